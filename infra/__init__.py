@@ -1,0 +1,1 @@
+"""The cloud half: the CDK application, its local deployment, and what it costs."""

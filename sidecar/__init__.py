@@ -1,0 +1,1 @@
+"""The process beside the Redis servers: hears their samples, asks for plans, applies them."""

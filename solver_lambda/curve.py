@@ -1,0 +1,70 @@
+"""The miss-ratio curve (MRC): how often a cache misses as a function of its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from solver_lambda.document import Fields
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MissRatioCurve:
+    """Miss ratio over ``maxmemory``.
+
+    Attributes:
+        sizes_bytes: shape (k,), k >= 1, strictly increasing, >= 0. The unit is the server's
+            ``maxmemory``: overheads for each key and the server's baseline are already in it.
+        miss_ratios: shape (k,), within [0, 1], non-increasing.
+    """
+
+    sizes_bytes: FloatArray
+    miss_ratios: FloatArray
+
+    def __post_init__(self) -> None:
+        sizes, ratios = self.sizes_bytes, self.miss_ratios
+        if sizes.ndim != 1 or sizes.shape != ratios.shape or not len(sizes):
+            raise ValueError("sizes_bytes and miss_ratios must be two lists of one length")
+        if sizes[0] < 0 or np.any(np.diff(sizes) <= 0):
+            raise ValueError("sizes_bytes must increase strictly from 0 or more")
+        if np.any(ratios < 0) or np.any(ratios > 1) or np.any(np.diff(ratios) > 0):
+            raise ValueError("miss_ratios must lie within [0, 1] and never increase")
+
+    def miss_ratio(self, size_bytes: npt.ArrayLike) -> FloatArray:
+        """Miss ratio at each size in bytes, linear between points.
+
+        Below the first point the curve is a straight line from (0 bytes, 1); above the last it
+        is flat.
+        """
+        sizes, ratios = self.sizes_bytes, self.miss_ratios
+        if sizes[0] > 0:
+            sizes = np.concatenate(([0.0], sizes))
+            ratios = np.concatenate(([1.0], ratios))
+        return np.asarray(np.interp(np.asarray(size_bytes, dtype=np.float64), sizes, ratios))
+
+    def to_json(self) -> dict[str, Any]:
+        """The curve as it stands in an observation."""
+        return {
+            "sizes_bytes": [round(float(x)) for x in self.sizes_bytes],
+            "miss_ratios": [round(float(x), 9) for x in self.miss_ratios],
+        }
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> MissRatioCurve:
+        """Read and check a curve.
+
+        Raises:
+            DocumentError: the lists are not a curve.
+        """
+        sizes = fields.numbers("sizes_bytes")
+        ratios = fields.numbers("miss_ratios")
+        fields.done()
+        try:
+            return cls(np.array(sizes, dtype=np.float64), np.array(ratios, dtype=np.float64))
+        except (ValueError, OverflowError) as error:
+            raise fields.refuse("sizes_bytes", f"and miss_ratios are no curve: {error}") from error

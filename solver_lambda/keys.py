@@ -1,0 +1,38 @@
+"""Where the documents lie in S3 (or, without a cloud, in a folder): one prefix for each node."""
+
+from __future__ import annotations
+
+import re
+
+from solver_lambda.document import DocumentError
+
+NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_OBSERVATION_KEY = re.compile(rf"observations/(?P<node>{NODE_PATTERN.pattern})/(\d{{12}})\.json")
+
+
+def observation_key(node: str, cycle: int) -> str:
+    """Key of an observation, in the observations bucket."""
+    return f"observations/{node}/{cycle:012d}.json"
+
+
+def plan_key(node: str, cycle: int) -> str:
+    """Key of the plan that answers it, in the plans bucket: one observation, one plan."""
+    return f"plans/{node}/{cycle:012d}.json"
+
+
+def settings_key(node: str, server: str) -> str:
+    """Key of a team's settings for one server, in the observations bucket."""
+    return f"settings/{node}/{server}.json"
+
+
+def parse_observation_key(key: str) -> tuple[str, int]:
+    """Node and cycle of an observation's key.
+
+    Raises:
+        DocumentError: it is not the key of an observation.
+    """
+    match = _OBSERVATION_KEY.fullmatch(key)
+    if not match:
+        raise DocumentError(f"{key!r} is not the key of an observation")
+    return match["node"], int(match[match.lastindex or 0])

@@ -1,0 +1,221 @@
+"""The observation: what a sidecar saw of its servers, and asks a plan for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from solver_lambda.curve import MissRatioCurve
+from solver_lambda.document import DocumentError, Fields, check_kind, parse_json
+
+KIND = "spreds.observation"
+VERSION = 1
+MAX_BYTES = 16 * 1024 * 1024
+METHODS = ("auto", "dirichlet", "hill_climbing")
+
+
+@dataclass(frozen=True)
+class PlanningSettings:
+    """How the node's operator wants plans to be made.
+
+    Attributes:
+        method: ``auto`` is the thesis' rule: Dirichlet search up to 7 servers, hill climbing above.
+        certify: prove the gap to the optimum, and close it to ``epsilon_ratio`` if time allows.
+        epsilon_ratio: accepted optimality gap, relative to the optimum.
+        time_limit_seconds: for search and certificate together.
+        horizon_seconds: how long a plan is expected to last; a move must pay for itself in it.
+        minimum_gain_ratio: relative gain in weighted mean access time below which nothing moves.
+        dwell_seconds: a server that was changed keeps its size for so long.
+        max_step_ratio: the most that a server may gain or lose in one cycle, of its size.
+        seed: of the random search, so that one observation gives one plan.
+    """
+
+    method: str = "auto"
+    certify: bool = True
+    epsilon_ratio: float = 1e-4
+    time_limit_seconds: float = 2.0
+    horizon_seconds: float = 3600.0
+    minimum_gain_ratio: float = 0.005
+    dwell_seconds: float = 0.0
+    max_step_ratio: float | None = None
+    seed: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> PlanningSettings:
+        """Raises DocumentError."""
+        settings = cls(
+            method=fields.text("method", cls.method, METHODS),
+            certify=fields.boolean("certify", cls.certify),
+            epsilon_ratio=fields.number("epsilon_ratio", cls.epsilon_ratio, low=0, high=1),
+            time_limit_seconds=fields.number(
+                "time_limit_seconds", cls.time_limit_seconds, above=0, high=600
+            ),
+            horizon_seconds=fields.number("horizon_seconds", cls.horizon_seconds, above=0),
+            minimum_gain_ratio=fields.number(
+                "minimum_gain_ratio", cls.minimum_gain_ratio, low=0, high=1
+            ),
+            dwell_seconds=fields.number("dwell_seconds", cls.dwell_seconds, low=0),
+            max_step_ratio=(
+                fields.number("max_step_ratio", above=0) if fields.has("max_step_ratio") else None
+            ),
+            seed=fields.integer("seed", cls.seed, low=0),
+        )
+        fields.done()
+        return settings
+
+
+@dataclass(frozen=True)
+class ServerObservation:
+    """One server in one window.
+
+    Attributes:
+        maxmemory_bytes: in force now.
+        minimum_bytes, maximum_bytes: bounds for the plan (``None``: no upper bound).
+        weight: w, >= 0.
+        request_rate_per_second: f, reads only.
+        cache_latency_seconds, backend_latency_seconds: cd and bd of (8.2).
+        backend_latency_source: ``team``, ``configured`` or ``measured``.
+        latency_bound_seconds: wanted EAT at most, or ``None``.
+        miss_ratio: that the server itself reported for the window, ``None`` if it had no reads.
+        curve: miss ratio over ``maxmemory``.
+        curve_error_ratio: expected absolute error of the curve's miss ratio.
+        sampled_objects: live in the SHARDS stack.
+        mean_object_bytes: memory a key takes, all overheads included (for the cost of moving).
+        changed_at_seconds: Unix time of the last change of ``maxmemory`` by a plan, or ``None``.
+        keep_reason: if not ``None``, this server's size must not change, and why.
+        settings_version: of the team's settings in force, or ``None``.
+    """
+
+    name: str
+    maxmemory_bytes: int
+    minimum_bytes: int
+    weight: float
+    request_rate_per_second: float
+    cache_latency_seconds: float
+    backend_latency_seconds: float
+    curve: MissRatioCurve
+    maximum_bytes: int | None = None
+    backend_latency_source: str = "configured"
+    latency_bound_seconds: float | None = None
+    miss_ratio: float | None = None
+    curve_error_ratio: float = 0.0
+    sampled_objects: int = 0
+    mean_object_bytes: float | None = None
+    changed_at_seconds: float | None = None
+    keep_reason: str | None = None
+    settings_version: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "curve": self.curve.to_json()}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> ServerObservation:
+        """Raises DocumentError."""
+
+        def optional(key: str, **bounds: float) -> float | None:
+            return fields.number(key, **bounds) if fields.has(key) else None
+
+        server = cls(
+            name=fields.text("name"),
+            maxmemory_bytes=fields.integer("maxmemory_bytes", low=0),
+            minimum_bytes=fields.integer("minimum_bytes", low=0),
+            maximum_bytes=(
+                fields.integer("maximum_bytes", low=1) if fields.has("maximum_bytes") else None
+            ),
+            weight=fields.number("weight", low=0),
+            request_rate_per_second=fields.number("request_rate_per_second", low=0),
+            cache_latency_seconds=fields.number("cache_latency_seconds", low=0),
+            backend_latency_seconds=fields.number("backend_latency_seconds", low=0),
+            backend_latency_source=fields.text(
+                "backend_latency_source", "configured", ("team", "configured", "measured")
+            ),
+            latency_bound_seconds=optional("latency_bound_seconds", above=0),
+            miss_ratio=optional("miss_ratio", low=0, high=1),
+            curve=MissRatioCurve.from_json(fields.table("curve")),
+            curve_error_ratio=fields.number("curve_error_ratio", 0.0, low=0, high=1),
+            sampled_objects=fields.integer("sampled_objects", 0, low=0),
+            mean_object_bytes=optional("mean_object_bytes", above=0),
+            changed_at_seconds=optional("changed_at_seconds", low=0),
+            keep_reason=fields.text("keep_reason") if fields.has("keep_reason") else None,
+            settings_version=(
+                fields.text("settings_version") if fields.has("settings_version") else None
+            ),
+        )
+        fields.done()
+        if server.maximum_bytes is not None and server.maximum_bytes < server.minimum_bytes:
+            raise fields.refuse(
+                "maximum_bytes", f"{server.maximum_bytes} is below minimum {server.minimum_bytes}"
+            )
+        return server
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All servers of one node in one window.
+
+    Attributes:
+        node: name of the machine, also in the S3 keys.
+        cycle: counts up for each observation of the node, across restarts of the sidecar.
+        made_at_seconds: Unix time.
+        window_seconds: length of the window that rates and ratios cover.
+        budget_bytes: M.
+        unit_bytes: sizes in the plan are minimum + a multiple of it.
+    """
+
+    node: str
+    cycle: int
+    made_at_seconds: float
+    window_seconds: float
+    budget_bytes: int
+    servers: tuple[ServerObservation, ...]
+    unit_bytes: int = 65536
+    planning: PlanningSettings = field(default_factory=PlanningSettings)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.__dict__,
+            "kind": KIND,
+            "version": VERSION,
+            "servers": [server.to_json() for server in self.servers],
+            "planning": self.planning.to_json(),
+        }
+
+    def dumps(self) -> bytes:
+        """The document as it is stored."""
+        return json.dumps(self.to_json(), separators=(",", ":"), allow_nan=False).encode()
+
+    @classmethod
+    def loads(cls, text: bytes | str, source: str) -> Observation:
+        """Read and check a document; ``source`` names it in errors.
+
+        Raises:
+            DocumentError: with the key and value at fault.
+        """
+        fields = parse_json(text, source, MAX_BYTES)
+        check_kind(fields, KIND, VERSION)
+        observation = cls(
+            node=fields.text("node"),
+            cycle=fields.integer("cycle", low=0),
+            made_at_seconds=fields.number("made_at_seconds", low=0),
+            window_seconds=fields.number("window_seconds", above=0),
+            budget_bytes=fields.integer("budget_bytes", low=1),
+            unit_bytes=fields.integer("unit_bytes", cls.unit_bytes, low=1),
+            servers=tuple(ServerObservation.from_json(t) for t in fields.tables("servers")),
+            planning=PlanningSettings.from_json(fields.table("planning", {})),
+        )
+        fields.done()
+        names = [server.name for server in observation.servers]
+        for name in names:
+            if names.count(name) > 1:
+                raise fields.refuse("servers", f"has two servers named {name!r}")
+        minima = sum(server.minimum_bytes for server in observation.servers)
+        if minima > observation.budget_bytes:
+            raise DocumentError(
+                f"{source}: the minima sum to {minima} bytes, "
+                f"more than budget_bytes {observation.budget_bytes}"
+            )
+        return observation

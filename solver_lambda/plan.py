@@ -1,0 +1,168 @@
+"""The adaptation plan: the memory each server of a node shall have, and why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from solver_lambda.document import DocumentError, Fields, check_kind, parse_json
+
+KIND = "spreds.plan"
+VERSION = 1
+MAX_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """What happens to one server, with predictions by its curve.
+
+    Attributes:
+        maxmemory_before_bytes, maxmemory_bytes: in force when observed, and planned.
+        hit_ratio_before, hit_ratio: predicted, at those sizes.
+        eat_before_seconds, eat_seconds: effective access time by (8.2), at those sizes.
+        marginal_gain_seconds_per_mebibyte: fall of the node's weighted mean access time if this
+            server had one more MiB.
+        reason: why it changes or not, for people; starts with a code such as ``grows:``.
+        settings_version: of the team's settings that the plan used, or ``None``.
+    """
+
+    name: str
+    maxmemory_before_bytes: int
+    maxmemory_bytes: int
+    hit_ratio_before: float
+    hit_ratio: float
+    eat_before_seconds: float
+    eat_seconds: float
+    marginal_gain_seconds_per_mebibyte: float
+    reason: str
+    settings_version: str | None = None
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> ServerPlan:
+        """Raises DocumentError."""
+        server = cls(
+            name=fields.text("name"),
+            maxmemory_before_bytes=fields.integer("maxmemory_before_bytes", low=0),
+            maxmemory_bytes=fields.integer("maxmemory_bytes", low=1),
+            hit_ratio_before=fields.number("hit_ratio_before", low=0, high=1),
+            hit_ratio=fields.number("hit_ratio", low=0, high=1),
+            eat_before_seconds=fields.number("eat_before_seconds", low=0),
+            eat_seconds=fields.number("eat_seconds", low=0),
+            marginal_gain_seconds_per_mebibyte=fields.number("marginal_gain_seconds_per_mebibyte"),
+            reason=fields.text("reason"),
+            settings_version=(
+                fields.text("settings_version") if fields.has("settings_version") else None
+            ),
+        )
+        fields.done()
+        return server
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The node's predicted weighted mean access time with another budget."""
+
+    budget_bytes: int
+    mean_access_time_seconds: float
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> WhatIf:
+        """Raises DocumentError."""
+        what_if = cls(
+            budget_bytes=fields.integer("budget_bytes", low=1),
+            mean_access_time_seconds=fields.number("mean_access_time_seconds", low=0),
+        )
+        fields.done()
+        return what_if
+
+
+@dataclass(frozen=True)
+class AdaptationPlan:
+    """The answer to one observation.
+
+    Attributes:
+        node, cycle, observation_made_at_seconds: of the observation it answers.
+        made_at_seconds: Unix time.
+        budget_bytes: M, as observed.
+        method: the solver whose solution it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
+        decision: ``apply``, or ``keep``: all sizes stay, and ``reason`` says why.
+        optimality_gap: excess of the plan's objective over a proven lower bound of the optimum
+            (ratio); before hysteresis and cost of moving, which may hold a better split back.
+        mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted.
+        servers: in the observation's order.
+        what_if: other budgets.
+        run_seconds: time the planner took.
+        run_memory_bytes: the process' peak resident memory.
+    """
+
+    node: str
+    cycle: int
+    observation_made_at_seconds: float
+    made_at_seconds: float
+    budget_bytes: int
+    method: str
+    decision: str
+    reason: str
+    optimality_gap: float
+    mean_access_time_before_seconds: float
+    mean_access_time_seconds: float
+    servers: tuple[ServerPlan, ...]
+    what_if: tuple[WhatIf, ...] = ()
+    run_seconds: float = 0.0
+    run_memory_bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.__dict__,
+            "kind": KIND,
+            "version": VERSION,
+            "servers": [dict(server.__dict__) for server in self.servers],
+            "what_if": [dict(what_if.__dict__) for what_if in self.what_if],
+        }
+
+    def dumps(self) -> bytes:
+        """The document as it is stored."""
+        return json.dumps(self.to_json(), separators=(",", ":"), allow_nan=False).encode()
+
+    @classmethod
+    def loads(cls, text: bytes | str, source: str) -> AdaptationPlan:
+        """Read and check a document; ``source`` names it in errors.
+
+        Raises:
+            DocumentError: with the key and value at fault, or if the sizes exceed the budget.
+        """
+        fields = parse_json(text, source, MAX_BYTES)
+        check_kind(fields, KIND, VERSION)
+        plan = cls(
+            node=fields.text("node"),
+            cycle=fields.integer("cycle", low=0),
+            observation_made_at_seconds=fields.number("observation_made_at_seconds", low=0),
+            made_at_seconds=fields.number("made_at_seconds", low=0),
+            budget_bytes=fields.integer("budget_bytes", low=1),
+            method=fields.text("method"),
+            decision=fields.text("decision", choices=("apply", "keep")),
+            reason=fields.text("reason"),
+            optimality_gap=fields.number("optimality_gap", low=0),
+            mean_access_time_before_seconds=fields.number("mean_access_time_before_seconds", low=0),
+            mean_access_time_seconds=fields.number("mean_access_time_seconds", low=0),
+            servers=tuple(ServerPlan.from_json(t) for t in fields.tables("servers")),
+            what_if=(
+                tuple(WhatIf.from_json(t) for t in fields.tables("what_if"))
+                if fields.value("what_if", [])
+                else ()
+            ),
+            run_seconds=fields.number("run_seconds", 0.0, low=0),
+            run_memory_bytes=fields.integer("run_memory_bytes", 0, low=0),
+        )
+        fields.done()
+        names = [server.name for server in plan.servers]
+        if len(set(names)) != len(names):
+            raise fields.refuse("servers", "names a server twice")
+        total = sum(server.maxmemory_bytes for server in plan.servers)
+        if plan.decision == "apply" and total > plan.budget_bytes:
+            raise DocumentError(
+                f"{source}: the sizes sum to {total} bytes, "
+                f"more than budget_bytes {plan.budget_bytes}"
+            )
+        return plan

@@ -1,0 +1,1 @@
+"""Load for the servers: traces, generators, the demonstration, benchmarks and experiments."""

@@ -1,0 +1,107 @@
+"""A Redis server of our own, on a Unix socket in a folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import redis
+
+BUILD = Path(__file__).resolve().parent.parent / "build"
+START_LIMIT_SECONDS = 20.0
+
+
+def built(name: str) -> Path:
+    """The file that ``make setup`` built, for example ``bin/redis-server``.
+
+    Raises:
+        FileNotFoundError: not built yet.
+    """
+    path = BUILD / name
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not built: run 'make setup' first")
+    return path
+
+
+class LocalServer:
+    """Starts one server and stops it again; a context manager.
+
+    ``settings`` are configuration directives, for example ``{"maxmemory": "64mb"}``. Nothing is
+    saved to disk unless they say so.
+
+    Raises:
+        RuntimeError: the server did not come up; the message has the end of its log.
+    """
+
+    def __init__(
+        self, settings: dict[str, object] | None = None, binary: Path | None = None
+    ) -> None:
+        # Not in the caller's folder: a Unix socket's path may have 107 bytes at most.
+        self.folder = Path(tempfile.mkdtemp(prefix="spreds-redis-"))
+        self.socket = self.folder / "redis.sock"
+        self.log = self.folder / "redis.log"
+        directives: dict[str, object] = {
+            "port": 0,
+            "unixsocket": self.socket,
+            "dir": self.folder,
+            "logfile": self.log,
+            "save": "",
+            **(settings or {}),
+        }
+        lines = [
+            f'{key} "{value}"' if value == "" else f"{key} {value}"
+            for key, value in directives.items()
+        ]
+        (self.folder / "redis.conf").write_text("\n".join(lines) + "\n")
+        self.process = subprocess.Popen(
+            [binary or built("bin/redis-server"), self.folder / "redis.conf"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.url = f"unix://{self.socket}"
+        self.client: redis.Redis = redis.Redis.from_url(self.url)
+        try:
+            self._wait_until_up()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait_until_up(self) -> None:
+        deadline = time.monotonic() + START_LIMIT_SECONDS
+        while True:
+            try:
+                self.client.ping()
+                return
+            except redis.ConnectionError as error:
+                late = time.monotonic() > deadline
+                if late or self.process.poll() is not None:
+                    log = self.log.read_text() if self.log.exists() else "it left no log"
+                    raise RuntimeError(f"Redis did not start: {log[-2000:]}") from error
+                time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End the process and remove its folder; may be called twice."""
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> LocalServer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
