@@ -1,0 +1,26 @@
+.PHONY: setup demo deploy-local test check format clean
+PYTHON := .venv/bin/python
+
+setup: ## install everything: system packages, .venv/, the CDK command, the servers in build/
+	@.ci/setup
+
+demo: setup ## static split against SPREDS, on this machine, in under five minutes
+	@$(PYTHON) -m workloads demo $(DEMO)
+
+deploy-local: setup ## cdk bootstrap and cdk deploy, unmodified, to a local emulator
+	@$(PYTHON) -m infra.deploy_local
+
+test: setup check ## the whole gate
+	@$(PYTHON) -m pytest
+
+check: ## format, lint and types
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+
+format:
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+clean: ## all that was built or installed here
+	rm -rf .venv build demo-output infra/cdk.out infra/node_modules *.egg-info
