@@ -1,0 +1,103 @@
+#!/bin/sh
+# Brings a server's source to build/source/NAME, unpacked, and prints that folder.
+#
+#   fetch_source.sh redis|valkey|redis8
+#
+# The source is what REDIS_SOURCE, VALKEY_SOURCE or REDIS8_SOURCE names (a folder or a tarball), or
+# else Debian's source package, from the archive that this machine's apt already uses: through an
+# apt configuration of our own, so that the machine's package lists stay as they are.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+fail() {
+    echo "fetch_source.sh: $*" >&2
+    exit 1
+}
+
+name=${1:-}
+case $name in
+    redis)  package=redis  release=bookworm version=7.0.15 given=${REDIS_SOURCE:-}  variable=REDIS_SOURCE ;;
+    valkey) package=valkey release=trixie   version=8.1    given=${VALKEY_SOURCE:-} variable=VALKEY_SOURCE ;;
+    redis8) package=redis  release=trixie   version=8.0    given=${REDIS8_SOURCE:-} variable=REDIS8_SOURCE ;;
+    *) fail "which server? redis, valkey or redis8, not '$name'" ;;
+esac
+
+target=$root/build/source/$name
+if [ -e "$target/.complete" ]; then
+    echo "$target"
+    exit 0
+fi
+work=$root/build/source/.$name
+rm -rf "$target" "$work"
+mkdir -p "$work"
+
+# A folder or a tarball that the user has.
+take_given() {
+    if [ -d "$given" ]; then
+        cp -a "$given" "$work/tree"
+    elif [ -f "$given" ]; then
+        mkdir "$work/tree"
+        tar -xf "$given" -C "$work/tree" --strip-components=1 ||
+            fail "$variable: $given is not a tarball that tar can read"
+    else
+        fail "$variable: there is no folder or file $given"
+    fi
+}
+
+# Archives that the machine's apt knows, as 'URI release' lines; none without apt.
+known_archives() {
+    apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null | sort -u
+}
+
+# The deb-src lines for the release, on the machine's own mirrors.
+write_sources() {
+    options=
+    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -e "$keyring" ] && options="[signed-by=$keyring] "
+    here=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    known_archives | while read -r uri suite; do
+        case $suite in
+            "$here") echo "deb-src $options$uri $release main" ;;
+            "$here-security") echo "deb-src $options$uri $release-security main" ;;
+        esac
+    done >"$work/sources.list"
+    [ -s "$work/sources.list" ] ||
+        fail "apt knows no archive of this Debian release: set $variable to a folder or tarball of $package $version"
+}
+
+private_apt() {
+    apt-get -q \
+        -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" \
+        -o APT::Sandbox::User="$(id -un)" "$@" >&2
+}
+
+take_debian() {
+    command -v apt-get >/dev/null ||
+        fail "there is no apt-get here: set $variable to a folder or tarball of $package $version"
+    command -v dpkg-source >/dev/null ||
+        fail "the package dpkg-dev is missing: apt-get install dpkg-dev"
+    write_sources
+    mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
+    private_apt update
+    full=$(apt-cache -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" showsrc --only-source "$package" |
+        sed -n 's/^Version: //p' | grep -E "^([0-9]+:)?$(echo "$version" | sed 's/\./\\./g')([.+~-]|\$)" |
+        sort -V | tail -1)
+    [ -n "$full" ] || fail "Debian $release has no source package $package $version: set $variable"
+    (cd "$work" && private_apt source --download-only --only-source "$package=$full")
+    dpkg-source -x "$work"/*.dsc "$work/tree" >&2
+    # Its test is true when the variable is undefined, and breaks the link with the bundled jemalloc.
+    jemalloc=$(ls "$work"/tree/debian/patches/*USE_SYSTEM_JEMALLOC* 2>/dev/null || true)
+    if [ -n "$jemalloc" ] && [ "$name" = redis ]; then
+        patch -d "$work/tree" -p1 -R -s <"$jemalloc" >&2
+    fi
+}
+
+if [ -n "$given" ]; then take_given; else take_debian; fi
+[ -e "$work/tree/src/server.c" ] || fail "$variable: $given holds no src/server.c"
+mv "$work/tree" "$target"
+rm -rf "$work"
+touch "$target/.complete"
+echo "$target"
