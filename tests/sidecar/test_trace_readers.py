@@ -1,0 +1,162 @@
+"""Every trace format is read as its description says, and bad input is refused by line."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar import traces
+from sidecar.traces import TraceError, identity, load_trace, read_trace
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/traces is not here")
+
+Row = tuple[int, str, int]
+rows = st.lists(
+    st.tuples(
+        st.integers(0, 2**31),
+        st.one_of(
+            st.integers(0, 2**64 - 1).map(str),
+            st.text("abcxyz09-", min_size=1, max_size=12),
+        ),
+        st.integers(0, 2**32 - 1),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def write_csv(path: Path, requests: list[Row], header: str = "time,key,size\n") -> Path:
+    path.write_text(header + "".join(f"{t},{k},{s}\n" for t, k, s in requests))
+    return path
+
+
+@given(requests=rows, header=st.sampled_from(["time,key,size\n", ""]), block=st.integers(24, 64))
+def test_csv_gives_back_what_was_written(tmp_path_factory, requests, header, block):
+    path = write_csv(tmp_path_factory.mktemp("csv") / "a.csv", requests, header)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traces, "CHUNK_BYTES", block)
+        if header:
+            chunk = load_trace(path, texts=True)
+        else:
+            chunk = load_trace(path, format="csv", texts=True)
+    assert chunk.times_seconds.tolist() == [t for t, _, _ in requests]
+    assert chunk.texts == [k.encode() for _, k, _ in requests]
+    assert chunk.keys.tolist() == [identity(k.encode()) for _, k, _ in requests]
+    assert chunk.sizes_bytes.tolist() == [s for _, _, s in requests]
+
+
+def test_header_may_name_columns_in_any_order(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "# obj_size, obj_id, timestamp, next_access_vtime\r\n10,7,1.5,3\r\n20,k,2.5,4\r\n"
+    )
+    chunk = load_trace(path)
+    assert chunk.times_seconds.tolist() == [1.5, 2.5]
+    assert chunk.keys.tolist() == [7, identity(b"k")]
+    assert chunk.sizes_bytes.tolist() == [10, 20]
+
+
+@pytest.mark.parametrize("packed", ["a.csv.gz", "a.csv.xz", "a.csv.zst"])
+def test_compressed_is_the_same_as_plain_and_cut_off_is_refused(tmp_path, packed):
+    requests = [(i, str(i * 7919 % 1000), i) for i in range(5000)]
+    plain = write_csv(tmp_path / "a.csv", requests)
+    compress = {
+        "gz": gzip.compress,
+        "xz": lzma.compress,
+        "zst": lambda data: (
+            zstandard.compress(data[:1000]) + zstandard.compress(data[1000:])  # two frames
+        ),
+    }[packed.rsplit(".", 1)[1]]
+    data = compress(plain.read_bytes())
+    (tmp_path / packed).write_bytes(data)
+    assert load_trace(tmp_path / packed).keys.tolist() == load_trace(plain).keys.tolist()
+    (tmp_path / packed).write_bytes(data[:-20])
+    with pytest.raises(TraceError, match=packed):
+        list(read_trace(tmp_path / packed))
+    (tmp_path / packed).write_bytes(b"this is not compressed at all")
+    with pytest.raises(TraceError, match=packed):
+        list(read_trace(tmp_path / packed))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("time,key,size\n1,2,3\n1,2\n", r"line 3: b'1,2' .* too few columns"),
+        ("time,key,size\n1,2,3\n\n1,2,x\n", r"line 4"),
+        ("1,2,3\nnoon,2,3\n", r"line 2"),
+        ("1,2,3\nnan,2,3\n", r"line 2.*not finite"),
+        ("1,,3\n", r"line 1.*key is empty"),
+        ("1,2,-3\n", r"line 1.*size -3"),
+        ("1,2,4294967296\n", r"line 1.*size 4294967296"),
+        ("when,what\n1,2\n", r"line 1: the header .* the time"),
+        ("op_time,key,op\n1,2,GET\n", r"line 1: .*'key_size'"),
+        ("op_time,key,key_size,op,op_count,size\n1,k,1,GET,-1,5\n", r"line 2.*negative"),
+        ("op_time,key,key_size,op,op_count,size\n1,k,1\n", r"line 2"),
+        ("", r"no requests"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, text, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=f"bad.csv: .*{message}" if text else message):
+        load_trace(path)
+
+
+def test_bad_files_are_named(tmp_path):
+    with pytest.raises(TraceError, match=r"gone\.csv: cannot be read: No such file"):
+        load_trace(tmp_path / "gone.csv")
+    (tmp_path / "what").write_text("1,2,3\n")
+    with pytest.raises(TraceError, match="does not tell the format"):
+        load_trace(tmp_path / "what")
+    with pytest.raises(TraceError, match="'cvs' is none of csv"):
+        load_trace(tmp_path / "what", format="cvs")
+    (tmp_path / "a.trace").write_bytes(b"12345")
+    with pytest.raises(TraceError, match="1 bytes of a record that has 4"):
+        load_trace(tmp_path / "a.trace")
+
+
+@given(requests=st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), min_size=1, max_size=50))
+def test_binary_formats(tmp_path_factory, requests):
+    folder = tmp_path_factory.mktemp("binary")
+    oracle = folder / "a.oracleGeneral"
+    oracle.write_bytes(b"".join(struct.pack("<IQIq", t, k << 30, s, -1) for t, k, s in requests))
+    chunk = load_trace(oracle, texts=True)
+    assert chunk.times_seconds.tolist() == [t for t, _, _ in requests]
+    assert chunk.keys.tolist() == [k << 30 for _, k, _ in requests]
+    assert chunk.sizes_bytes.tolist() == [s for _, _, s in requests]
+    assert chunk.texts == [b"%d" % (k << 30) for _, k, _ in requests]
+    cache2k = folder / "a.trace"
+    cache2k.write_bytes(b"".join(struct.pack(">I", k) for _, k, _ in requests))
+    assert load_trace(cache2k).keys.tolist() == [k for _, k, _ in requests]
+
+
+def test_limit_and_identity(tmp_path):
+    path = write_csv(tmp_path / "a.csv", [(i, str(i), 1) for i in range(100)])
+    assert len(load_trace(path, limit=7)) == 7
+    assert identity(b"0") == 0
+    assert identity(b"007") != 7  # another key than 7
+    assert identity(b"1234567890123456789") == 1234567890123456789
+
+
+@needs_shared
+def test_the_real_traces():
+    twitter = load_trace(SHARED / "twitter" / "twitter_cluster52_1m.csv.zst")
+    assert len(twitter) == 1_000_000
+    assert len(np.unique(twitter.keys)) == 143_542
+    assert twitter.times_seconds[-1] == 509
+    busy = load_trace(SHARED / "cache2k" / "orm-busy.trace.xz")
+    assert len(busy) == 5_000_000
+    assert len(np.unique(busy.keys)) == 76_349
+    cachelib = load_trace(SHARED / "cachelib" / "kv_traces_1.csv", texts=True)
+    assert cachelib.texts is not None
+    assert cachelib.texts[:4] == [b"82131353f9ddc8c6"] + [b"a54f88ab02ece24d"] * 3
+    assert cachelib.sizes_bytes[:2].tolist() == [87 + 48, 24]
