@@ -1,0 +1,149 @@
+"""What an operator chooses about the stack: one TOML file."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
+DELIVERIES = ("sqs", "http")
+NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+# CloudWatch Logs takes only these.
+LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
+
+
+class ConfigurationError(ValueError):
+    """The file breaks a rule; the message names the file, the key and the value."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine with Redis servers.
+
+    Attributes:
+        name: also in its S3 keys.
+        servers: whose teams get a role to write their settings with.
+        delivery: ``sqs``: plans wait in the node's queue, and the node only makes outbound calls;
+            ``http``: SNS posts them to ``public_url``.
+        public_url: of the node's listener, http or https; or empty.
+    """
+
+    name: str
+    servers: tuple[str, ...] = ()
+    delivery: str = "sqs"
+    public_url: str = ""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The stack.
+
+    Attributes:
+        name: prefix of the names of everything in it, so that an account can hold several.
+        controller: who makes plans: a function, a Fargate task, the nodes themselves, or ``auto``,
+            the cheapest of them by ``infra.costs``.
+        nodes: that share the stack.
+        retention_days: how long observations and plans are kept; six months by default.
+        log_retention_days: one of the values that CloudWatch Logs takes.
+        reserved_concurrency: of the function.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    controller: str = "lambda"
+    retention_days: int = 180
+    log_retention_days: int = 180
+    reserved_concurrency: int = 5
+
+
+def read_configuration(path: Path) -> Configuration:
+    """Read and check the file.
+
+    Raises:
+        ConfigurationError: with the key and value at fault.
+        OSError: it cannot be read.
+    """
+    try:
+        table = tomllib.loads(path.read_text())
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: not a TOML document: {error}") from error
+    return _Checker(str(path)).configuration(table)
+
+
+class _Checker:
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def _refuse(self, key: str, why: str) -> ConfigurationError:
+        return ConfigurationError(f"{self._source}: {key} {why}")
+
+    def _known(self, table: dict[str, Any], known: Collection[str], path: str = "") -> None:
+        for key in table:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise self._refuse(path + key, f"is not a known key{hint}")
+
+    def _days(self, table: dict[str, Any], key: str, default: int) -> int:
+        value = table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise self._refuse(key, f"must be a whole number of at least 1, not {value!r}")
+        return value
+
+    def _choice(self, key: str, value: object, choices: tuple[str, ...]) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise self._refuse(key, f"must be one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    def _name(self, key: str, value: object, pattern: re.Pattern[str]) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise self._refuse(key, f"must match {pattern.pattern}, not {value!r}")
+        return value
+
+    def configuration(self, table: dict[str, Any]) -> Configuration:
+        self._known(table, Configuration.__dataclass_fields__)
+        nodes = table.get("nodes")
+        if not isinstance(nodes, dict) or not nodes:
+            raise self._refuse("nodes", "must be a table with one line for each node")
+        log_retention_days = self._days(table, "log_retention_days", 180)
+        if log_retention_days not in LOG_RETENTION_DAYS:
+            allowed = ", ".join(map(str, LOG_RETENTION_DAYS))
+            raise self._refuse("log_retention_days", f"must be one of {allowed}")
+        return Configuration(
+            name=self._name("name", table.get("name", "spreds"), NAME_PATTERN),
+            controller=self._choice("controller", table.get("controller", "lambda"), CONTROLLERS),
+            retention_days=self._days(table, "retention_days", 180),
+            log_retention_days=log_retention_days,
+            reserved_concurrency=self._days(table, "reserved_concurrency", 5),
+            nodes=tuple(self._node(name, line) for name, line in nodes.items()),
+        )
+
+    def _node(self, name: str, line: object) -> Node:
+        path = f"nodes.{name}"
+        self._name("a node's name", name, NAME_PATTERN)
+        if not isinstance(line, dict):
+            raise self._refuse(path, f"must be a table, not {line!r}")
+        self._known(line, ("servers", "delivery", "public_url"), f"{path}.")
+        servers = line.get("servers", [])
+        if not isinstance(servers, list) or len(set(servers)) != len(servers):
+            raise self._refuse(f"{path}.servers", f"must be a list of different names: {servers!r}")
+        delivery = self._choice(f"{path}.delivery", line.get("delivery", "sqs"), DELIVERIES)
+        public_url = line.get("public_url", "")
+        if (delivery == "http") != bool(public_url):
+            raise self._refuse(
+                f"{path}.public_url", 'goes with delivery = "http", and only with it'
+            )
+        if public_url and not re.match(r"https?://[^/]+", str(public_url)):
+            raise self._refuse(f"{path}.public_url", f"must be a URL, not {public_url!r}")
+        return Node(
+            name=name,
+            servers=tuple(self._name(f"{path}.servers", s, SERVER_PATTERN) for s in servers),
+            delivery=delivery,
+            public_url=public_url,
+        )

@@ -1,0 +1,55 @@
+"""A bucket for documents: private, encrypted, versioned, over TLS only, and emptied in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Duration, RemovalPolicy, aws_s3
+from constructs import Construct
+
+
+class DocumentBucket(Construct):
+    """Documents under ``expiring_prefixes`` go after ``retention_days``, old versions of any too.
+
+    ``notification`` is set on the CloudFormation resource itself: the library's own helper would
+    add a function of its own to set it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        expiring_prefixes: Sequence[str],
+        retention_days: int,
+        notification: aws_s3.CfnBucket.NotificationConfigurationProperty | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        age = Duration.days(retention_days)
+        self.bucket = aws_s3.Bucket(
+            self,
+            "Bucket",
+            bucket_name=name,
+            block_public_access=aws_s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=aws_s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            object_ownership=aws_s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            removal_policy=RemovalPolicy.RETAIN,
+            versioned=True,
+            lifecycle_rules=[
+                *(
+                    aws_s3.LifecycleRule(id=f"expire-{prefix}", prefix=f"{prefix}/", expiration=age)
+                    for prefix in expiring_prefixes
+                ),
+                aws_s3.LifecycleRule(
+                    id="expire-old-versions",
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                    expired_object_delete_marker=True,
+                    noncurrent_version_expiration=age,
+                ),
+            ],
+        )
+        self.resource = self.bucket.node.default_child
+        assert isinstance(self.resource, aws_s3.CfnBucket)
+        self.resource.notification_configuration = notification

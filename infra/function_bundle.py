@@ -1,0 +1,81 @@
+"""The function's package: ``solver_lambda`` and numpy, put together by uv and without Docker."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsii
+from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling, aws_lambda
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent / "solver_lambda"
+REQUIREMENTS = HERE / "function_requirements.txt"
+# manylinux2014 would silently resolve an old numpy.
+LAMBDA_PLATFORM = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", "3.13")
+# Nothing of these is imported by the function.
+NOT_NEEDED = ("numpy/**/tests", "numpy/**/*.pyi", "numpy/**/*.a", "bin", "**/__pycache__")
+
+
+def target_platform(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """What uv is told to build for.
+
+    An ``AWS_ENDPOINT_URL`` means an emulator, which runs functions on the Python of this machine.
+    """
+    if environment.get("AWS_ENDPOINT_URL"):
+        return ("--python", sys.executable)
+    return LAMBDA_PLATFORM
+
+
+def bundled_code(platform: tuple[str, ...]) -> aws_lambda.Code:
+    """The package as an asset, built again only when something in it has changed."""
+    digest = hashlib.sha256(repr(platform).encode() + REQUIREMENTS.read_bytes())
+    for path in sorted(SOURCE.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return aws_lambda.Code.from_asset(
+        str(SOURCE),
+        asset_hash=digest.hexdigest(),
+        asset_hash_type=AssetHashType.CUSTOM,
+        bundling=BundlingOptions(
+            # The type wants an image; the local bundler never starts it.
+            image=DockerImage.from_registry("none"),
+            local=_UvBundling(platform),
+        ),
+    )
+
+
+def bundle(output: Path, platform: tuple[str, ...]) -> None:
+    """Fill the folder ``output``.
+
+    Raises:
+        subprocess.CalledProcessError: uv failed, and said why on stderr.
+    """
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--only-binary", ":all:"),
+            *platform,
+            *("--target", str(output), "--requirement", str(REQUIREMENTS)),
+        ],
+        check=True,
+        stdout=sys.stderr,
+    )
+    for pattern in NOT_NEEDED:
+        for path in sorted(output.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    shutil.copytree(SOURCE, output / SOURCE.name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+@jsii.implements(ILocalBundling)
+class _UvBundling:
+    def __init__(self, platform: tuple[str, ...]) -> None:
+        self._platform = platform
+
+    def try_bundle(self, output_dir: str, *_options: Any, **_more: Any) -> bool:
+        bundle(Path(output_dir), self._platform)
+        return True

@@ -1,0 +1,36 @@
+"""Names and literal ARNs: nothing has to be looked up, so the stack has no cycle of references.
+
+The prefixes are those of ``solver_lambda/keys.py``; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import Aws
+
+OBSERVATIONS_PREFIX = "observations"
+PLANS_PREFIX = "plans"
+SETTINGS_PREFIX = "settings"
+
+
+def bucket_name(stack: str, documents: str) -> str:
+    """Name of a bucket; the account and region make it unique in the world."""
+    return f"{stack}-{documents}-{Aws.ACCOUNT_ID}-{Aws.REGION}"
+
+
+def bucket_arn(name: str) -> str:
+    return f"arn:aws:s3:::{name}"
+
+
+def objects_arn(bucket: str, *path: str) -> str:
+    """ARN of all objects under ``path`` of the bucket named ``bucket``."""
+    return "/".join((bucket_arn(bucket), *path, "*"))
+
+
+def regional_arn(service: str, resource: str) -> str:
+    """ARN of a resource of this account and region."""
+    return f"arn:aws:{service}:{Aws.REGION}:{Aws.ACCOUNT_ID}:{resource}"
+
+
+def output_name(node: str, value: str) -> str:
+    """Name of a node's output; CloudFormation takes letters and digits only."""
+    return "".join(part.capitalize() for part in node.split("-")) + value

@@ -1,0 +1,48 @@
+"""The topic that tells nodes of new plans, fed by S3."""
+
+from __future__ import annotations
+
+from aws_cdk import Aws, aws_iam, aws_s3, aws_sns
+from constructs import Construct
+
+from infra.naming import PLANS_PREFIX, bucket_arn, regional_arn
+from infra.notifications import key_filter
+
+
+class PlanTopic(Construct):
+    """Signs its messages with version 2; only the plans bucket may publish to it."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, plans_bucket: str
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.topic = aws_sns.Topic(
+            self, "Topic", topic_name=name, signature_version="2", enforce_ssl=True
+        )
+        publish = self.topic.add_to_resource_policy(
+            aws_iam.PolicyStatement(
+                sid="PlansBucketPublishes",
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                principals=[aws_iam.ServicePrincipal("s3.amazonaws.com")],
+                conditions={
+                    "ArnEquals": {"aws:SourceArn": bucket_arn(plans_bucket)},
+                    "StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID},
+                },
+            )
+        )
+        assert publish.policy_dependable is not None
+        self.policy = publish.policy_dependable
+
+
+def topic_notification(name: str) -> aws_s3.CfnBucket.NotificationConfigurationProperty:
+    """S3 publishes to the topic named ``name`` for each new plan."""
+    return aws_s3.CfnBucket.NotificationConfigurationProperty(
+        topic_configurations=[
+            aws_s3.CfnBucket.TopicConfigurationProperty(
+                event="s3:ObjectCreated:*",
+                topic=regional_arn("sns", name),
+                filter=key_filter(PLANS_PREFIX),
+            )
+        ]
+    )

@@ -1,0 +1,110 @@
+"""The solver as a function, called by S3 for each observation."""
+
+from __future__ import annotations
+
+from aws_cdk import (
+    Aws,
+    Duration,
+    aws_iam,
+    aws_lambda,
+    aws_lambda_destinations,
+    aws_logs,
+    aws_s3,
+    aws_sqs,
+)
+from constructs import Construct
+
+from infra.naming import (
+    OBSERVATIONS_PREFIX,
+    PLANS_PREFIX,
+    bucket_arn,
+    objects_arn,
+    regional_arn,
+)
+from infra.notifications import key_filter
+
+
+class SolverFunction(Construct):
+    """Reads observations, writes plans, and can touch nothing else."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        code: aws_lambda.Code,
+        observations_bucket: str,
+        plans_bucket: str,
+        refused: aws_sqs.IQueue,
+        log_retention_days: int,
+        reserved_concurrency: int,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        logs = aws_logs.CfnLogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/aws/lambda/{name}",
+            retention_in_days=log_retention_days,
+        )
+        self.role = aws_iam.Role(
+            self, "Role", assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com")
+        )
+        self.role.add_to_policy(
+            aws_iam.PolicyStatement(
+                actions=["s3:GetObject"],
+                resources=[objects_arn(observations_bucket, OBSERVATIONS_PREFIX)],
+            )
+        )
+        self.role.add_to_policy(
+            aws_iam.PolicyStatement(
+                actions=["s3:PutObject"], resources=[objects_arn(plans_bucket, PLANS_PREFIX)]
+            )
+        )
+        self.role.add_to_policy(
+            aws_iam.PolicyStatement(
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                resources=[regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
+            )
+        )
+        self.function = aws_lambda.Function(
+            self,
+            "Function",
+            function_name=name,
+            description="Makes an adaptation plan from an observation",
+            architecture=aws_lambda.Architecture.ARM_64,
+            runtime=aws_lambda.Runtime.PYTHON_3_13,
+            handler="solver_lambda.handler.handler",
+            code=code,
+            role=self.role,
+            environment={"SPREDS_PLANS_BUCKET": plans_bucket},
+            memory_size=512,
+            timeout=Duration.seconds(60),
+            reserved_concurrent_executions=reserved_concurrency,
+            retry_attempts=2,
+            max_event_age=Duration.hours(1),
+            on_failure=aws_lambda_destinations.SqsDestination(refused),
+        )
+        self.function.node.add_dependency(logs)  # or Lambda makes one that is never emptied
+        self.permission = aws_lambda.CfnPermission(
+            self,
+            "MayBeCalledByS3",
+            action="lambda:InvokeFunction",
+            function_name=self.function.function_arn,
+            principal="s3.amazonaws.com",
+            source_account=Aws.ACCOUNT_ID,
+            source_arn=bucket_arn(observations_bucket),
+        )
+
+
+def function_notification(name: str) -> aws_s3.CfnBucket.NotificationConfigurationProperty:
+    """S3 calls the function named ``name`` for each new observation."""
+    return aws_s3.CfnBucket.NotificationConfigurationProperty(
+        lambda_configurations=[
+            aws_s3.CfnBucket.LambdaConfigurationProperty(
+                event="s3:ObjectCreated:*",
+                function=regional_arn("lambda", f"function:{name}"),
+                filter=key_filter(OBSERVATIONS_PREFIX),
+            )
+        ]
+    )

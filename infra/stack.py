@@ -1,0 +1,135 @@
+"""The whole stack: observations in, plans out, one line of configuration for each node."""
+
+from __future__ import annotations
+
+from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_sns, aws_sqs
+from constructs import Construct
+
+from infra.configuration import Configuration, Node
+from infra.dead_letters import DeadLetters
+from infra.document_bucket import DocumentBucket
+from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, bucket_name, output_name
+from infra.node_access import NodeAccess, TeamAccess, only_teams_write_settings
+from infra.plan_delivery import PlanDelivery
+from infra.plan_topic import PlanTopic, topic_notification
+from infra.solver_function import SolverFunction, function_notification
+
+
+class SpredsStack(Stack):
+    """Buckets, solver, topic, and for each node its delivery and roles."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        configuration: Configuration,
+        function_code: aws_lambda.Code,
+    ) -> None:
+        super().__init__(scope, construct_id, description="SPREDS: shares memory among caches")
+        name = configuration.name
+        self._configuration = configuration
+        self._alarms = aws_sns.Topic(
+            self, "Alarms", topic_name=f"{name}-alarms", enforce_ssl=True, signature_version="2"
+        )
+        self._observations_name = bucket_name(name, "observations")
+        self._plans_name = bucket_name(name, "plans")
+
+        solver = SolverFunction(
+            self,
+            "Solver",
+            name=f"{name}-solver",
+            code=function_code,
+            observations_bucket=self._observations_name,
+            plans_bucket=self._plans_name,
+            refused=self._dead_letters(
+                "Refused", "refused-observations", "The solver gave up on an observation"
+            ),
+            log_retention_days=configuration.log_retention_days,
+            reserved_concurrency=configuration.reserved_concurrency,
+        )
+        self._plans_topic = PlanTopic(
+            self, "PlanTopic", name=f"{name}-plans", plans_bucket=self._plans_name
+        )
+        observations = DocumentBucket(
+            self,
+            "Observations",
+            name=self._observations_name,
+            expiring_prefixes=[OBSERVATIONS_PREFIX],
+            retention_days=configuration.retention_days,
+            notification=function_notification(f"{name}-solver"),
+        )
+        plans = DocumentBucket(
+            self,
+            "Plans",
+            name=self._plans_name,
+            expiring_prefixes=[PLANS_PREFIX],
+            retention_days=configuration.retention_days,
+            notification=topic_notification(f"{name}-plans"),
+        )
+        # S3 refuses a notification that it may not deliver.
+        observations.node.add_dependency(solver.permission)
+        plans.node.add_dependency(self._plans_topic.policy)
+        self._undelivered = self._dead_letters(
+            "Undelivered", "undelivered-plans", "A node was not told of a plan, or refused to hear"
+        )
+        team_path = f"/{name}/teams/"
+        only_teams_write_settings(
+            observations.bucket, [f"arn:aws:iam::{Aws.ACCOUNT_ID}:role{team_path}*"]
+        )
+        self._output("Region", Aws.REGION)
+        self._output("ObservationsBucket", self._observations_name)
+        self._output("PlansBucket", self._plans_name)
+        self._output("PlansTopicArn", self._plans_topic.topic.topic_arn)
+        self._output("Controller", configuration.controller)
+        for node in configuration.nodes:
+            self._add_node(node, team_path)
+
+    def _dead_letters(self, construct_id: str, name: str, meaning: str) -> aws_sqs.Queue:
+        return DeadLetters(
+            self,
+            construct_id,
+            name=f"{self._configuration.name}-{name}",
+            meaning=meaning,
+            alarm_topic=self._alarms,
+        ).queue
+
+    def _add_node(self, node: Node, team_path: str) -> None:
+        scope = Construct(self, f"Node-{node.name}")
+        name = f"{self._configuration.name}-{node.name}"
+        queue = PlanDelivery(
+            scope,
+            "Delivery",
+            node=node,
+            name=name,
+            topic=self._plans_topic.topic,
+            undelivered=self._undelivered,
+        ).queue
+        access = NodeAccess(
+            scope,
+            "Access",
+            node=node,
+            role_name=name,
+            observations_bucket=self._observations_name,
+            plans_bucket=self._plans_name,
+            topic_arn=self._plans_topic.topic.topic_arn,
+            queue=queue,
+        )
+        self._output(output_name(node.name, "RoleArn"), access.role.role_arn)
+        if queue is None:
+            self._output(output_name(node.name, "PublicUrl"), node.public_url)
+        else:
+            self._output(output_name(node.name, "QueueUrl"), queue.queue_url)
+        for server in node.servers:
+            team = TeamAccess(
+                scope,
+                f"Team-{server}",
+                node=node.name,
+                server=server,
+                role_path=team_path,
+                observations_bucket=self._observations_name,
+            )
+            self._output(output_name(f"{node.name}-{server}", "TeamRoleArn"), team.role.role_arn)
+
+    def _output(self, name: str, value: str) -> None:
+        CfnOutput(self, name, value=value)
