@@ -1,0 +1,145 @@
+"""The function's entry: S3 tells of new observations, each is answered with one plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote_plus
+
+from solver_lambda import observation as observations
+from solver_lambda.document import DocumentError
+from solver_lambda.keys import parse_observation_key, plan_key
+from solver_lambda.object_store import ObjectStore, ObjectStoreError
+from solver_lambda.observation import Observation
+from solver_lambda.plan import AdaptationPlan
+from solver_lambda.planner import make_plan
+
+DEFAULT_MAX_AGE_SECONDS = 900.0
+MAX_CLOCK_SKEW_SECONDS = 300.0
+
+
+class RefusedError(RuntimeError):
+    """An observation gets no plan; the message is the one-sentence reason.
+
+    Raised out of the function, so that the event goes to the on-failure destination.
+    """
+
+
+def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG001
+    """Answer each observation that an S3 event tells of.
+
+    S3 delivers at least once. A plan is written only if its key is free, so a repeated event
+    changes nothing and announces nothing. S3's test event is ignored.
+
+    Returns:
+        ``{"plans": [key, ...]}``: the plans of the observations, new or there before.
+
+    Raises:
+        RefusedError: for the first observation that got no plan, after all have been tried.
+    """
+    if event.get("Event") == "s3:TestEvent":
+        _log("test_event")
+        return {"plans": []}
+    plans, refusals = [], []
+    for bucket, key in _records(event):
+        try:
+            plans.append(answer(bucket, key))
+        except RefusedError as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
+    return {"plans": plans}
+
+
+def answer(bucket: str, key: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Read one observation, make its plan and write it; the plan's key.
+
+    ``environment`` has SPREDS_PLANS_BUCKET and, optionally, SPREDS_OBSERVATIONS_BUCKET (the only
+    bucket to read from), SPREDS_MAX_AGE_SECONDS (of an observation, 900) and SPREDS_SOLVER
+    (``dirichlet`` or ``hill_climbing``, for two functions as in the thesis; ``auto``).
+
+    Raises:
+        RefusedError: no plan was made, with the reason.
+    """
+    try:
+        observation = _read(bucket, key, environment)
+        plan = make_plan(observation, now_seconds=time.time())
+        written_to = plan_key(plan.node, plan.cycle)
+        written = ObjectStore(environment).put_new(
+            _setting(environment, "SPREDS_PLANS_BUCKET"), written_to, plan.dumps()
+        )
+    except (DocumentError, ObjectStoreError, RefusedError) as error:
+        _log("refused", bucket=bucket, key=key, reason=str(error))
+        raise RefusedError(str(error)) from error
+    _log_plan(plan, written)
+    return written_to
+
+
+def _read(bucket: str, key: str, environment: Mapping[str, str]) -> Observation:
+    """Raises DocumentError, ObjectStoreError or RefusedError."""
+    source = f"s3://{bucket}/{key}"
+    expected = environment.get("SPREDS_OBSERVATIONS_BUCKET")
+    if expected and bucket != expected:
+        raise RefusedError(f"{source}: observations are read from bucket {expected!r} only")
+    node, cycle = parse_observation_key(key)
+    text = ObjectStore(environment).get(bucket, key, max_bytes=observations.MAX_BYTES)
+    observation = Observation.loads(text, source)
+    if (observation.node, observation.cycle) != (node, cycle):
+        raise RefusedError(
+            f"{source}: the document is of node {observation.node!r} and cycle "
+            f"{observation.cycle}, not of those in its key"
+        )
+    max_age = float(environment.get("SPREDS_MAX_AGE_SECONDS") or DEFAULT_MAX_AGE_SECONDS)
+    age = time.time() - observation.made_at_seconds
+    if not -MAX_CLOCK_SKEW_SECONDS <= age <= max_age:
+        raise RefusedError(
+            f"{source}: made_at_seconds is {age:.0f} seconds ago, and must be between "
+            f"-{MAX_CLOCK_SKEW_SECONDS:.0f} and {max_age:.0f}"
+        )
+    return observation
+
+
+def _setting(environment: Mapping[str, str], name: str) -> str:
+    if not environment.get(name):
+        raise RefusedError(f"the environment variable {name} is not set")
+    return environment[name]
+
+
+def _records(event: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Bucket and key of each record; S3 encodes keys as in a form."""
+    try:
+        return [
+            (record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"]))
+            for record in event["Records"]
+        ]
+    except (KeyError, TypeError) as error:
+        _log("refused", reason="not an S3 event")
+        raise RefusedError(f"the event is not one of S3: {type(error).__name__} {error}") from error
+
+
+def _log_plan(plan: AdaptationPlan, written: bool) -> None:
+    _log(
+        "plan" if written else "plan_was_there",
+        node=plan.node,
+        cycle=plan.cycle,
+        decision=plan.decision,
+        reason=plan.reason,
+        method=plan.method,
+        optimality_gap=plan.optimality_gap,
+        mean_access_time_before_seconds=plan.mean_access_time_before_seconds,
+        mean_access_time_seconds=plan.mean_access_time_seconds,
+        maxmemory_bytes={
+            server.name: [server.maxmemory_before_bytes, server.maxmemory_bytes]
+            for server in plan.servers
+        },
+        run_seconds=plan.run_seconds,
+        run_memory_bytes=plan.run_memory_bytes,
+    )
+
+
+def _log(event: str, **fields: object) -> None:
+    """One JSON line on stdout, where Lambda and Fargate collect logs."""
+    print(json.dumps({"event": event, **fields}), flush=True)

@@ -1,0 +1,62 @@
+"""Hill climbing with LookAhead, for curves with cliffs: the thesis' solver for many servers."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from solver_lambda.hull import HullSegments
+from solver_lambda.problem import IntArray, PartitionProblem
+
+
+class LookAhead:
+    """Utility-based cache partitioning (Qureshi and Patt, MICRO 2006, algorithm 2).
+
+    Again and again the server with the greatest marginal utility gets the units that attain it:
+    max over d of (u(k + d) − u(k)) / d, where d may reach over a cliff but not over the balance.
+
+    Two shortcuts change the time and not the result. As long as the balance is large enough, the
+    best step of a server is the next segment of its curve's hull, so all segments that fit are
+    taken at once, steepest first. After that, each server's best step is kept until it wins or
+    the balance no longer covers it; until then it is an upper bound of the true one.
+    """
+
+    def __init__(self, problem: PartitionProblem, segments: HullSegments) -> None:
+        self._problem = problem
+        self._segments = segments
+
+    def solve(self) -> IntArray:
+        """Units of each server, shape (n,)."""
+        problem, segments = self._problem, self._segments
+        used = np.cumsum(segments.widths)
+        whole = int(np.searchsorted(used, problem.capacity, side="right"))
+        servers = len(problem.limits)
+        units = np.bincount(
+            segments.rows[:whole], weights=segments.widths[:whole], minlength=servers
+        ).astype(np.int64)
+        balance = problem.capacity - int(units.sum())
+        if whole == len(segments.rows) or not balance:
+            return units
+        waiting = [
+            step for row in range(servers) if (step := self._best_step(row, units[row], balance))
+        ]
+        heapq.heapify(waiting)
+        while waiting and balance:
+            _, row, width = heapq.heappop(waiting)
+            if width <= balance:
+                units[row] += width
+                balance -= width
+            if step := self._best_step(row, units[row], balance):
+                heapq.heappush(waiting, step)
+        return units
+
+    def _best_step(self, row: int, start: int, balance: int) -> tuple[float, int, int] | None:
+        """Minus the greatest marginal utility, the row and the width in units; None: no gain."""
+        reach = min(balance, int(self._problem.limits[row]) - start)
+        if reach <= 0:
+            return None
+        curve = self._problem.utilities[row, start : start + reach + 1]
+        marginal = (curve[1:] - curve[0]) / np.arange(1, reach + 1)
+        best = int(marginal.argmax())
+        return (-float(marginal[best]), row, best + 1) if marginal[best] > 0 else None

@@ -1,0 +1,179 @@
+"""Reading and writing objects over real HTTP, and what is tried again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from solver_lambda.object_store import (
+    ATTEMPTS,
+    ObjectStore,
+    ObjectStoreError,
+    find_credentials,
+)
+from solver_lambda.signature import Credentials
+
+KEY = "observations/node-1/ü +%.json"
+
+
+def test_what_another_client_wrote_is_read(s3_environment, s3):
+    s3.put_object(Bucket="observations", Key=KEY, Body=b"{}")
+    assert ObjectStore(s3_environment).get("observations", KEY, max_bytes=2) == b"{}"
+
+
+def test_what_is_written_is_what_another_client_reads(s3_environment, s3):
+    assert ObjectStore(s3_environment).put_new("plans", KEY, b'{"a": 1}')
+    found = s3.get_object(Bucket="plans", Key=KEY)
+    assert found["Body"].read() == b'{"a": 1}'
+    assert found["ContentType"] == "application/json"
+
+
+def test_a_key_that_is_taken_keeps_its_content(s3_environment, s3):
+    store = ObjectStore(s3_environment)
+    assert store.put_new("plans", KEY, b"first")
+    assert not store.put_new("plans", KEY, b"second")
+    assert s3.get_object(Bucket="plans", Key=KEY)["Body"].read() == b"first"
+
+
+def test_an_object_longer_than_allowed_is_refused(s3_environment, s3):
+    s3.put_object(Bucket="observations", Key=KEY, Body=b"12345")
+    with pytest.raises(ObjectStoreError, match="longer than 4 bytes"):
+        ObjectStore(s3_environment).get("observations", KEY, max_bytes=4)
+
+
+def test_a_missing_object_is_named(s3_environment):
+    with pytest.raises(ObjectStoreError, match=r"GET s3://observations/nothing .* 404 NoSuchKey$"):
+        ObjectStore(s3_environment).get("observations", "nothing", max_bytes=10)
+
+
+class ScriptedServer:
+    """An HTTP server that gives the answers it was told to, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, bytes]] = []
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        script = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                script.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
+                status, body = script.answers.pop(0)
+                if not status:
+                    self.connection.close()
+                    return
+                self.send_response(status)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedServer]:
+    server = ScriptedServer()
+    yield server
+    server.stop()
+
+
+def store_on(scripted: ScriptedServer, pauses: list[float]) -> ObjectStore:
+    return ObjectStore(
+        {
+            "AWS_ENDPOINT_URL": "http://not-this-one.invalid",
+            "AWS_ENDPOINT_URL_S3": scripted.url,
+            "AWS_ACCESS_KEY_ID": "id",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+        },
+        pause=pauses.append,
+    )
+
+
+@pytest.mark.parametrize("failure", [500, 503, 429, 409])
+def test_a_passing_failure_is_tried_again(scripted, failure):
+    pauses: list[float] = []
+    scripted.answers = [(failure, b"SlowDown"), (failure, b"SlowDown"), (200, b"here")]
+    assert store_on(scripted, pauses).get("bucket", "key", max_bytes=10) == b"here"
+    assert pauses == [0.1, 0.2]
+    assert [path for path, _ in scripted.asked] == ["/bucket/key"] * 3
+
+
+def test_a_lasting_failure_is_given_up_with_its_answer(scripted):
+    pauses: list[float] = []
+    scripted.answers = [(503, b"SlowDown")] * ATTEMPTS
+    with pytest.raises(ObjectStoreError, match=rf"failed {ATTEMPTS} times, .*503.*SlowDown"):
+        store_on(scripted, pauses).get("bucket", "key", max_bytes=10)
+    assert len(pauses) == ATTEMPTS - 1
+
+
+def test_a_broken_connection_is_tried_again(scripted):
+    scripted.answers = [(0, b""), (200, b"here")]
+    assert store_on(scripted, []).get("bucket", "key", max_bytes=10) == b"here"
+
+
+def test_a_refusal_is_not_tried_again(scripted):
+    scripted.answers = [(403, b"AccessDenied")]
+    with pytest.raises(ObjectStoreError, match=r"403 AccessDenied$"):
+        store_on(scripted, []).get("bucket", "key", max_bytes=10)
+    assert len(scripted.asked) == 1
+
+
+def test_a_container_gets_its_credentials_from_its_endpoint(scripted, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("let me in\n")
+    found = {"AccessKeyId": "id", "SecretAccessKey": "secret", "Token": "session"}
+    scripted.answers = [(200, json.dumps(found).encode())]
+    environment = {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{scripted.url}/v2/creds?id=1",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token),
+    }
+    assert find_credentials(environment) == Credentials("id", "secret", "session")
+    path, headers = scripted.asked[0]
+    assert path == "/v2/creds?id=1"
+    assert headers["authorization"] == "let me in"
+
+
+@pytest.mark.parametrize("answer", [(500, b""), (200, b"no JSON"), (200, b"{}"), (200, b"[]")])
+def test_an_endpoint_without_credentials_is_an_error(scripted, answer):
+    scripted.answers = [answer]
+    with pytest.raises(ObjectStoreError, match="credentials endpoint"):
+        find_credentials({"AWS_CONTAINER_CREDENTIALS_FULL_URI": scripted.url})
+
+
+def test_without_any_credentials_the_variables_are_named():
+    with pytest.raises(ObjectStoreError, match="AWS_ACCESS_KEY_ID"):
+        find_credentials({"AWS_ACCESS_KEY_ID": "alone"})
+
+
+def test_without_an_endpoint_the_bucket_is_in_the_host(monkeypatch):
+    asked = []
+
+    def exchange(method, url, content, headers, max_bytes):
+        asked.append((method, url.geturl(), headers["host"]))
+        return 200, b"here"
+
+    monkeypatch.setattr("solver_lambda.object_store._exchange", exchange)
+    store = ObjectStore(
+        {
+            "AWS_REGION": "eu-west-3",
+            "AWS_ACCESS_KEY_ID": "id",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+        }
+    )
+    assert store.get("bucket", "a/b c", max_bytes=10) == b"here"
+    host = "bucket.s3.eu-west-3.amazonaws.com"
+    assert asked == [("GET", f"https://{host}/a/b%20c", host)]
