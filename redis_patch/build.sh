@@ -59,7 +59,9 @@ run_make() { # FOLDER ARGUMENTS...
     fi
 }
 
-build_stock() { # NAME, the server's own binary name, whether its tools are installed too
+# In parentheses: their variables are their own.
+# In parentheses: their variables are their own.
+build_stock() ( # NAME, the server's own binary name
     name=$1 program=$2
     output=$bin/$name-server-stock
     print=$(fingerprint "$here/fetch_source.sh")
@@ -75,10 +77,10 @@ build_stock() { # NAME, the server's own binary name, whether its tools are inst
         install "$trees/$name-stock/src/redis-cli" "$trees/$name-stock/src/redis-benchmark" "$bin"
     fi
     mark_current "$output" "$print"
-}
+)
 
 # The patched tree starts as a copy of the built stock tree: same flags, same dependencies.
-build_patched() { # NAME, the server's own binary name, PATCH
+build_patched() ( # NAME, the server's own binary name, PATCH
     name=$1 program=$2 patch=$3
     output=$bin/$name-server
     core="$here/sampler.c $here/sampler.h $here/transport.c $here/transport.h"
@@ -96,7 +98,7 @@ build_patched() { # NAME, the server's own binary name, PATCH
     run_make "$trees/$name"
     install "$trees/$name/src/$program" "$output"
     mark_current "$output" "$print"
-}
+)
 
 build() {
     case $1 in
@@ -116,7 +118,7 @@ mkdir -p "$root/build"
 exec 9>"$root/build/.lock"
 flock 9 # two calls at once build one after the other
 
-[ $# -gt 0 ] || set -- redis-stock redis module
+[ $# -gt 0 ] || set -- redis-stock redis
 [ "$1" != all ] || set -- redis-stock redis module sampler-test valkey-stock valkey redis8-stock
 for target in "$@"; do
     build "$target"

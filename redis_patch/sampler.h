@@ -1,0 +1,225 @@
+/* The sampler: decides which keys are followed, and packs what happens to them into batches.
+ *
+ * It knows nothing of Redis and nothing of ZeroMQ: the glue (spreds.c in a patched server, module.c
+ * in the module) tells it what was accessed and what time it is, and gives it a function that takes
+ * a finished batch. The format of a batch is in WIRE_FORMAT.md.
+ *
+ * Guarantees:
+ *   - it never blocks, never allocates after sampler_init(), and makes no system call of its own;
+ *   - an access to a key that is not sampled costs one hash, one comparison and one count;
+ *   - all records of one batch were sampled under the T, P and salt of its header;
+ *   - in a forked child it is off.
+ *
+ * Use:
+ *
+ *   static sampler s;
+ *   sampler_init(&s, SAMPLER_SOURCE_PATCH, instance, send, transport);
+ *   sampler_set_sampling(&s, 167772, 16777216, salt, now_us);
+ *   sampler_start(&s, now_us);
+ *   ...
+ *   if (s.on) {                                    // on every access
+ *       uint64_t hash = sampler_hash(key, length, s.salt);
+ *       s.seen_reads++;
+ *       if (sampler_takes(&s, hash)) sampler_record(&s, hash, SAMPLER_READ_HIT, ...);
+ *   }
+ *   ...
+ *   sampler_tick(&s, now_us);                      // some twenty times a second, or more often
+ *
+ * One thread at a time may use a sampler. */
+
+#ifndef SPREDS_SAMPLER_H
+#define SPREDS_SAMPLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the sampler writes its batches as they lie in memory: it needs a little-endian machine"
+#endif
+
+/* ------------------------------------------------------------------ wire format, WIRE_FORMAT.md */
+
+#define SAMPLER_VERSION 1
+#define SAMPLER_BATCH_BYTES 16384
+
+enum { SAMPLER_SOURCE_PATCH = 1, SAMPLER_SOURCE_MODULE = 2 };
+
+enum {
+    SAMPLER_READ_HIT = 1,
+    SAMPLER_READ_MISS,
+    SAMPLER_WRITE,
+    SAMPLER_DELETE,
+    SAMPLER_EXPIRY,
+    SAMPLER_EVICTION,
+    SAMPLER_FLUSH,
+    SAMPLER_SWAP
+};
+
+enum { SAMPLER_HAS_TTL = 1, SAMPLER_SIZE_KNOWN = 2 };
+
+#define SAMPLER_DB_UNKNOWN UINT16_MAX
+
+typedef struct {
+    char magic[4];
+    uint16_t version;
+    uint16_t header_bytes;
+    uint16_t record_bytes;
+    uint16_t source;
+    uint32_t record_count;
+    uint64_t instance;
+    uint64_t sequence;
+    uint64_t first_time_us;
+    uint64_t last_time_us;
+    uint64_t threshold;
+    uint64_t modulus;
+    uint64_t salt_id;
+    uint64_t seen;
+    uint64_t seen_reads;
+    uint64_t sampled;
+    uint64_t dropped;
+} sampler_header;
+
+typedef struct {
+    uint64_t hash;
+    uint32_t size_bytes;
+    uint16_t db;
+    uint8_t operation;
+    uint8_t flags;
+} sampler_record_t;
+
+#define SAMPLER_BATCH_RECORDS \
+    ((SAMPLER_BATCH_BYTES - sizeof(sampler_header)) / sizeof(sampler_record_t))
+
+typedef struct {
+    sampler_header header;
+    sampler_record_t records[SAMPLER_BATCH_RECORDS];
+} sampler_batch;
+
+_Static_assert(sizeof(sampler_header) == 104, "the header is 104 bytes on the wire");
+_Static_assert(sizeof(sampler_record_t) == 16, "a record is 16 bytes on the wire");
+
+/* ----------------------------------------------------------------------------------- the sampler */
+
+#define SAMPLER_DEFAULT_THRESHOLD 167772 /* with the modulus below: one key in a hundred */
+#define SAMPLER_DEFAULT_MODULUS 16777216
+#define SAMPLER_MAX_MODULUS (UINT64_C(1) << 32)
+
+#define SAMPLER_FLUSH_US 50000       /* a record waits no longer than this */
+#define SAMPLER_HEARTBEAT_US 1000000 /* counters travel at least this often while it is on */
+
+/* Takes a finished batch. Returns 1 if it will be sent, 0 if it could not be taken: it must not
+ * wait, and the batch is gone when it returns. */
+typedef int (*sampler_send)(void *transport, const void *batch, size_t batch_bytes);
+
+typedef struct {
+    /* What every access reads. */
+    int on;             /* accesses are looked at; 0 in a forked child */
+    uint64_t salt;      /* seeds the hash */
+    uint64_t mask;      /* P - 1 */
+    uint64_t threshold; /* T: a key is sampled if (hash & mask) < threshold */
+    uint64_t seen_reads;
+    uint64_t seen_others; /* writes, deletes, expiries, evictions */
+
+    /* What only a sampled access, or the clock, touches. */
+    uint64_t sampled;         /* records made */
+    uint64_t dropped;         /* of them, records in batches that were not taken */
+    uint64_t batches_dropped; /* those batches */
+    uint64_t due_us;          /* when sampler_tick() has something to do */
+    uint32_t count;           /* records in the open batch */
+    sampler_send send;
+    void *transport;
+    sampler_batch batch; /* the open batch; its sequence is the next to be used */
+} sampler;
+
+/* Sets up a sampler that is off. `instance` identifies the server in each batch's header. */
+void sampler_init(sampler *s, int source, uint64_t instance, sampler_send send, void *transport);
+
+/* Changes T, P (a power of two up to SAMPLER_MAX_MODULUS; T at most P) and the salt, at once. */
+void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint64_t salt,
+                          uint64_t now_us);
+
+/* Begins and ends to look at accesses. */
+void sampler_start(sampler *s, uint64_t now_us);
+void sampler_stop(sampler *s, uint64_t now_us);
+
+/* Adds a record about a key that sampler_takes() took, or about a flush or a swap. A full batch
+ * stays open until the next record, so that sampler_amend() still finds its last one. */
+void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
+                    uint64_t size_bytes, uint64_t now_us);
+
+/* Makes room for `records` more in the open batch (or a whole batch, if that is less): those that
+ * follow stay within reach of sampler_amend() until they are all there. */
+void sampler_reserve(sampler *s, uint64_t records);
+
+/* The newest record of the open batch with this hash and operation, or NULL: for what is learnt
+ * about an access only after it. */
+sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation);
+
+/* Sends what is open: part of a batch, or none of it, only a header. */
+void sampler_flush(sampler *s, uint64_t now_us);
+
+/* Returns 1 for the values that sampler_set_sampling() accepts. */
+static inline int sampler_sampling_is_valid(uint64_t threshold, uint64_t modulus) {
+    return modulus > 0 && modulus <= SAMPLER_MAX_MODULUS && (modulus & (modulus - 1)) == 0 &&
+           threshold <= modulus;
+}
+
+/* ---------------------------------------------------------------------------------- the hot path */
+
+/* The two halves of the 128-bit product, folded into one word: the mixing step of the hash. */
+static inline uint64_t sampler_fold(uint64_t a, uint64_t b) {
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t sampler_load64(const unsigned char *p) {
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+static inline uint64_t sampler_load32(const unsigned char *p) {
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+/* The hash of a key under a salt, as WIRE_FORMAT.md defines it. It must stay inlined: that is half
+ * of what an access costs. */
+static inline uint64_t sampler_hash(const void *key, size_t length, uint64_t salt) {
+    const uint64_t k0 = UINT64_C(0x9E3779B97F4A7C15);
+    const uint64_t k1 = UINT64_C(0xD1B54A32D192ED03);
+    const uint64_t k2 = UINT64_C(0x8CB92BA72F3D8DD7);
+    const unsigned char *p = key;
+    size_t left = length;
+    uint64_t state = salt ^ sampler_fold(length ^ k0, k1);
+
+    for (; left >= 8; left -= 8, p += 8) state = sampler_fold(state ^ sampler_load64(p), k1);
+    if (left) {
+        /* The rest, padded with zero bytes, by loads that stay inside the key. */
+        uint64_t rest;
+        if (length >= 8) {
+            rest = sampler_load64(p + left - 8) >> (64 - 8 * left);
+        } else if (left >= 4) {
+            rest = sampler_load32(p) | sampler_load32(p + left - 4) << (8 * (left - 4));
+        } else {
+            rest = p[0] | (uint64_t)p[left / 2] << (8 * (left / 2)) |
+                   (uint64_t)p[left - 1] << (8 * (left - 1));
+        }
+        state = sampler_fold(state ^ rest, k1);
+    }
+    return sampler_fold(state ^ k2, k0);
+}
+
+/* Returns 1 if the key with this hash is sampled. */
+static inline int sampler_takes(const sampler *s, uint64_t hash) {
+    return (hash & s->mask) < s->threshold;
+}
+
+/* To be called regularly: sends what has waited long enough. */
+static inline void sampler_tick(sampler *s, uint64_t now_us) {
+    if (s->on && now_us >= s->due_us) sampler_flush(s, now_us);
+}
+
+#endif

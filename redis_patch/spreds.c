@@ -1,0 +1,152 @@
+/* Copyright (c) 2026, the SPREDS authors. Licensed like the server (3-clause BSD): see LICENSE.
+ *
+ * See spreds.h. */
+
+#include "server.h"
+#include "spreds.h"
+#include "transport.h"
+
+sampler spreds;
+spreds_config spreds_settings;
+
+static transport spreds_transport;
+
+/* The endpoint in force: spreds_settings holds the one that is wanted. */
+static sds spreds_endpoint;
+
+/* Number of the command that made the newest record of a write. */
+static long long spreds_write_command = -1;
+
+/* --------------------------------------------------------------------------------- the keyspace */
+
+#ifdef VALKEY_VERSION
+#define findKey(db, key) dbFind(db, objectGetVal(key))
+#else
+static robj *findKey(redisDb *db, robj *key) {
+    dictEntry *de = dictFind(db->dict, key->ptr);
+    return de ? dictGetVal(de) : NULL;
+}
+#endif
+
+/* Length of key and value, where the value knows its own: strings do. Never more than that, because
+ * keys are signalled as modified while their lists and hashes are half built. */
+static int sizeAndTtl(redisDb *db, robj *key, robj *val, uint64_t *size_bytes) {
+    int flags = 0;
+
+    *size_bytes = 0;
+    if (val->type == OBJ_STRING) {
+        *size_bytes = sdslen(key->ptr) + stringObjectLen(val);
+        flags |= SAMPLER_SIZE_KNOWN;
+    }
+    if (getExpire(db, key) != -1) flags |= SAMPLER_HAS_TTL;
+    return flags;
+}
+
+static void record(redisDb *db, uint64_t hash, int operation, int flags, uint64_t size_bytes) {
+    sampler_record(&spreds, hash, operation, flags, (uint16_t)db->id, size_bytes, server.ustime);
+}
+
+void spredsRecordRead(redisDb *db, robj *key, robj *val, uint64_t hash) {
+    uint64_t size_bytes = 0;
+    int flags = val ? sizeAndTtl(db, key, val, &size_bytes) : 0;
+    record(db, hash, val ? SAMPLER_READ_HIT : SAMPLER_READ_MISS, flags, size_bytes);
+}
+
+void spredsRecordModified(redisDb *db, robj *key, uint64_t hash) {
+    uint64_t size_bytes = 0;
+    robj *val = findKey(db, key);
+
+    if (!val) {
+        spredsRecordRemoved(db, hash, SAMPLER_DELETE);
+        return;
+    }
+    int flags = sizeAndTtl(db, key, val, &size_bytes);
+    record(db, hash, SAMPLER_WRITE, flags, size_bytes);
+    spreds_write_command = server.stat_numcommands;
+}
+
+void spredsRecordRemoved(redisDb *db, uint64_t hash, int operation) {
+    record(db, hash, operation, 0, 0);
+}
+
+void spredsRecordDatabases(int operation, uint16_t db, uint64_t other) {
+    sampler_record(&spreds, 0, operation, 0, db, other, server.ustime);
+}
+
+/* The record of a write by the same command learns that its key has a TTL. */
+void spredsAmendExpire(robj *key) {
+    if (spreds_write_command != server.stat_numcommands) return;
+    uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
+    sampler_record_t *record = sampler_amend(&spreds, hash, SAMPLER_WRITE);
+    if (record) record->flags |= SAMPLER_HAS_TTL;
+}
+
+/* ---------------------------------------------------------------------------------------- control */
+
+int spredsApply(const char **err) {
+    spreds_config *wanted = &spreds_settings;
+    const char *endpoint = wanted->endpoint ? wanted->endpoint : "";
+
+    if (!sampler_sampling_is_valid(wanted->threshold, wanted->modulus)) {
+        *err = "spreds-modulus must be a power of two up to 4294967296, "
+               "and spreds-threshold at most spreds-modulus";
+        return 0;
+    }
+    if (!spreds_endpoint) return 1; /* spredsInit() is still to come, and will do it */
+    while (wanted->salt == 0) {
+        getRandomBytes((unsigned char *)&wanted->salt, sizeof wanted->salt);
+        wanted->salt &= LLONG_MAX; /* so that CONFIG SET takes what CONFIG GET gave */
+    }
+
+    if (strcmp(endpoint, spreds_endpoint)) {
+        sampler_stop(&spreds, server.ustime); /* what was sampled for the old one goes there */
+        *err = transport_connect(&spreds_transport, endpoint);
+        if (!*err) {
+            sdsfree(spreds_endpoint);
+            spreds_endpoint = sdsnew(endpoint);
+        }
+        if (sdslen(spreds_endpoint)) sampler_start(&spreds, server.ustime);
+        if (*err) return 0;
+    }
+    sampler_set_sampling(&spreds, wanted->threshold, wanted->modulus, wanted->salt, server.ustime);
+    return 1;
+}
+
+void spredsInit(void) {
+    char instance[17] = {0};
+    const char *err = NULL;
+
+    memcpy(instance, server.runid, 16);
+    sampler_init(&spreds, SAMPLER_SOURCE_PATCH, strtoull(instance, NULL, 16), transport_send,
+                 &spreds_transport);
+    spreds_endpoint = sdsempty();
+    if (!spredsApply(&err)) {
+        serverLog(LL_WARNING, "Bad SPREDS configuration: %s", err);
+        exit(1);
+    }
+}
+
+sds spredsInfo(sds info) {
+    return sdscatprintf(info,
+        "# Spreds\r\n"
+        "spreds_on:%d\r\n"
+        "spreds_threshold:%llu\r\n"
+        "spreds_modulus:%llu\r\n"
+        "spreds_salt_id:%016llx\r\n"
+        "spreds_seen:%llu\r\n"
+        "spreds_seen_reads:%llu\r\n"
+        "spreds_sampled:%llu\r\n"
+        "spreds_dropped:%llu\r\n"
+        "spreds_batches:%llu\r\n"
+        "spreds_batches_dropped:%llu\r\n",
+        spreds.on,
+        (unsigned long long)spreds.threshold,
+        (unsigned long long)spreds.mask + 1,
+        (unsigned long long)spreds.batch.header.salt_id,
+        (unsigned long long)(spreds.seen_reads + spreds.seen_others),
+        (unsigned long long)spreds.seen_reads,
+        (unsigned long long)spreds.sampled,
+        (unsigned long long)spreds.dropped,
+        (unsigned long long)spreds.batch.header.sequence,
+        (unsigned long long)spreds.batches_dropped);
+}

@@ -1,0 +1,82 @@
+/* Copyright (c) 2026, the SPREDS authors. Licensed like the server (3-clause BSD): see LICENSE.
+ *
+ * SPREDS: sampled accesses to the keyspace, sent to the sidecar of this machine. This is the glue
+ * between the server and the sampler (sampler.h), and knows both. The functions below are called
+ * where a key is looked up or changed; while sampling is off each of them is one comparison.
+ *
+ * What is recorded: a read wherever keyspace_hits or keyspace_misses is counted, a write or a delete
+ * wherever a client's command signals a modified key, an expiry and an eviction where the server
+ * removes a key by itself, and each flush and swap of databases. */
+
+#ifndef SPREDS_H
+#define SPREDS_H
+
+#include "sampler.h"
+
+extern sampler spreds;
+
+/* The configuration directives spreds-endpoint, -threshold, -modulus and -salt. */
+typedef struct {
+    char *endpoint; /* where the sidecar listens; NULL: off */
+    unsigned long long threshold;
+    unsigned long long modulus;
+    unsigned long long salt; /* 0 is replaced by a random one */
+} spreds_config;
+
+extern spreds_config spreds_settings;
+
+/* Called once, when the server is a daemon, has a run id and has loaded its data. */
+void spredsInit(void);
+
+/* Puts spreds_settings into effect, now. Returns 1, or 0 and the reason. */
+int spredsApply(const char **err);
+
+/* Appends the counters to INFO. */
+sds spredsInfo(sds info);
+
+void spredsRecordRead(redisDb *db, robj *key, robj *val, uint64_t hash);
+void spredsRecordModified(redisDb *db, robj *key, uint64_t hash);
+void spredsRecordRemoved(redisDb *db, uint64_t hash, int operation);
+void spredsRecordDatabases(int operation, uint16_t db, uint64_t other);
+void spredsAmendExpire(robj *key);
+
+/* End of lookupKey(): `val` is NULL for a miss. */
+static inline void spredsLookedUp(redisDb *db, robj *key, robj *val, int flags) {
+    if (!spreds.on || (flags & (LOOKUP_NOSTATS | LOOKUP_WRITE))) return;
+    uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
+    spreds.seen_reads++;
+    if (sampler_takes(&spreds, hash)) spredsRecordRead(db, key, val, hash);
+}
+
+/* signalModifiedKey(): a write, or a delete if the key is gone. Without a client the server itself
+ * has removed the key, and says so by spredsRemoved(). */
+static inline void spredsModified(client *c, redisDb *db, robj *key) {
+    if (!spreds.on || c == NULL) return;
+    uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
+    spreds.seen_others++;
+    if (sampler_takes(&spreds, hash)) spredsRecordModified(db, key, hash);
+}
+
+/* An expiry, an eviction, or a key that left with its cluster slot. */
+static inline void spredsRemoved(redisDb *db, robj *key, int operation) {
+    if (!spreds.on) return;
+    uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
+    spreds.seen_others++;
+    if (sampler_takes(&spreds, hash)) spredsRecordRemoved(db, hash, operation);
+}
+
+/* setExpire(): SET writes the key first and gives it its TTL afterwards. */
+static inline void spredsExpireSet(robj *key) {
+    if (spreds.on) spredsAmendExpire(key);
+}
+
+/* `dbid` -1 means every database. */
+static inline void spredsFlushed(int dbid) {
+    if (spreds.on) spredsRecordDatabases(SAMPLER_FLUSH, (uint16_t)dbid, 0);
+}
+
+static inline void spredsSwapped(int first, int second) {
+    if (spreds.on) spredsRecordDatabases(SAMPLER_SWAP, (uint16_t)first, (uint64_t)second);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* See transport.h. */
+
+#include "transport.h"
+
+#include <errno.h>
+#include <zmq.h>
+
+static void set_option(void *socket, int option, int value) {
+    zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+const char *transport_connect(transport *t, const char *endpoint) {
+    void *socket = NULL;
+
+    if (endpoint && *endpoint) {
+        if (!t->context) t->context = zmq_ctx_new();
+        if (!t->context) return zmq_strerror(errno);
+        socket = zmq_socket(t->context, ZMQ_PUSH);
+        if (!socket) return zmq_strerror(errno);
+        set_option(socket, ZMQ_LINGER, 0);    /* closing does not wait */
+        set_option(socket, ZMQ_IMMEDIATE, 1); /* nothing queues for a sidecar that is not there */
+        set_option(socket, ZMQ_SNDHWM, TRANSPORT_QUEUE_BATCHES);
+        set_option(socket, ZMQ_RECONNECT_IVL, 100);
+        set_option(socket, ZMQ_RECONNECT_IVL_MAX, 2000);
+        if (zmq_connect(socket, endpoint) != 0) {
+            const char *why = zmq_strerror(errno);
+            zmq_close(socket);
+            return why;
+        }
+    }
+    if (t->socket) zmq_close(t->socket);
+    t->socket = socket;
+    return NULL;
+}
+
+int transport_send(void *t, const void *batch, size_t batch_bytes) {
+    void *socket = ((transport *)t)->socket;
+    return socket && zmq_send(socket, batch, batch_bytes, ZMQ_DONTWAIT) == (int)batch_bytes;
+}
