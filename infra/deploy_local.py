@@ -1,0 +1,159 @@
+"""``cdk bootstrap`` and ``cdk deploy``, unmodified, to the local emulator.
+
+``python -m infra.deploy_local`` starts an emulator, deploys ``infra/stack.toml``, writes the
+stack's outputs to ``build/outputs.json``, and keeps the emulator running until it is interrupted.
+In a program, ``deploy(emulator)`` gives the outputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from infra.emulator import ACCOUNT, DEFAULT_PORT, REGION, Emulator
+
+HERE = Path(__file__).resolve().parent
+BUILD = HERE.parent / "build"
+CDK = HERE / "node_modules" / ".bin" / "cdk"
+STACK_FILE = HERE / "stack.toml"
+KEEP_SECONDS = 3600.0  # what was synthesised from other sources
+
+
+class DeploymentError(RuntimeError):
+    """The CDK command failed; the message has what it said."""
+
+
+def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, str]:
+    """Bring the stack of ``stack_file`` to the emulator; the stack's outputs.
+
+    The synthesised application is kept in ``build/``, and made again only when something in it has
+    changed.
+
+    Raises:
+        DeploymentError: the CDK command failed.
+        FileNotFoundError: the CDK command is not installed.
+    """
+    if not CDK.exists():
+        raise FileNotFoundError(f"{CDK} is not installed: run 'make setup' first")
+    environment = {
+        **os.environ,
+        **emulator.environment,
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
+        "CI": "1",
+    }
+    bootstrap = _start("bootstrap", f"aws://{ACCOUNT}/{REGION}", environment=environment, cwd=BUILD)
+    assembly = _assembly(stack_file)
+    if not assembly.exists():
+        _synthesise(stack_file, assembly, environment)
+    _finish(bootstrap)
+    outputs = Path(f"{assembly}-outputs.json")
+    _finish(
+        _start(
+            *("deploy", "--app", str(assembly), "--all", "--require-approval", "never"),
+            *("--outputs-file", str(outputs)),
+            environment=environment,
+            cwd=BUILD,
+        )
+    )
+    (values,) = json.loads(outputs.read_text()).values()
+    assert isinstance(values, dict)
+    return values
+
+
+def _assembly(stack_file: Path) -> Path:
+    """Where the application is synthesised to, by the digest of what goes into it."""
+    digest = hashlib.sha256(sys.version.encode() + stack_file.read_bytes())
+    sources = (*HERE.glob("*.py"), HERE / "function_requirements.txt", HERE / "cdk.json")
+    for path in sorted((*sources, *HERE.parent.glob("solver_lambda/*.py"))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    folder = BUILD / "cdk"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{stack_file.stem}-{digest.hexdigest()[:16]}"
+
+
+def _synthesise(stack_file: Path, assembly: Path, environment: dict[str, str]) -> None:
+    for old in assembly.parent.glob(f"{stack_file.stem}-*/"):
+        if time.time() - old.stat().st_mtime > KEEP_SECONDS:
+            shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=assembly.parent) as folder:
+        made = Path(folder, "assembly")
+        context = f"configuration={stack_file.resolve()}"
+        _finish(
+            _start(
+                *("synth", "--quiet", "--output", str(made), "--context", context),
+                environment=environment,
+                cwd=HERE,
+            )
+        )
+        with contextlib.suppress(FileExistsError):  # another process made the same just now
+            made.rename(assembly)
+
+
+def _start(*arguments: str, environment: dict[str, str], cwd: Path) -> subprocess.Popen[str]:
+    cwd.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [str(CDK), *arguments],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _finish(process: subprocess.Popen[str]) -> None:
+    said, _ = process.communicate()
+    if process.returncode:
+        assert isinstance(process.args, list)
+        command = " ".join(["cdk", *map(str, process.args[1:])])
+        raise DeploymentError(f"`{command}` failed:\n{said[-4000:]}")
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.deploy_local",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT)
+    parser.add_argument("--stack", type=Path, default=STACK_FILE, metavar="FILE")
+    parser.add_argument("--outputs", type=Path, default=BUILD / "outputs.json", metavar="FILE")
+    parser.add_argument("--once", action="store_true", help="stop the emulator when deployed")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    try:
+        with Emulator(arguments.port) as emulator:
+            outputs = deploy(emulator, arguments.stack)
+            arguments.outputs.parent.mkdir(parents=True, exist_ok=True)
+            arguments.outputs.write_text(json.dumps(outputs, indent=2) + "\n")
+            _say(f"deployed in {time.monotonic() - started:.1f} s; outputs in {arguments.outputs}")
+            if not arguments.once:
+                for name, value in emulator.environment.items():
+                    print(f"export {name}={value}", flush=True)
+                _say("the emulator runs until Ctrl-C")
+                signal.pause()
+    except KeyboardInterrupt:
+        _say("stopped")
+    except (DeploymentError, OSError, RuntimeError) as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"deploy-local: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
