@@ -29,8 +29,3 @@ def objects_arn(bucket: str, *path: str) -> str:
 def regional_arn(service: str, resource: str) -> str:
     """ARN of a resource of this account and region."""
     return f"arn:aws:{service}:{Aws.REGION}:{Aws.ACCOUNT_ID}:{resource}"
-
-
-def output_name(node: str, value: str) -> str:
-    """Name of a node's output; CloudFormation takes letters and digits only."""
-    return "".join(part.capitalize() for part in node.split("-")) + value

@@ -77,7 +77,10 @@ class SolverFunction(Construct):
             handler="solver_lambda.handler.handler",
             code=code,
             role=self.role,
-            environment={"SPREDS_PLANS_BUCKET": plans_bucket},
+            environment={
+                "SPREDS_OBSERVATIONS_BUCKET": observations_bucket,
+                "SPREDS_PLANS_BUCKET": plans_bucket,
+            },
             memory_size=512,
             timeout=Duration.seconds(60),
             reserved_concurrent_executions=reserved_concurrency,

@@ -8,8 +8,9 @@ from constructs import Construct
 from infra.configuration import Configuration, Node
 from infra.dead_letters import DeadLetters
 from infra.document_bucket import DocumentBucket
-from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, bucket_name, output_name
+from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, bucket_name
 from infra.node_access import NodeAccess, TeamAccess, only_teams_write_settings
+from infra.outputs import output_name
 from infra.plan_delivery import PlanDelivery
 from infra.plan_topic import PlanTopic, topic_notification
 from infra.solver_function import SolverFunction, function_notification
@@ -129,7 +130,7 @@ class SpredsStack(Stack):
                 role_path=team_path,
                 observations_bucket=self._observations_name,
             )
-            self._output(output_name(f"{node.name}-{server}", "TeamRoleArn"), team.role.role_arn)
+            self._output(output_name(node.name, "TeamRoleArn", server), team.role.role_arn)
 
     def _output(self, name: str, value: str) -> None:
         CfnOutput(self, name, value=value)

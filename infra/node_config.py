@@ -1,0 +1,124 @@
+"""Writes the part of a node's configuration that the stack knows: its ``[controller]``.
+
+Usage: python -m infra.node_config --outputs FILE --node NAME [--listen HOST:PORT] >> sidecar.toml
+
+FILE is what ``cdk deploy --outputs-file FILE`` wrote. The exit code is 0, or 1 with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from infra.outputs import output_name
+
+DEFAULT_LISTEN = "0.0.0.0:8080"
+
+
+class NodeConfigError(ValueError):
+    """The outputs do not describe the node; the message names what is missing."""
+
+
+def controller_table(
+    outputs: Mapping[str, str],
+    node: str,
+    *,
+    listen: str = DEFAULT_LISTEN,
+    endpoint_url: str | None = None,
+) -> dict[str, str]:
+    """Keys and values of the sidecar's ``[controller]``.
+
+    Args:
+        outputs: of the stack.
+        node: one of its nodes.
+        listen: where the sidecar shall take notifications, if they come over HTTP.
+        endpoint_url: of an emulator.
+
+    Raises:
+        NodeConfigError: an output is missing.
+    """
+
+    def output(name: str) -> str:
+        if name not in outputs:
+            raise NodeConfigError(f"the outputs have no {name}: is {node!r} a node of this stack?")
+        return outputs[name]
+
+    table = {
+        "kind": output("Controller"),
+        "region": output("Region"),
+        "observations_bucket": output("ObservationsBucket"),
+        "plans_bucket": output("PlansBucket"),
+        "topic_arn": output("PlansTopicArn"),
+    }
+    public_url = output_name(node, "PublicUrl")
+    if public_url in outputs:
+        table |= {"delivery": "http", "listen": listen, "public_url": outputs[public_url]}
+    else:
+        table |= {"delivery": "sqs", "queue_url": output(output_name(node, "QueueUrl"))}
+    if endpoint_url:
+        table["endpoint_url"] = endpoint_url
+    return table
+
+
+def controller_toml(table: Mapping[str, str]) -> str:
+    """The table as text for the sidecar's file."""
+    # A JSON string is a TOML basic string.
+    lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+    return "\n".join(["[controller]", *lines]) + "\n"
+
+
+def read_outputs(path: Path) -> dict[str, str]:
+    """The outputs of the one stack in a file written by ``cdk deploy --outputs-file``.
+
+    Raises:
+        NodeConfigError: it is not such a file.
+        OSError: it cannot be read.
+    """
+    try:
+        outputs: Any = json.loads(path.read_text())
+    except ValueError as error:
+        raise NodeConfigError(f"{path}: not a JSON document: {error}") from error
+    if isinstance(outputs, dict) and len(outputs) == 1:
+        (outputs,) = outputs.values()
+    if not isinstance(outputs, dict) or "PlansTopicArn" not in outputs:
+        raise NodeConfigError(f"{path}: has no outputs of one SPREDS stack")
+    return outputs
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.node_config",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--outputs", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--node", required=True, metavar="NAME")
+    parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT")
+    parser.add_argument(
+        "--endpoint-url",
+        default=os.environ.get("AWS_ENDPOINT_URL"),
+        metavar="URL",
+        help="of an emulator (default: AWS_ENDPOINT_URL)",
+    )
+    arguments = parser.parse_args()
+    try:
+        table = controller_table(
+            read_outputs(arguments.outputs),
+            arguments.node,
+            listen=arguments.listen,
+            endpoint_url=arguments.endpoint_url,
+        )
+    except (NodeConfigError, OSError) as error:
+        print(f"node_config: {error}", file=sys.stderr)
+        return 1
+    print(controller_toml(table), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
