@@ -1,0 +1,41 @@
+"""Clients of AWS' services: the only place that makes them, and boto3 is imported only here."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+CONNECT_SECONDS = 5
+# Longer than SQS' long poll of 20 seconds.
+READ_SECONDS = 30
+
+
+@functools.lru_cache(maxsize=1)
+def _session() -> Any:
+    import boto3
+
+    return boto3.Session()
+
+
+def client(service: str, region: str, endpoint_url: str | None) -> Any:
+    """A client with limits on its waiting; credentials come from the environment as usual."""
+    from botocore.config import Config
+
+    return _session().client(
+        service,
+        region_name=region,
+        endpoint_url=endpoint_url,
+        config=Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"total_max_attempts": 3, "mode": "standard"},
+            s3={"addressing_style": "path"} if endpoint_url else None,
+        ),
+    )
+
+
+def aws_errors() -> tuple[type[Exception], ...]:
+    """What a call of a client raises when the service or the way to it fails."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return (BotoCoreError, ClientError)

@@ -1,0 +1,57 @@
+"""Fields that only an operator's file has: sizes and durations with units, and secrets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sidecar.units import format_duration, parse_duration, parse_size
+from solver_lambda.document import Fields
+
+
+def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> int:
+    """Bytes of a size such as ``512mb``. Raises DocumentError."""
+    value = fields.value(key, default)
+    try:
+        size_bytes = parse_size(value)
+    except ValueError as error:
+        raise fields.refuse(key, str(error)) from error
+    if size_bytes < low:
+        raise fields.refuse(key, f"must be at least {low} bytes, not {value!r}")
+    return size_bytes
+
+
+def duration(fields: Fields, key: str, *, default: float | None = None, above: float = -1) -> float:
+    """Seconds of a duration such as ``200ms``. Raises DocumentError."""
+    if default is not None and not fields.has(key):
+        return default
+    value = fields.value(key)
+    try:
+        seconds = parse_duration(value)
+    except ValueError as error:
+        raise fields.refuse(key, str(error)) from error
+    if seconds <= above:
+        raise fields.refuse(key, f"must be more than {format_duration(above)}, not {value!r}")
+    return seconds
+
+
+def secret(fields: Fields, key: str, folder: Path) -> str | None:
+    """What ``<key>_file`` or ``<key>_env`` points to, or ``None``; never in a message.
+
+    Raises:
+        DocumentError: both are given, or there is nothing where they point.
+    """
+    if fields.has(f"{key}_file") and fields.has(f"{key}_env"):
+        raise fields.refuse(f"{key}_file", f"and {key}_env are both given: give one of them")
+    if fields.has(f"{key}_file"):
+        path = folder / fields.text(f"{key}_file")
+        try:
+            return path.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise fields.refuse(f"{key}_file", f"{str(path)!r} cannot be read") from error
+    if fields.has(f"{key}_env"):
+        name = fields.text(f"{key}_env")
+        if name not in os.environ:
+            raise fields.refuse(f"{key}_env", f"names {name!r}, which is not in the environment")
+        return os.environ[name]
+    return None

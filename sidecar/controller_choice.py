@@ -1,0 +1,101 @@
+"""The controller and the store of settings that a configuration asks for."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from sidecar.config import SidecarConfig
+from sidecar.config_controller import CloudConfig, ControllerConfig
+from sidecar.controller import (
+    AutoController,
+    CloudController,
+    Controller,
+    Delivery,
+    EmbeddedController,
+)
+from sidecar.counters import Counters
+from sidecar.plan_inbox import PlanInbox, TakePlan, confirmer
+from sidecar.store import FolderStore, Store
+from solver_lambda.document import DocumentError
+
+log = logging.getLogger(__name__)
+
+
+def make_controller(config: SidecarConfig, take_plan: TakePlan, counters: Counters) -> Controller:
+    """The controller of ``config.controller.kind``.
+
+    Raises:
+        DocumentError: the address to listen on cannot be bound.
+    """
+    kind, cloud = config.controller.kind, config.controller.cloud
+    folder = config.controller.folder
+    embedded = EmbeddedController(take_plan, counters, FolderStore(folder) if folder else None)
+    if kind == "embedded" or cloud is None:
+        log.info("controller %s: plans are made here, no cloud is asked", kind)
+        return embedded
+    log.info("controller %s: observations go to s3://%s", kind, cloud.observations_bucket)
+    if kind != "auto":
+        return _cloud_controller(config, cloud, take_plan, counters)
+    return AutoController(_cloud_controller(config, cloud, take_plan, counters), embedded, counters)
+
+
+def make_settings_store(controller: ControllerConfig) -> Store | None:
+    """Where teams' settings lie: beside the observations; ``None`` without a store."""
+    if controller.cloud is not None and controller.kind != "embedded":
+        cloud = controller.cloud
+        return make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
+    return FolderStore(controller.folder) if controller.folder else None
+
+
+def make_bucket(name: str, region: str, endpoint_url: str | None) -> Store:
+    """A bucket as a store."""
+    # Imported only where a cloud is asked for: embedded works without boto3.
+    from sidecar.store_s3 import S3Store
+
+    return S3Store(name, region, endpoint_url)
+
+
+def _cloud_controller(
+    config: SidecarConfig, cloud: CloudConfig, take_plan: TakePlan, counters: Counters
+) -> CloudController:
+    observations = make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
+    return CloudController(observations, _delivery(config, cloud, take_plan, counters), counters)
+
+
+def _delivery(
+    config: SidecarConfig, cloud: CloudConfig, take_plan: TakePlan, counters: Counters
+) -> Delivery:
+    from sidecar.aws import aws_errors, client
+    from sidecar.delivery_http import HttpDelivery
+    from sidecar.delivery_sqs import SqsDelivery
+    from sidecar.notification import NotificationCheck
+    from sidecar.signature import SignatureCheck
+
+    check = NotificationCheck(
+        topic_arn=cloud.topic_arn,
+        plans_bucket=cloud.plans_bucket,
+        node=config.node,
+        signature=SignatureCheck(cloud.endpoint_url),
+        maximum_age_seconds=config.controller.maximum_plan_age_seconds,
+        now=time.time,
+    )
+    errors = aws_errors()
+    inbox = PlanInbox(
+        check,
+        make_bucket(cloud.plans_bucket, cloud.region, cloud.endpoint_url),
+        take_plan,
+        confirmer(client("sns", cloud.region, cloud.endpoint_url), cloud.topic_arn, errors),
+        counters,
+    )
+    if cloud.queue_url is not None:
+        sqs = client("sqs", cloud.region, cloud.endpoint_url)
+        return SqsDelivery(sqs, cloud.queue_url, inbox, counters, errors)
+    assert cloud.listen is not None
+    try:
+        return HttpDelivery(cloud.listen, inbox, counters)
+    except OSError as error:
+        host, port = cloud.listen
+        raise DocumentError(
+            f"controller.listen: {host}:{port} cannot be bound: {error.strerror}"
+        ) from error

@@ -1,0 +1,271 @@
+"""The sidecar: samples in, observations out, plans in, sizes set; until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from sidecar.actuator import Actuator
+from sidecar.config import SidecarConfig
+from sidecar.controller_choice import make_controller, make_settings_store
+from sidecar.counters import Counters
+from sidecar.initial_sizes import initial_sizes
+from sidecar.monitor import Estimate, ServerMonitor
+from sidecar.observer import Seen, asked_about, observe, reserved
+from sidecar.plan_check import PlanRefusedError, check_plan
+from sidecar.receiver import SampleReceiver
+from sidecar.redis_server import RedisServer, ServerReading
+from sidecar.server_stats import ServerStats
+from sidecar.settings_reader import SettingsReader
+from sidecar.state import load_state, save_state
+from sidecar.units import format_duration, format_size
+from solver_lambda.document import DocumentError
+from solver_lambda.observation import Observation
+from solver_lambda.plan import AdaptationPlan
+
+log = logging.getLogger(__name__)
+
+RECEIVE_SECONDS = 0.1
+# Counters tell little about a shorter window.
+LEAST_WINDOW_SECONDS = 0.5
+COUNTERS_SECONDS = 3600.0
+
+
+class Sidecar:
+    """One node's sidecar. ``run`` returns after ``stop``, which any thread may call.
+
+    Attributes:
+        cycles: plans that passed every check, also those that keep all sizes.
+        last_observation, last_plan: for those who watch.
+        counters: of everything that happened, by name.
+    """
+
+    def __init__(self, config: SidecarConfig) -> None:
+        """Raises DocumentError if an address in the configuration cannot be bound."""
+        self.config = config
+        self.counters = Counters()
+        self.cycles = 0
+        self.last_observation: Observation | None = None
+        self.last_plan: AdaptationPlan | None = None
+        self._state = load_state(config.state_file)
+        self._lock = threading.RLock()
+        self._save_lock = threading.Lock()
+        self._stop = threading.Event()
+        self._monitors = {
+            server.name: ServerMonitor(
+                server.name,
+                live_objects=config.sampling.live_objects,
+                half_life_seconds=config.sampling.half_life_seconds,
+            )
+            for server in config.servers
+        }
+        self._by_instance: dict[int, ServerMonitor] = {}
+        self._outstanding: tuple[Observation, float] | None = None
+        self._observed_at = time.monotonic()
+        self._actuator = Actuator(
+            [RedisServer(server) for server in config.servers],
+            config.memory,
+            config.sampling,
+            self._state,
+            self.counters,
+            self._save,
+        )
+        self._settings = SettingsReader(
+            make_settings_store(config.controller),
+            config.node,
+            config.servers,
+            config.limits,
+            config.memory.budget_bytes,
+            self.counters,
+        )
+        self._controller = make_controller(config, self.take_plan, self.counters)
+
+    def stop(self) -> None:
+        """Ask ``run`` to return, at a safe point."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Work until ``stop``; leaves the servers in order, also after an error.
+
+        Raises:
+            OSError: the endpoint for samples cannot be bound.
+            DocumentError: a server cannot be brought under the budget.
+        """
+        with SampleReceiver(self.config.sampling.endpoint) as receiver:
+            try:
+                self._begin()
+                while not self._stop.is_set():
+                    self._take_samples(receiver)
+                    self._supervise()
+                    self._actuator.check()
+            finally:
+                self._controller.close()
+                self._actuator.stop()
+                self._save()
+                log.info("stopped: %s", self.counters.snapshot())
+
+    def take_plan(self, document: bytes, source: str) -> None:
+        """Judge a plan's document and carry it out; a refusal is counted and logged."""
+        with self._lock:
+            try:
+                plan = AdaptationPlan.loads(document, source)
+                check_plan(
+                    plan,
+                    self._state,
+                    self.config.node,
+                    now_seconds=time.time(),
+                    maximum_age_seconds=self.config.controller.maximum_plan_age_seconds,
+                )
+            except DocumentError as error:
+                self.counters.add("plans_refused_malformed")
+                log.warning("plan refused: malformed: %s", error)
+            except PlanRefusedError as error:
+                self.counters.add(f"plans_refused_{error.code}")
+                log.warning("plan refused: %s (%s)", error, source)
+            else:
+                self._apply(plan)
+
+    def _begin(self) -> None:
+        readings = self._actuator.read_all()
+        found = {name: reading.maxmemory_bytes for name, reading in readings.items() if reading}
+        fixed = {
+            name for name, reading in readings.items() if reading and reading.policy == "noeviction"
+        }
+        before = ", ".join(
+            f"{name} {format_size(found[name]) if found.get(name) else found.get(name, 'down')}"
+            for name in readings
+        )
+        sizes = initial_sizes(
+            self.config.servers,
+            {**self._state.targets_bytes, **found},
+            fixed,
+            self.config.memory.budget_bytes,
+        )
+        after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes.items())
+        log.info("initial sizes: found %s; to have %s", before, after)
+        for name, reading in readings.items():
+            if reading is not None:
+                # The first observation covers the time since now.
+                self._estimate(reading, self._monitors[name])
+        self._actuator.start(sizes)
+        self._controller.start()
+
+    def _take_samples(self, receiver: SampleReceiver) -> None:
+        for batch in receiver.receive(RECEIVE_SECONDS):
+            monitor = self._by_instance.get(batch.instance)
+            if monitor is None:
+                self.counters.add("batches_of_unknown_instance")
+                self._learn_instances()
+                monitor = self._by_instance.get(batch.instance)
+            if monitor is not None:
+                monitor.take(batch)
+
+    def _learn_instances(self) -> None:
+        for name, run_id in self._actuator.run_ids().items():
+            self._by_instance[int(run_id[:16], 16)] = self._monitors[name]
+
+    def _supervise(self) -> None:
+        now = time.monotonic()
+        if self._outstanding is not None:
+            observation, asked_at = self._outstanding
+            if self._state.applied_cycle >= observation.cycle:
+                self._outstanding = None
+            elif now - asked_at > self.config.controller.plan_deadline_seconds:
+                self._outstanding = None
+                self.counters.add("plans_overdue")
+                log.warning("cycle %d: no plan in time", observation.cycle)
+                self._controller.overdue(observation)
+            return
+        if self._is_due(now - self._observed_at) and self._actuator.settled:
+            self._observed_at = now
+            self._observe()
+
+    def _is_due(self, age_seconds: float) -> bool:
+        samples = sum(monitor.samples_since_observation for monitor in self._monitors.values())
+        enough = samples >= self.config.cycle.samples and age_seconds >= LEAST_WINDOW_SECONDS
+        return enough or age_seconds >= self.config.cycle.maximum_age_seconds
+
+    def _observe(self) -> None:
+        now_seconds = time.time()
+        settings = self._settings.read()
+        readings = self._actuator.read_all()
+        seen = []
+        for server in self.config.servers:
+            reading = readings[server.name]
+            if reading is None or not reading.maxmemory_bytes:
+                continue
+            estimate = self._estimate(reading, self._monitors[server.name])
+            changed_at = self._state.changed_at_seconds.get(server.name)
+            seen.append(Seen(server, reading, estimate, settings.get(server.name), changed_at))
+        if not seen:
+            self.counters.add("observations_without_servers")
+            log.warning("no server answers: nothing to observe")
+            return
+        cycle = max(self._state.last_cycle + 1, int(now_seconds))
+        with self._lock:
+            held_back = reserved(self._actuator.targets(), seen)
+            observation = observe(self.config, cycle, now_seconds, seen, held_back)
+            self._state.ask(asked_about(observation))
+            self._save()
+        self._outstanding = (observation, time.monotonic())
+        self.last_observation = observation
+        self.counters.add("observations")
+        log.info(
+            "observed: cycle %d, %d of %d servers, window %s",
+            cycle,
+            len(seen),
+            len(self.config.servers),
+            format_duration(observation.window_seconds),
+        )
+        self._controller.ask(observation)
+
+    def _estimate(self, reading: ServerReading, monitor: ServerMonitor) -> Estimate | None:
+        try:
+            stats = ServerStats.from_info(reading.info, reading.config, reading.at_seconds)
+        except ValueError as error:
+            self.counters.add("readings_refused")
+            log.warning("server %s: %s", monitor.name, error)
+            return None
+        return monitor.observe(stats, self.config.memory.budget_bytes)
+
+    def _apply(self, plan: AdaptationPlan) -> None:
+        if plan.decision == "apply":
+            sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
+            before = self._actuator.targets()
+            try:
+                self._actuator.set_targets(sizes, f"cycle {plan.cycle}")
+            except ValueError as error:
+                self.counters.add("plans_refused_over_budget")
+                log.warning("plan refused: over_budget: %s", error)
+                return
+            now_seconds = time.time()
+            changed = {name: now_seconds for name in sizes if before[name] != sizes[name]}
+            self._state.changed_at_seconds = {**self._state.changed_at_seconds, **changed}
+        self._state.applied(plan.cycle)
+        self._save()
+        self.last_plan = plan
+        self.cycles += 1
+        self.counters.add(f"plans_taken_{plan.decision}")
+        _log_decision(plan)
+
+    def _save(self) -> None:
+        with self._save_lock:
+            save_state(self.config.state_file, self._state)
+
+
+def _log_decision(plan: AdaptationPlan) -> None:
+    gain = 1 - plan.mean_access_time_seconds / (plan.mean_access_time_before_seconds or 1.0)
+    sizes = ", ".join(
+        f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
+        f"{format_size(server.maxmemory_bytes)} ({server.reason})"
+        for server in plan.servers
+    )
+    log.info(
+        "plan: cycle %d, %s, predicted gain %.2f %%, reason %s: %s",
+        plan.cycle,
+        plan.decision,
+        100 * gain,
+        plan.reason,
+        sizes,
+    )

@@ -1,0 +1,73 @@
+"""Delivery of notifications by long polling of the node's SQS queue: outbound calls only."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from sidecar.counters import Counters
+from sidecar.plan_inbox import PlanInbox, Verdict
+
+log = logging.getLogger(__name__)
+
+LONG_POLL_SECONDS = 20
+FIRST_PAUSE_SECONDS = 1.0
+LAST_PAUSE_SECONDS = 60.0
+
+
+class SqsDelivery:
+    """A thread that asks the queue. A message stays in it until there is a verdict."""
+
+    def __init__(
+        self,
+        sqs: Any,
+        queue_url: str,
+        inbox: PlanInbox,
+        counters: Counters,
+        errors: tuple[type[Exception], ...],
+        long_poll_seconds: int = LONG_POLL_SECONDS,
+    ) -> None:
+        self._sqs = sqs
+        self._queue_url = queue_url
+        self._inbox = inbox
+        self._counters = counters
+        self._errors = errors
+        self._long_poll_seconds = long_poll_seconds
+        self._stop = threading.Event()
+        # A daemon, because a long poll cannot be interrupted: ``close`` does not wait for it, and
+        # a message that it still receives goes back to the queue unread.
+        self._thread = threading.Thread(target=self._run, name="sqs", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more messages; returns at once."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        pause_seconds = FIRST_PAUSE_SECONDS
+        while not self._stop.is_set():
+            try:
+                self._poll()
+                pause_seconds = FIRST_PAUSE_SECONDS
+            except self._errors as error:
+                self._counters.add("sqs_errors")
+                log.warning("queue cannot be read, next try in %.0f s: %s", pause_seconds, error)
+                self._stop.wait(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
+
+    def _poll(self) -> None:
+        answer = self._sqs.receive_message(
+            QueueUrl=self._queue_url,
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=self._long_poll_seconds,
+        )
+        for message in answer.get("Messages", []):
+            if self._stop.is_set():
+                return
+            if self._inbox.take(message["Body"].encode()) is not Verdict.LATER:
+                self._sqs.delete_message(
+                    QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"]
+                )

@@ -1,0 +1,139 @@
+"""Builds the observation: what the servers say, what the samples tell, what people have set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sidecar.config import ServerConfig, SidecarConfig
+from sidecar.monitor import Estimate
+from sidecar.redis_server import ServerReading
+from sidecar.settings import TeamSettings
+from sidecar.state import Asked
+from solver_lambda.curve import MissRatioCurve
+from solver_lambda.observation import Observation, ServerObservation
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of one server that answers.
+
+    Attributes:
+        estimate: from its samples, ``None`` if there is none yet.
+        changed_at_seconds: Unix time of its last change by a plan.
+    """
+
+    config: ServerConfig
+    reading: ServerReading
+    estimate: Estimate | None
+    settings: TeamSettings | None
+    changed_at_seconds: float | None
+
+
+def observe(
+    config: SidecarConfig,
+    cycle: int,
+    made_at_seconds: float,
+    seen: list[Seen],
+    reserved_bytes: int,
+) -> Observation:
+    """The observation of the servers that answer.
+
+    ``reserved_bytes`` is what those that do not answer may have: it is not divided.
+    """
+    windows = [item.estimate.window_seconds for item in seen if item.estimate]
+    return Observation(
+        node=config.node,
+        cycle=cycle,
+        made_at_seconds=made_at_seconds,
+        window_seconds=max(windows, default=config.cycle.maximum_age_seconds),
+        budget_bytes=config.memory.budget_bytes - reserved_bytes,
+        servers=tuple(_observe_server(item) for item in seen),
+        unit_bytes=config.memory.unit_bytes,
+        planning=config.planning,
+    )
+
+
+def _observe_server(seen: Seen) -> ServerObservation:
+    config, settings = effective(seen.config, seen.settings), seen.settings
+    estimate = seen.estimate
+    measured = estimate.measured_backend_latency_seconds if estimate else None
+    latency, source = config.backend_latency_seconds, "configured"
+    if settings and settings.backend_latency_seconds is not None:
+        source = "team"
+    elif latency is None and measured is not None:
+        latency, source = measured, "measured"
+    keep_reason = _keep_reason(seen, latency)
+    size_bytes = seen.reading.maxmemory_bytes
+    observed = ServerObservation(
+        name=config.name,
+        maxmemory_bytes=size_bytes,
+        minimum_bytes=config.minimum_bytes,
+        maximum_bytes=config.maximum_bytes,
+        weight=config.weight,
+        request_rate_per_second=0.0,
+        cache_latency_seconds=config.cache_latency_seconds,
+        backend_latency_seconds=latency or 0.0,
+        backend_latency_source=source,
+        latency_bound_seconds=config.latency_bound_seconds,
+        curve=_no_curve(size_bytes),
+        changed_at_seconds=seen.changed_at_seconds,
+        keep_reason=keep_reason,
+        settings_version=settings.version if settings else None,
+    )
+    if estimate is None:
+        return observed
+    return replace(
+        observed,
+        request_rate_per_second=estimate.request_rate_per_second,
+        curve=estimate.curve,
+        curve_error_ratio=estimate.curve_error_ratio,
+        miss_ratio=estimate.miss_ratio,
+        sampled_objects=estimate.sampled_objects,
+        mean_object_bytes=estimate.mean_object_bytes,
+    )
+
+
+def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:
+    """The operator's values with the team's in their place."""
+    return replace(server, **settings.values()) if settings else server
+
+
+def _keep_reason(seen: Seen, latency_seconds: float | None) -> str | None:
+    if seen.estimate is None:
+        if seen.reading.sampler_prefix is None:
+            return "no_sampler: neither the patch nor the module is in this server"
+        return "no_samples: nothing is known of its accesses yet"
+    if seen.estimate.keep_reason:
+        return seen.estimate.keep_reason
+    if latency_seconds is None:
+        return "no_backend_latency: neither configured nor measured yet"
+    return None
+
+
+def _no_curve(size_bytes: int) -> MissRatioCurve:
+    return MissRatioCurve(np.array([float(size_bytes)]), np.array([1.0]))
+
+
+def asked_about(observation: Observation) -> Asked:
+    """What the answer must respect."""
+    return Asked(
+        cycle=observation.cycle,
+        asked_at_seconds=observation.made_at_seconds,
+        budget_bytes=observation.budget_bytes,
+        bounds_bytes={server.name: _bounds(server) for server in observation.servers},
+    )
+
+
+def _bounds(server: ServerObservation) -> tuple[int, int | None]:
+    if server.keep_reason is not None:
+        return server.maxmemory_bytes, server.maxmemory_bytes
+    return server.minimum_bytes, server.maximum_bytes
+
+
+def reserved(targets_bytes: Mapping[str, int], seen: list[Seen]) -> int:
+    """Bytes that belong to servers that are not seen."""
+    names = {item.config.name for item in seen}
+    return sum(size for name, size in targets_bytes.items() if name not in names)

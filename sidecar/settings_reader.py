@@ -1,0 +1,96 @@
+"""Reads teams' settings before each observation; a bad document leaves the last good one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from sidecar.config import ServerConfig, SettingsLimits
+from sidecar.counters import Counters
+from sidecar.settings import MAX_BYTES, TeamSettings
+from sidecar.store import Store, StoreError
+from solver_lambda.document import DocumentError
+from solver_lambda.keys import settings_key
+
+log = logging.getLogger(__name__)
+
+
+class SettingsReader:
+    """The settings in force, by server. ``store`` may be ``None``: then nobody has any."""
+
+    def __init__(
+        self,
+        store: Store | None,
+        node: str,
+        servers: Sequence[ServerConfig],
+        limits: SettingsLimits,
+        budget_bytes: int,
+        counters: Counters,
+    ) -> None:
+        self._store = store
+        self._node = node
+        self._servers = servers
+        self._limits = limits
+        self._budget_bytes = budget_bytes
+        self._counters = counters
+        self._good: dict[str, TeamSettings] = {}
+        self._refused: dict[str, str] = {}
+
+    def read(self) -> dict[str, TeamSettings]:
+        """The settings in force now."""
+        if self._store is None:
+            return {}
+        for server in self._servers:
+            self._read_one(server, self._store)
+        return dict(self._good)
+
+    def _read_one(self, server: ServerConfig, store: Store) -> None:
+        key = settings_key(self._node, server.name)
+        try:
+            text = store.get(key, MAX_BYTES)
+            if text is None:
+                if self._good.pop(server.name, None):
+                    log.info("settings of %s: removed; the operator's values hold", server.name)
+                return
+            settings = TeamSettings.loads(text, key, self._limits)
+            self._check_minima(server, settings, key)
+        except (StoreError, DocumentError) as error:
+            self._refuse(server.name, str(error))
+            return
+        self._refused.pop(server.name, None)
+        if self._good.get(server.name) != settings:
+            self._good[server.name] = settings
+            log.info(
+                "settings of %s: version %s, set by %s",
+                server.name,
+                settings.version,
+                settings.set_by,
+            )
+
+    def _check_minima(self, server: ServerConfig, settings: TeamSettings, key: str) -> None:
+        if settings.minimum_bytes is None:
+            return
+        most = server.maximum_bytes
+        if most is not None and settings.minimum_bytes > most:
+            raise DocumentError(
+                f"{key}: minimum_bytes {settings.minimum_bytes} is above the maximum {most}"
+            )
+        minima = {other.name: self._minimum_bytes(other) for other in self._servers}
+        minima[server.name] = settings.minimum_bytes
+        if sum(minima.values()) > self._budget_bytes:
+            raise DocumentError(
+                f"{key}: minimum_bytes {settings.minimum_bytes} makes the minima sum to "
+                f"{sum(minima.values())}, more than the budget {self._budget_bytes}"
+            )
+
+    def _minimum_bytes(self, server: ServerConfig) -> int:
+        good = self._good.get(server.name)
+        return (good and good.minimum_bytes) or server.minimum_bytes
+
+    def _refuse(self, name: str, why: str) -> None:
+        self._counters.add("settings_refused")
+        if self._refused.get(name) != why:
+            self._refused[name] = why
+            kept = self._good.get(name)
+            instead = f"version {kept.version}" if kept else "the operator's values"
+            log.warning("settings of %s ignored, %s hold: %s", name, instead, why)

@@ -1,0 +1,78 @@
+"""Where documents lie: a folder, or (in ``store_s3``) buckets in S3."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+
+class StoreError(Exception):
+    """The store did not do it now; it may later."""
+
+
+class Store(Protocol):
+    """Documents by key. Every method raises ``StoreError``."""
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write a document, whole or not at all."""
+
+    def get(self, key: str, max_bytes: int) -> bytes | None:
+        """Read at most ``max_bytes`` + 1 bytes of a document, so that a larger one shows."""
+
+    def delete(self, key: str) -> None:
+        """Remove a document, if it is there."""
+
+
+class FolderStore:
+    """Documents as files under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    def put(self, key: str, body: bytes) -> None:
+        path = self._folder / key
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, body)
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from error
+
+    def get(self, key: str, max_bytes: int) -> bytes | None:
+        path = self._folder / key
+        try:
+            with path.open("rb") as file:
+                return file.read(max_bytes + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from error
+
+    def delete(self, key: str) -> None:
+        path = self._folder / key
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from error
+
+
+def write_whole(path: Path, body: bytes) -> None:
+    """Replace a file in one step, so that no reader and no crash sees half of it.
+
+    Raises:
+        OSError
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

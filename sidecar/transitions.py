@@ -1,0 +1,129 @@
+"""From the sizes that the servers have to the sizes of a plan, in small safe steps.
+
+A resolver: it looks at the state that is, however it came about, and yields the transitions that
+are allowed now. Nothing is remembered between two calls, so a sidecar that was interrupted
+anywhere goes on from what it finds.
+
+What always holds, whichever prefix of the transitions was carried out:
+
+* once the sum of ``maxmemory`` is at most M it never exceeds M again, and until then it only falls;
+* a server grows only into memory that nobody is limited to *and* nobody still holds;
+* a server that shrinks has tenacity 0 first, and gets its own back when it is done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# Redis' used_memory moves a little around maxmemory (clients' buffers, one command's growth).
+SLACK_BYTES = 1 << 20
+SLACK_RATIO = 0.01
+# A partial growth smaller than this waits for more to be freed.
+LEAST_GROWTH_RATIO = 0.02
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """One server as it is, and the size it shall have. Sizes in bytes.
+
+    Attributes:
+        maxmemory_bytes: the most that may be in force (``math.inf``: unlimited). For a server
+            that does not answer it is the last known or, if a growth may have reached it, that.
+        held_bytes: memory that it really takes: ``used_memory``, or more while resident memory
+            that a shrink should free has not come back.
+        target_bytes: planned.
+        reachable: it answered.
+        gentle: it is in the state for shrinking (tenacity 0).
+    """
+
+    name: str
+    maxmemory_bytes: float
+    held_bytes: int
+    target_bytes: int
+    reachable: bool = True
+    gentle: bool = False
+
+    @property
+    def claim_bytes(self) -> float:
+        """What nobody else may have."""
+        return self.held_bytes if self.is_freeing else self.maxmemory_bytes
+
+    @property
+    def is_freeing(self) -> bool:
+        """Whether it holds clearly more than its limit."""
+        return self.held_bytes > self.maxmemory_bytes * (1 + SLACK_RATIO) + SLACK_BYTES
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One step for one server."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class BeGentle(Transition):
+    """Before a shrink: let evictions not hold up clients."""
+
+
+@dataclass(frozen=True)
+class Shrink(Transition):
+    """Lower ``maxmemory``."""
+
+    from_bytes: float
+    to_bytes: int
+
+
+@dataclass(frozen=True)
+class Grow(Transition):
+    """Raise ``maxmemory``."""
+
+    from_bytes: int
+    to_bytes: int
+
+
+@dataclass(frozen=True)
+class BeNormal(Transition):
+    """After a shrink: put back what ``BeGentle`` changed."""
+
+
+def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:
+    """The transitions that are allowed in these states, to be carried out in this order.
+
+    If one fails, the rest must not be carried out: read the states again and start over.
+
+    Raises:
+        ValueError: the targets themselves exceed the budget.
+    """
+    if sum(state.target_bytes for state in states) > budget_bytes:
+        raise ValueError("the targets exceed the budget")
+    reachable = [state for state in states if state.reachable]
+    for state in reachable:
+        if state.maxmemory_bytes > state.target_bytes:
+            if not state.gentle:
+                yield BeGentle(state.name)
+            yield Shrink(state.name, state.maxmemory_bytes, state.target_bytes)
+        elif state.gentle and not state.is_freeing:
+            yield BeNormal(state.name)
+    yield from _growths(states, budget_bytes)
+
+
+def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:
+    free = float(budget_bytes)
+    for state in states:
+        shrunk = state.reachable and state.maxmemory_bytes > state.target_bytes
+        limit = state.target_bytes if shrunk else state.maxmemory_bytes
+        after = ServerState(state.name, limit, state.held_bytes, state.target_bytes)
+        free -= after.claim_bytes
+    for state in states:
+        missing = state.target_bytes - state.maxmemory_bytes
+        if not state.reachable or missing <= 0 or state.is_freeing:
+            continue
+        growth = min(missing, free)
+        if growth < missing and growth < LEAST_GROWTH_RATIO * state.target_bytes:
+            continue
+        now, growth = int(state.maxmemory_bytes), math.floor(growth)
+        yield Grow(state.name, now, now + growth)
+        free -= growth

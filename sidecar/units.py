@@ -1,0 +1,73 @@
+"""Sizes and durations as operators write them: ``512mb``, ``200ms``."""
+
+from __future__ import annotations
+
+import re
+
+# As in redis.conf: 1k is 1,000 bytes and 1kb is 1,024.
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": 1000,
+    "kb": 1 << 10,
+    "m": 1000**2,
+    "mb": 1 << 20,
+    "g": 1000**3,
+    "gb": 1 << 30,
+    "t": 1000**4,
+    "tb": 1 << 40,
+}
+_DURATION_UNITS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
+
+
+def parse_size(value: object) -> int:
+    """Bytes of ``"512mb"`` or of a whole number.
+
+    Raises:
+        ValueError: not a size.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if not match or match[2].lower() not in _SIZE_UNITS:
+        raise ValueError(f"must be a size such as '512mb', not {value!r}")
+    return round(float(match[1]) * _SIZE_UNITS[match[2].lower()])
+
+
+def parse_duration(value: object) -> float:
+    """Seconds of ``"200ms"``; a bare number has no unit and is refused, except 0.
+
+    Raises:
+        ValueError: not a duration.
+    """
+    if value == 0 and not isinstance(value, bool):
+        return 0.0
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if not match or match[2].lower() not in _DURATION_UNITS:
+        raise ValueError(f"must be a duration such as '200ms', not {value!r}")
+    return float(match[1]) * _DURATION_UNITS[match[2].lower()]
+
+
+def format_size(size_bytes: float) -> str:
+    """For people: ``"12.5mb"``, in Redis' units of 1,024."""
+    for unit, scale in (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)):
+        if abs(size_bytes) >= scale:
+            return f"{size_bytes / scale:.4g}{unit}"
+    return f"{size_bytes:.0f}b"
+
+
+def format_duration(seconds: float) -> str:
+    """For people: ``"200ms"``."""
+    for unit, scale in (("h", 3600.0), ("s", 1.0), ("ms", 1e-3)):
+        if abs(seconds) >= scale:
+            return f"{seconds / scale:.4g}{unit}"
+    return f"{seconds * 1e6:.4g}us" if seconds else "0s"
