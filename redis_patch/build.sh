@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the servers and the module into build/bin and build/lib; what is up to date is not built
-# again. Targets (none means: redis-stock redis module):
+# again. Targets (none means: redis-stock redis sampler-driver):
 #
 #   redis-stock    build/bin/redis-server-stock, redis-cli, redis-benchmark   Redis 7.0.15 as it is
 #   redis          build/bin/redis-server                                     with the patch
@@ -8,7 +8,7 @@
 #   valkey         build/bin/valkey-server                                    with the patch
 #   redis8-stock   build/bin/redis8-server-stock                              Redis 8.0, for the module's tests
 #   module         build/lib/spreds.so                                        for unpatched servers
-#   sampler-test   build/bin/sampler-test                                     the core's own tests
+#   sampler-driver build/bin/sampler-driver                                   runs the core in its tests
 #   all            all of these
 set -eu
 
@@ -100,8 +100,19 @@ build_patched() ( # NAME, the server's own binary name, PATCH
     mark_current "$output" "$print"
 )
 
+build_sampler_driver() (
+    output=$bin/sampler-driver
+    print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/sampler_driver.c")
+    is_current "$output" "$print" && return
+    mkdir -p "$bin"
+    cc -std=gnu11 -O2 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover \
+        -o "$output" "$here/sampler.c" "$here/sampler_driver.c"
+    mark_current "$output" "$print"
+)
+
 build() {
     case $1 in
+        sampler-driver) build_sampler_driver ;;
         redis-stock) build_stock redis redis-server ;;
         valkey-stock) build_stock valkey valkey-server ;;
         redis8-stock) build_stock redis8 redis-server ;;
@@ -118,8 +129,8 @@ mkdir -p "$root/build"
 exec 9>"$root/build/.lock"
 flock 9 # two calls at once build one after the other
 
-[ $# -gt 0 ] || set -- redis-stock redis
-[ "$1" != all ] || set -- redis-stock redis module sampler-test valkey-stock valkey redis8-stock
+[ $# -gt 0 ] || set -- redis-stock redis sampler-driver
+[ "$1" != all ] || set -- redis-stock redis sampler-driver module valkey-stock valkey redis8-stock
 for target in "$@"; do
     build "$target"
 done

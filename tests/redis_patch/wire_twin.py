@@ -1,0 +1,78 @@
+"""The wire format once more, written down plainly: the twin that the C sampler is held against."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+HEADER = struct.Struct("<4s4HI11Q")
+RECORD = struct.Struct("<QIHBB")
+HEADER_FIELDS = [
+    "magic",
+    "version",
+    "header_bytes",
+    "record_bytes",
+    "source",
+    "record_count",
+    "instance",
+    "sequence",
+    "first_time_us",
+    "last_time_us",
+    "threshold",
+    "modulus",
+    "salt_id",
+    "seen",
+    "seen_reads",
+    "sampled",
+    "dropped",
+]
+BATCH_RECORDS = (16384 - HEADER.size) // RECORD.size
+DB_UNKNOWN = 65535
+
+READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)
+HAS_TTL, SIZE_KNOWN = 1, 2
+
+_WORD = 2**64 - 1
+
+
+def _fold(a: int, b: int) -> int:
+    product = a * b
+    return (product & _WORD) ^ (product >> 64)
+
+
+def key_hash(key: bytes, salt: int) -> int:
+    """The hash that WIRE_FORMAT.md defines."""
+    k0, k1, k2 = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0x8CB92BA72F3D8DD7
+    state = salt ^ _fold(len(key) ^ k0, k1)
+    for start in range(0, len(key), 8):
+        state = _fold(state ^ int.from_bytes(key[start : start + 8], "little"), k1)
+    return _fold(state ^ k2, k0)
+
+
+class Record(NamedTuple):
+    hash: int
+    size_bytes: int
+    db: int
+    operation: int
+    flags: int
+
+
+class Batch(NamedTuple):
+    header: dict[str, int | bytes]
+    records: list[Record]
+
+
+def unpack(message: bytes) -> Batch:
+    """A whole batch; its lengths must be those of version 1."""
+    header = dict(zip(HEADER_FIELDS, HEADER.unpack_from(message), strict=True))
+    assert header["magic"] == b"SPRD"
+    assert (header["version"], header["header_bytes"], header["record_bytes"]) == (1, 104, 16)
+    assert len(message) == HEADER.size + header["record_count"] * RECORD.size
+    return Batch(header, [Record(*fields) for fields in RECORD.iter_unpack(message[HEADER.size :])])
+
+
+def pack(header: dict[str, int | bytes], records: Iterable[Record]) -> bytes:
+    """The message of a batch."""
+    fields = [header[name] for name in HEADER_FIELDS]
+    return HEADER.pack(*fields) + b"".join(RECORD.pack(*record) for record in records)
