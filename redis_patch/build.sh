@@ -64,7 +64,7 @@ run_make() { # FOLDER ARGUMENTS...
 build_stock() ( # NAME, the server's own binary name
     name=$1 program=$2
     output=$bin/$name-server-stock
-    print=$(fingerprint "$here/fetch_source.sh")
+    print="$name ${REDIS_SOURCE:-} ${VALKEY_SOURCE:-} ${REDIS8_SOURCE:-}"
     is_current "$output" "$print" && return
     source=$("$here/fetch_source.sh" "$name")
     rm -rf "$trees/$name-stock"
@@ -85,10 +85,10 @@ build_patched() ( # NAME, the server's own binary name, PATCH
     output=$bin/$name-server
     core="$here/sampler.c $here/sampler.h $here/transport.c $here/transport.h"
     glue="$here/spreds.c $here/spreds.h"
-    print=$(fingerprint "$here/fetch_source.sh" "$patch" $core $glue)
+    build_stock "$name" "$program"
+    print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock")
     is_current "$output" "$print" && return
     need_zmq
-    build_stock "$name" "$program"
     rm -rf "$trees/$name"
     cp -a "$trees/$name-stock" "$trees/$name"
     patch -d "$trees/$name" -p1 -s <"$patch" ||

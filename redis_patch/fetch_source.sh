@@ -24,7 +24,8 @@ case $name in
 esac
 
 target=$root/build/source/$name
-if [ -e "$target/.complete" ]; then
+# .complete holds where the source came from: another source replaces it.
+if [ -e "$target/.complete" ] && [ "$(cat "$target/.complete")" = "$given" ]; then
     echo "$target"
     exit 0
 fi
@@ -81,12 +82,18 @@ take_debian() {
     write_sources
     mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
     private_apt update
-    full=$(apt-cache -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
-        -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" showsrc --only-source "$package" |
-        sed -n 's/^Version: //p' | grep -E "^([0-9]+:)?$(echo "$version" | sed 's/\./\\./g')([.+~-]|\$)" |
-        sort -V | tail -1)
-    [ -n "$full" ] || fail "Debian $release has no source package $package $version: set $variable"
-    (cd "$work" && private_apt source --download-only --only-source "$package=$full")
+    # The newest first; an archive may still list what its pool no longer has.
+    apt-cache -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" \
+        showsrc --only-source "$package" | sed -n 's/^Version: //p' | sort -Vru >"$work/versions"
+    number=$(echo "$version" | sed 's/\./\\./g')
+    for full in $(grep -E "^([0-9]+:)?$number([.+~-]|\$)" "$work/versions"); do
+        (cd "$work" && private_apt source --download-only --only-source "$package=$full") && break
+        echo "fetch_source.sh: $package $full could not be had" >&2
+        rm -f "$work"/*.dsc
+    done
+    ls "$work"/*.dsc >/dev/null 2>&1 ||
+        fail "Debian $release has no source package $package $version: set $variable"
     dpkg-source -x "$work"/*.dsc "$work/tree" >&2
     # Its test is true when the variable is undefined, and breaks the link with the bundled jemalloc.
     jemalloc=$(ls "$work"/tree/debian/patches/*USE_SYSTEM_JEMALLOC* 2>/dev/null || true)
@@ -99,5 +106,5 @@ if [ -n "$given" ]; then take_given; else take_debian; fi
 [ -e "$work/tree/src/server.c" ] || fail "$variable: $given holds no src/server.c"
 mv "$work/tree" "$target"
 rm -rf "$work"
-touch "$target/.complete"
+echo "$given" >"$target/.complete"
 echo "$target"
