@@ -1,0 +1,97 @@
+"""The sidecar's end of the ZeroMQ pipeline: one PULL socket for all servers of the machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import TracebackType
+
+import zmq
+
+from sidecar.samples import Batch, SampleError, decode_batch
+
+QUEUE_BATCHES = 1024
+DRAIN_BATCHES = 4096
+
+
+class SampleReceiver:
+    """Binds ``endpoint`` (``ipc://...`` or ``tcp://...``) and decodes what arrives.
+
+    A context manager. The queue holds ``QUEUE_BATCHES`` of about 16 KB for each server; when it is
+    full, the servers drop, and count it.
+
+    Attributes:
+        malformed: messages refused, by ``SampleError.reason``.
+        received: batches taken, by instance.
+        lost: batches missing from an instance's sequence, by instance. Batches that came before
+            this receiver's first of an instance are not counted.
+
+    Raises:
+        OSError: the endpoint cannot be bound (``zmq.ZMQError`` is one).
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self.malformed: Counter[str] = Counter()
+        self.received: Counter[int] = Counter()
+        self.lost: Counter[int] = Counter()
+        self._next_sequence: dict[int, int] = {}
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.PULL)
+        self._socket.set(zmq.LINGER, 0)
+        self._socket.set(zmq.RCVHWM, QUEUE_BATCHES)
+        try:
+            self._socket.bind(endpoint)
+        except zmq.ZMQError:
+            self.close()
+            raise
+        self.endpoint: str = str(self._socket.get_string(zmq.LAST_ENDPOINT)).rstrip("\0")
+
+    def receive(self, timeout_seconds: float) -> list[Batch]:
+        """Batches that are there, in order of arrival, ``DRAIN_BATCHES`` messages at most.
+
+        Waits up to ``timeout_seconds`` for the first; an empty list means that none came.
+        """
+        batches: list[Batch] = []
+        if not self._socket.poll(round(timeout_seconds * 1000)):
+            return batches
+        for _ in range(DRAIN_BATCHES):
+            try:
+                frames = self._socket.recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                break
+            try:
+                if len(frames) != 1:
+                    raise SampleError("frames", f"{len(frames)} frames, not 1")
+                batch = decode_batch(frames[0])
+            except SampleError as error:
+                self.malformed[error.reason] += 1
+                continue
+            self._count(batch)
+            batches.append(batch)
+        return batches
+
+    def _count(self, batch: Batch) -> None:
+        expected = self._next_sequence.get(batch.instance, batch.sequence)
+        self.lost[batch.instance] += max(0, batch.sequence - expected)
+        self.received[batch.instance] += 1
+        self._next_sequence[batch.instance] = batch.sequence + 1
+
+    def forget(self, instance: int) -> None:
+        """Drop the counts of a server process that has ended."""
+        for counts in (self.lost, self.received, self._next_sequence):
+            counts.pop(instance, None)
+
+    def close(self) -> None:
+        """Unbind; may be called twice."""
+        self._socket.close()
+        self._context.term()
+
+    def __enter__(self) -> SampleReceiver:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

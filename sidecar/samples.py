@@ -1,0 +1,138 @@
+"""Decoder of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, version 1."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+MAGIC = b"SPRD"
+VERSION = 1
+HEADER = struct.Struct("<4sHHHHI11Q")
+RECORD_BYTES = 16
+FLAG_TTL = 1
+FLAG_SIZE_KNOWN = 2
+UNKNOWN_DB = 0xFFFF
+"""A record's db when the sampler does not know it, and a flush's when it means every db."""
+
+UIntArray = npt.NDArray[np.uint64]
+
+
+class Operation(IntEnum):
+    """What happened to a key (or, for the last two, to a whole db)."""
+
+    READ_HIT = 1
+    READ_MISS = 2
+    WRITE = 3
+    DELETE = 4
+    EXPIRY = 5
+    EVICTION = 6
+    FLUSH = 7
+    SWAP = 8
+
+
+class SampleError(ValueError):
+    """A message is not a batch; ``reason`` is a short code to count by."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One batch of samples of one server.
+
+    Attributes:
+        records: structured array, shape (record_count,), fields ``hash`` u64, ``size_bytes`` u32,
+            ``db`` u16, ``operation`` u8, ``flags`` u8; read-only, it shares the message's memory.
+
+    The rest is the header, in the wire format's words; the counters are since the server started.
+    """
+
+    source: int
+    records: npt.NDArray[np.void]
+    instance: int
+    sequence: int
+    first_time_us: int
+    last_time_us: int
+    threshold: int
+    modulus: int
+    salt_id: int
+    seen: int
+    seen_reads: int
+    sampled: int
+    dropped: int
+
+
+def record_type(record_bytes: int = RECORD_BYTES) -> np.dtype[np.void]:
+    """Layout of a record that takes ``record_bytes`` >= 16; what a later version appends is
+    skipped."""
+    return np.dtype(
+        {
+            "names": ["hash", "size_bytes", "db", "operation", "flags"],
+            "formats": ["<u8", "<u4", "<u2", "u1", "u1"],
+            "offsets": [0, 8, 12, 14, 15],
+            "itemsize": record_bytes,
+        }
+    )
+
+
+_RECORD = record_type()
+
+
+def decode_batch(message: bytes) -> Batch:
+    """One ZeroMQ message as a batch.
+
+    Raises:
+        SampleError: with one of the reasons ``truncated``, ``magic``, ``version``, ``source``,
+            ``header_length``, ``record_length``, ``message_length``, ``sampling``, ``time``,
+            ``counters``, ``operation``, ``not_sampled``.
+    """
+    if len(message) < HEADER.size:
+        raise SampleError("truncated", f"{len(message)} bytes are no header of {HEADER.size}")
+    magic, version, header_bytes, record_bytes, source, count, *counters = HEADER.unpack_from(
+        message
+    )
+    if magic != MAGIC:
+        raise SampleError("magic", f"starts with {magic!r}, not {MAGIC!r}")
+    if version != VERSION:
+        raise SampleError("version", f"is of version {version}, not {VERSION}")
+    if source not in (1, 2):
+        raise SampleError("source", f"source {source} is neither patch (1) nor module (2)")
+    if header_bytes < HEADER.size:
+        raise SampleError("header_length", f"header_bytes {header_bytes} < {HEADER.size}")
+    if record_bytes < RECORD_BYTES:
+        raise SampleError("record_length", f"record_bytes {record_bytes} < {RECORD_BYTES}")
+    if len(message) != header_bytes + count * record_bytes:
+        raise SampleError(
+            "message_length",
+            f"{len(message)} bytes, where {count} records need {header_bytes}"
+            f" + {count} x {record_bytes}",
+        )
+    layout = _RECORD if record_bytes == RECORD_BYTES else record_type(record_bytes)
+    records = np.frombuffer(message, layout, count, header_bytes)
+    batch = Batch(source, records, *counters)
+    _check(batch)
+    return batch
+
+
+def _check(batch: Batch) -> None:
+    modulus, threshold = batch.modulus, batch.threshold
+    if not 1 <= modulus <= 1 << 32 or modulus & (modulus - 1) or threshold > modulus:
+        raise SampleError("sampling", f"T {threshold} of P {modulus} is no sampling rate")
+    if batch.last_time_us < batch.first_time_us:
+        raise SampleError("time", f"ends at {batch.last_time_us}, before {batch.first_time_us}")
+    if batch.seen_reads > batch.seen or batch.dropped > batch.sampled:
+        raise SampleError("counters", "a part of a counter exceeds the whole")
+    operations = batch.records["operation"]
+    if not len(operations):
+        return
+    if operations.min() < 1 or operations.max() > 8:
+        raise SampleError("operation", "a record has an operation outside 1..8")
+    outside = (batch.records["hash"] & np.uint64(modulus - 1)) >= np.uint64(threshold)
+    if np.any(outside & (operations < Operation.FLUSH)):
+        raise SampleError("not_sampled", "a record's hash is not below the threshold")

@@ -1,0 +1,113 @@
+"""What a server says about itself, in ``INFO`` and ``CONFIG GET``, reduced to what we use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# used_memory holds these beside the keys (src/object.c, getMemoryOverheadData, Redis 7.0).
+_BESIDE_KEYS = (
+    "used_memory_startup",
+    "mem_clients_normal",
+    "mem_clients_slaves",
+    "mem_replication_backlog",
+    "mem_cluster_links",
+    "mem_aof_buffer",
+    "used_memory_scripts_eval",
+    "used_memory_functions",
+)
+
+
+@dataclass(frozen=True)
+class ServerStats:
+    """One reading of a server.
+
+    Attributes:
+        run_id, instance: of the process; ``instance`` is the number in the samples' header.
+        role: ``master`` or ``slave``.
+        maxmemory_bytes: 0 is unlimited.
+        baseline_bytes: of ``used_memory_bytes``, what is not keys and counts for ``maxmemory``.
+        average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
+        keyspace_hits, keyspace_misses, evicted_keys, expired_keys: since start or ``RESETSTAT``.
+        at_seconds: Unix time of the reading.
+    """
+
+    run_id: str
+    instance: int
+    role: str
+    uptime_seconds: float
+    maxmemory_bytes: int
+    maxmemory_policy: str
+    maxmemory_samples: int
+    lfu_log_factor: int
+    lfu_decay_time_minutes: int
+    used_memory_bytes: int
+    used_memory_startup_bytes: int
+    baseline_bytes: int
+    rss_bytes: int
+    keyspace_hits: int
+    keyspace_misses: int
+    evicted_keys: int
+    expired_keys: int
+    keys: int
+    keys_with_ttl: int
+    average_ttl_seconds: float
+    at_seconds: float
+
+    @classmethod
+    def from_info(
+        cls, info: Mapping[str, Any], config: Mapping[str, Any], at_seconds: float
+    ) -> ServerStats:
+        """From redis-py's ``info()`` (all default sections) and ``config_get()``.
+
+        Of ``config``, the keys ``maxmemory-samples``, ``lfu-log-factor`` and ``lfu-decay-time`` are
+        used; Redis' defaults stand in where a key is missing.
+
+        Raises:
+            ValueError: ``info`` lacks a field, which it names, or the field is no number.
+        """
+
+        def number(key: str) -> int:
+            return _number(info, key, None)
+
+        run_id = str(info.get("run_id", ""))
+        try:
+            instance = int(run_id[:16], 16)
+        except ValueError:
+            raise ValueError(f"INFO: run_id is {run_id!r}, no hexadecimal number") from None
+        databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
+        with_ttl = sum(int(db.get("expires", 0)) for db in databases)
+        ttl_sum = sum(int(db.get("expires", 0)) * int(db.get("avg_ttl", 0)) for db in databases)
+        beside = sum(_number(info, key, 0) for key in _BESIDE_KEYS)
+        return cls(
+            run_id=run_id,
+            instance=instance,
+            role=str(info.get("role", "master")),
+            uptime_seconds=number("uptime_in_seconds"),
+            maxmemory_bytes=number("maxmemory"),
+            maxmemory_policy=str(info.get("maxmemory_policy", "noeviction")),
+            maxmemory_samples=_number(config, "maxmemory-samples", 5),
+            lfu_log_factor=_number(config, "lfu-log-factor", 10),
+            lfu_decay_time_minutes=_number(config, "lfu-decay-time", 1),
+            used_memory_bytes=number("used_memory"),
+            used_memory_startup_bytes=number("used_memory_startup"),
+            baseline_bytes=max(0, beside - _number(info, "mem_not_counted_for_evict", 0)),
+            rss_bytes=_number(info, "used_memory_rss", 0),
+            keyspace_hits=number("keyspace_hits"),
+            keyspace_misses=number("keyspace_misses"),
+            evicted_keys=_number(info, "evicted_keys", 0),
+            expired_keys=_number(info, "expired_keys", 0),
+            keys=sum(int(db.get("keys", 0)) for db in databases),
+            keys_with_ttl=with_ttl,
+            average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,
+            at_seconds=at_seconds,
+        )
+
+
+def _number(table: Mapping[str, Any], key: str, default: int | None) -> int:
+    value = table.get(key, default)
+    try:
+        return int(str(value))
+    except (TypeError, ValueError):
+        raise ValueError(f"the server's {key} is {value!r}, no whole number") from None

@@ -1,0 +1,148 @@
+"""The stack against caches of every size, simulated one by one."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.lru_stack import COLD, UNSEEN_HIT, LruStack
+
+READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
+
+
+class NaiveLru:
+    """An LRU cache of ``capacity`` equal objects, read look-aside: a missed read that is in some
+    larger cache fills it."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.objects: OrderedDict[int, None] = OrderedDict()
+
+    def put(self, key: int) -> None:
+        self.objects[key] = None
+        self.objects.move_to_end(key)
+        if len(self.objects) > self.capacity:
+            self.objects.popitem(last=False)
+
+
+class NaiveStack:
+    """Weighted objects and holes in one list, most recent first; distances by adding up."""
+
+    def __init__(self) -> None:
+        self.entries: list[list[int | None]] = []  # [key or None for a hole, weight]
+
+    def place(self, key: int) -> int | None:
+        return next((i for i, entry in enumerate(self.entries) if entry[0] == key), None)
+
+    def access(self, key: int, operation: int, weight: int, default: int) -> tuple[int, int] | None:
+        place = self.place(key)
+        if operation in (DELETE, EXPIRY):
+            if place is not None:
+                self.entries[place][0] = None
+            return None
+        if operation == EVICTION:
+            return None
+        told = None
+        if place is None:
+            if operation == READ_MISS:
+                return COLD, 0
+            weight = weight or default
+            if operation == READ_HIT:
+                told = UNSEEN_HIT, weight
+        else:
+            own = self.entries[place][1]
+            assert own is not None
+            if operation != WRITE:
+                told = sum(entry[1] or 0 for entry in self.entries[:place]), own
+            weight = weight or own
+            self.entries[place][0] = None
+        room = weight if place is None else own
+        for entry in self.entries:
+            if entry[0] is None and room:
+                filled = min(room, entry[1] or 0)
+                entry[1] = (entry[1] or 0) - filled
+                room -= filled
+        self.entries = [[key, weight], *(e for e in self.entries if e[0] is not None or e[1])]
+        return told
+
+
+def accesses(most_keys: int = 12) -> st.SearchStrategy[list[tuple[int, int, int]]]:
+    return st.lists(
+        st.tuples(
+            st.integers(0, most_keys),
+            st.sampled_from((READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION)),
+            st.integers(0, 50),
+        ),
+        max_size=200,
+    )
+
+
+def apply(stack: LruStack, steps: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    keys, operations, weights = ([step[i] for step in steps] for i in range(3))
+    return list(zip(*stack.access(keys, operations, weights, 9), strict=True))
+
+
+@given(accesses(), st.integers(1, 40))
+def test_distances_are_those_of_the_naive_stack(
+    steps: list[tuple[int, int, int]], batch: int
+) -> None:
+    stack, naive = LruStack(), NaiveStack()
+    told = []
+    for start in range(0, len(steps), batch):
+        told += apply(stack, steps[start : start + batch])
+        stack._write_anew()
+    expected = [naive.access(*step, 9) for step in steps]
+    assert told == [pair for pair in expected if pair is not None]
+    assert stack.weights_by_recency() == [w for key, w in naive.entries if key is not None]
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from((READ_MISS, WRITE, DELETE)))))
+def test_equal_objects_hit_exactly_in_caches_larger_than_their_distance(
+    steps: list[tuple[int, int]],
+) -> None:
+    capacities = range(1, 15)
+    caches = [NaiveLru(capacity) for capacity in capacities]
+    stack = LruStack()
+    for key, operation in steps:
+        told = apply(stack, [(key, operation, 1)])
+        hits = [key in cache.objects for cache in caches]
+        anywhere = any(hits)
+        for cache in caches:
+            if operation == DELETE:
+                cache.objects.pop(key, None)
+            elif operation == WRITE or anywhere:
+                cache.put(key)
+        if operation == READ_MISS:
+            above, own = told[0]
+            assert hits == [above != COLD and above + own <= c for c in capacities]
+
+
+@given(accesses(), st.integers(0, 300))
+def test_below_is_what_has_more_above_it(steps: list[tuple[int, int, int]], depth: int) -> None:
+    stack, naive = LruStack(), NaiveStack()
+    apply(stack, steps)
+    for step in steps:
+        naive.access(*step, 9)
+    deep = [
+        entry[0]
+        for place, entry in enumerate(naive.entries)
+        if entry[0] is not None and sum(e[1] or 0 for e in naive.entries[:place]) > depth
+    ]
+    assert stack.below(depth) == deep[::-1]
+    stack.forget(stack.below(depth))
+    assert list(stack) == [
+        key for key, _ in naive.entries[::-1] if key is not None and key not in deep
+    ]
+
+
+def test_memory_is_bounded_when_keys_only_come_and_go() -> None:
+    stack = LruStack()
+    for start in range(0, 200_000, 1000):
+        steps = [(start + i, WRITE, 5) for i in range(1000)]
+        steps += [(start + i, DELETE, 0) for i in range(1000)]
+        apply(stack, steps)
+    assert len(stack) == 0
+    assert len(stack._weights) < 12_000
+    assert len(stack._holes) < 12_000

@@ -1,0 +1,244 @@
+"""The monitor against exact LRU caches, and with servers that restart, refuse or lose batches."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sidecar.monitor import Estimate, ServerMonitor
+from sidecar.samples import Batch, decode_batch
+from sidecar.server_stats import ServerStats
+from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+
+READ_MISS, WRITE = 2, 3
+BASELINE = 1_000_000
+OVERHEAD = 60
+SIZE = 140
+BUDGET = 50_000_000
+
+STATS = ServerStats(
+    run_id="1" * 40,
+    instance=1,
+    role="master",
+    uptime_seconds=10,
+    maxmemory_bytes=2_000_000,
+    maxmemory_policy="allkeys-lru",
+    maxmemory_samples=5,
+    lfu_log_factor=10,
+    lfu_decay_time_minutes=1,
+    used_memory_bytes=2_000_000,
+    used_memory_startup_bytes=BASELINE,
+    baseline_bytes=BASELINE,
+    rss_bytes=3_000_000,
+    keyspace_hits=0,
+    keyspace_misses=0,
+    evicted_keys=0,
+    expired_keys=0,
+    keys=5000,
+    keys_with_ttl=0,
+    average_ttl_seconds=0.0,
+    at_seconds=0.0,
+)
+
+
+def zipf(keys: int, count: int, seed: int = 1) -> np.ndarray:
+    share = 1 / np.arange(1, keys + 1) ** 0.99
+    cumulated = np.cumsum(share / share.sum())
+    return np.searchsorted(cumulated, np.random.default_rng(seed).random(count))
+
+
+def lru_miss_ratio(keys: np.ndarray, capacity: int) -> float:
+    cache: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for key in keys.tolist():
+        if key in cache:
+            cache.move_to_end(key)
+        else:
+            misses += 1
+            cache[key] = None
+            if len(cache) > capacity:
+                cache.popitem(last=False)
+    return misses / len(keys)
+
+
+def batches(
+    keys: np.ndarray, server: SampledServer | None = None, batch_records: int = 1018
+) -> list[Batch]:
+    """Look-aside reads of a server that holds nothing: each read misses and is filled."""
+    server = server or SampledServer()
+    hashes = np.repeat(number_hashes(keys, server.salt), 2)
+    operations = np.tile([READ_MISS, WRITE], len(keys))
+    sizes = np.tile([0, SIZE], len(keys))
+    return [
+        decode_batch(m)
+        for m in server.batches(hashes, operations, sizes, batch_records=batch_records)
+    ]
+
+
+def later(stats: ServerStats, hits: int = 0, misses: int = 0, seconds: float = 10) -> ServerStats:
+    return replace(
+        stats,
+        keyspace_hits=stats.keyspace_hits + hits,
+        keyspace_misses=stats.keyspace_misses + misses,
+        at_seconds=stats.at_seconds + seconds,
+    )
+
+
+def estimate(
+    taken: list[Batch],
+    stats: ServerStats = STATS,
+    after: ServerStats | None = None,
+    live_objects: int | None = 8192,
+) -> Estimate:
+    monitor = ServerMonitor("one", live_objects=live_objects)
+    monitor.overhead_bytes = OVERHEAD
+    assert monitor.observe(stats, BUDGET) is None
+    for batch in taken:
+        monitor.take(batch)
+    told = monitor.observe(after or later(stats), BUDGET)
+    assert told is not None
+    return told
+
+
+def test_exact_when_everything_is_sampled() -> None:
+    keys = zipf(3000, 30_000)
+    curve = estimate(batches(keys)).curve
+    for objects in (10, 100, 1000, 3000):
+        size = BASELINE + objects * (SIZE + OVERHEAD)
+        exact = lru_miss_ratio(keys, objects)
+        # A bucket is 1.1 % wide: between the exact values at its two ends.
+        ends = (round(objects * 1.02 + 1), round(objects * 0.98 - 1))
+        low, high = (lru_miss_ratio(keys, end) for end in ends)
+        assert low - 3e-4 <= float(curve.miss_ratio(size)) <= high + 3e-4, exact
+
+
+def test_mean_error_of_a_tenth_of_the_objects_is_small_and_is_foretold() -> None:
+    keys = zipf(40_000, 300_000)
+    sizes = np.linspace(2000, 40_000, 12).astype(int)
+    exact = np.array([lru_miss_ratio(keys, size) for size in sizes])
+    at = BASELINE + sizes * (SIZE + OVERHEAD)
+    errors, foretold = [], []
+    for salt in range(3):
+        told = estimate(batches(keys, SampledServer(threshold=MODULUS // 8, salt=salt)))
+        errors.append(np.mean(np.abs(told.raw_curve.miss_ratio(at) - exact)))
+        foretold.append(told.curve_error_ratio)
+    assert np.median(errors) < 0.008
+    assert 0.001 < np.median(foretold) < 0.02
+
+
+def test_curve_reaches_the_budget_and_is_one_at_the_baseline() -> None:
+    curve = estimate(batches(zipf(100, 1000))).curve
+    assert curve.sizes_bytes[0] == BASELINE
+    assert curve.miss_ratio(BASELINE) == 1
+    assert curve.sizes_bytes[-1] == BUDGET
+
+
+def test_lost_batches_do_not_look_like_hits() -> None:
+    taken = batches(zipf(3000, 30_000), batch_records=100)
+    whole = estimate(taken).raw_curve
+    half = estimate([b for b in taken if b.sequence % 4 < 2]).raw_curve
+    grid = np.linspace(BASELINE, 2 * BASELINE, 20)
+    assert np.mean(np.abs(half.miss_ratio(grid) - whole.miss_ratio(grid))) < 0.05
+
+
+def test_anchored_at_what_the_server_reports_when_it_is_full() -> None:
+    taken = batches(zipf(20_000, 20_000))
+    raw = estimate(taken).raw_curve.miss_ratio(STATS.maxmemory_bytes)
+    told = estimate(taken, after=later(STATS, hits=500, misses=500))
+    assert told.miss_ratio == 0.5
+    assert raw != pytest.approx(0.5, abs=0.05)
+    assert told.curve.miss_ratio(STATS.maxmemory_bytes) == pytest.approx(0.5, abs=0.01)
+    half_empty = replace(later(STATS, hits=500, misses=500), used_memory_bytes=1_500_000)
+    half_empty = replace(half_empty, keys=2500)
+    told = estimate(taken, after=half_empty)
+    assert told.curve.miss_ratio(STATS.maxmemory_bytes) == pytest.approx(raw, abs=1e-6)
+
+
+def test_overhead_of_a_key_is_learned_from_the_server() -> None:
+    stats = replace(STATS, keys=2000, used_memory_bytes=BASELINE + 2000 * (SIZE + 120))
+    keys = zipf(2000, 20_000)
+    curve = estimate(batches(keys), stats, later(stats)).curve
+    size = BASELINE + 1000 * (SIZE + 120)
+    assert float(curve.miss_ratio(size)) == pytest.approx(lru_miss_ratio(keys, 1000), abs=0.005)
+
+
+def test_windows_go_on_from_each_other() -> None:
+    """Two windows of one load tell what one window twice as long tells: recency is kept."""
+    taken = batches(zipf(3000, 20_000), batch_records=500)
+    monitor = ServerMonitor("one")
+    monitor.overhead_bytes = OVERHEAD
+    monitor.observe(STATS, BUDGET)
+    stats, told = STATS, None
+    for part in (taken[:40], taken[40:]):
+        for batch in part:
+            monitor.take(batch)
+        assert monitor.samples_since_observation == sum(len(b.records) for b in part)
+        stats = later(stats, hits=10)
+        told = monitor.observe(stats, BUDGET)
+        assert monitor.samples_since_observation == 0
+    assert told is not None
+    grid = np.linspace(BASELINE, 2 * BASELINE, 20)
+    assert told.curve.miss_ratio(grid) == pytest.approx(
+        estimate(taken).curve.miss_ratio(grid), abs=1e-9
+    )
+
+
+def test_old_load_fades_with_its_half_life() -> None:
+    monitor = ServerMonitor("one", half_life_seconds=100)
+    server = SampledServer()
+    monitor.observe(STATS, BUDGET)
+    for start, second in ((0, 1), (100_000, 701)):
+        hashes = number_hashes(start + np.tile(np.arange(300), 30), 0)
+        for message in server.batches(hashes, 3 if start else 1, SIZE, times_us=second * 10**6):
+            monitor.take(decode_batch(message))
+        if not start:
+            before = monitor.histogram.reads
+    assert monitor.histogram.reads == pytest.approx(before / 2**7)
+
+
+def test_restarted_server_starts_with_an_empty_stack() -> None:
+    monitor = ServerMonitor("one")
+    monitor.observe(STATS, BUDGET)
+    for instance in (1, 2):
+        for batch in batches(np.arange(50), SampledServer(instance=instance)):
+            monitor.take(batch)
+    assert monitor.histogram.miss_ratios()[-1] == 1
+    assert monitor.observe(replace(later(STATS), instance=2), BUDGET) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"role": "slave"}, "replica"),
+        ({"maxmemory_policy": "noeviction"}, "noeviction"),
+        ({"maxmemory_policy": "allkeys-random"}, "no_model"),
+    ],
+)
+def test_servers_that_are_no_targets_say_why(change: dict[str, str], code: str) -> None:
+    stats = replace(STATS, **change)  # type: ignore[arg-type]
+    reason = estimate(batches(zipf(100, 1000)), stats).keep_reason
+    assert reason is not None
+    assert reason.startswith(code + ":")
+
+
+def test_a_server_without_samples_is_kept() -> None:
+    told = estimate([])
+    assert told.keep_reason is not None
+    assert told.keep_reason.startswith("few_samples:")
+    assert told.miss_ratio is None
+
+
+def test_order_of_servers_does_not_matter() -> None:
+    streams = {i: batches(zipf(500, 4000, seed=i), SampledServer(instance=i)) for i in range(1, 4)}
+    curves = []
+    for order in ((1, 2, 3), (3, 1, 2)):
+        monitors = {i: ServerMonitor(str(i)) for i in order}
+        for place in range(len(streams[1])):
+            for i in order:
+                if place < len(streams[i]):
+                    monitors[i].take(streams[i][place])
+        curves.append([monitors[i].histogram.miss_ratios() for i in (1, 2, 3)])
+    assert np.array_equal(*curves)

@@ -1,0 +1,88 @@
+"""The receiver, over real ZeroMQ sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+
+from sidecar.receiver import SampleReceiver
+from sidecar.samples import Batch
+from workloads.sample_batches import SampledServer, number_hashes
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[SampleReceiver]:
+    with SampleReceiver(f"ipc://{tmp_path}/samples") as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def push(receiver: SampleReceiver) -> Iterator[zmq.Socket[bytes]]:
+    with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
+        socket.set(zmq.LINGER, 0)
+        socket.connect(receiver.endpoint)
+        yield socket
+
+
+def receive(receiver: SampleReceiver, count: int) -> list[Batch]:
+    batches: list[Batch] = []
+    while len(batches) < count:
+        more = receiver.receive(10)
+        assert more, f"only {len(batches)} of {count} batches came"
+        batches += more
+    return batches
+
+
+def messages(instance: int, count: int) -> list[bytes]:
+    server = SampledServer(instance=instance)
+    hashes = number_hashes(np.arange(count * 10), 0)
+    return list(server.batches(hashes, 1, batch_records=10))
+
+
+def test_batches_of_two_servers_arrive_in_order(
+    receiver: SampleReceiver, push: zmq.Socket[bytes]
+) -> None:
+    for one, two in zip(messages(1, 5), messages(2, 5), strict=True):
+        push.send(one)
+        push.send(two)
+    batches = receive(receiver, 10)
+    for instance in (1, 2):
+        assert [b.sequence for b in batches if b.instance == instance] == [0, 1, 2, 3, 4]
+    assert not receiver.malformed
+    assert receiver.received == {1: 5, 2: 5}
+    assert not receiver.lost.total()
+
+
+def test_gap_in_the_sequence_is_counted_as_lost(
+    receiver: SampleReceiver, push: zmq.Socket[bytes]
+) -> None:
+    sent = messages(1, 9)
+    for place in (2, 3, 6, 8):
+        push.send(sent[place])
+    receive(receiver, 4)
+    assert receiver.lost == {1: 3}
+
+
+def test_malformed_messages_are_counted_and_the_rest_arrives(
+    receiver: SampleReceiver, push: zmq.Socket[bytes]
+) -> None:
+    good = messages(1, 1)[0]
+    push.send(b"")
+    push.send(b"X" + good[1:])
+    push.send_multipart([good, good])
+    push.send(good)
+    assert len(receive(receiver, 1)) == 1
+    assert receiver.malformed == {"truncated": 1, "magic": 1, "frames": 1}
+
+
+def test_nothing_there_is_an_empty_list(receiver: SampleReceiver) -> None:
+    assert receiver.receive(0) == []
+
+
+def test_endpoint_in_use_is_an_error(receiver: SampleReceiver, tmp_path: Path) -> None:
+    with pytest.raises(zmq.ZMQError):
+        SampleReceiver("tcp://256.0.0.1:1")

@@ -1,0 +1,98 @@
+"""The decoder: the documented layout, and a reason for each way to be malformed."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sidecar.samples import HEADER, SampleError, decode_batch
+from workloads.sample_batches import MODULUS, SampledServer, key_hash, number_hashes
+
+TEST_VECTOR = Path(__file__).parents[2] / "redis_patch" / "test_vector.json"
+
+
+def encoded(count: int = 3, threshold: int = MODULUS) -> bytes:
+    server = SampledServer(instance=7, threshold=threshold, salt=5)
+    hashes = number_hashes(np.arange(count), 5)
+    return next(server.batches(hashes, 1, 100 + np.arange(count), times_us=10 + np.arange(count)))
+
+
+def changed(message: bytes, offset: int, layout: str, value: int) -> bytes:
+    copy = bytearray(message)
+    struct.pack_into("<" + layout, copy, offset, value)
+    return bytes(copy)
+
+
+def test_batch_is_read_as_it_was_written() -> None:
+    batch = decode_batch(encoded())
+    assert (batch.source, batch.instance, batch.sequence) == (1, 7, 0)
+    assert (batch.first_time_us, batch.last_time_us) == (10, 12)
+    assert (batch.threshold, batch.modulus) == (MODULUS, MODULUS)
+    assert batch.salt_id == key_hash(b"spreds", 5)
+    assert (batch.seen, batch.seen_reads, batch.sampled, batch.dropped) == (3, 3, 3, 0)
+    assert batch.records["hash"].tolist() == [
+        key_hash(n.to_bytes(8, "little"), 5) for n in range(3)
+    ]
+    assert batch.records["size_bytes"].tolist() == [100, 101, 102]
+    assert batch.records["operation"].tolist() == [1, 1, 1]
+    assert batch.records["flags"].tolist() == [2, 2, 2]
+    assert batch.records["db"].tolist() == [0, 0, 0]
+
+
+def test_longer_header_and_records_are_skipped_over() -> None:
+    message = encoded()
+    longer = bytearray(message[: HEADER.size] + b"new")
+    struct.pack_into("<HH", longer, 6, HEADER.size + 3, 20)
+    for place in range(HEADER.size, len(message), 16):
+        longer += message[place : place + 16] + b"more"
+    assert decode_batch(bytes(longer)).records["size_bytes"].tolist() == [100, 101, 102]
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("truncated", b""),
+        ("truncated", encoded()[:103]),
+        ("magic", b"X" + encoded()[1:]),
+        ("version", changed(encoded(), 4, "H", 2)),
+        ("source", changed(encoded(), 10, "H", 3)),
+        ("header_length", changed(encoded(), 6, "H", 96)),
+        ("record_length", changed(encoded(), 8, "H", 15)),
+        ("message_length", encoded() + b"\0"),
+        ("message_length", encoded()[:-1]),
+        ("message_length", changed(encoded(), 12, "I", 2**32 - 1)),
+        ("sampling", changed(encoded(), 56, "Q", 0)),
+        ("sampling", changed(encoded(), 56, "Q", 3 << 23)),
+        ("sampling", changed(encoded(), 56, "Q", 1 << 33)),
+        ("sampling", changed(encoded(), 48, "Q", MODULUS + 1)),
+        ("time", changed(encoded(), 32, "Q", 13)),
+        ("counters", changed(encoded(), 80, "Q", 4)),
+        ("counters", changed(encoded(), 96, "Q", 4)),
+        ("operation", changed(encoded(), HEADER.size + 14, "B", 0)),
+        ("operation", changed(encoded(), HEADER.size + 14, "B", 9)),
+        ("not_sampled", changed(encoded(), 48, "Q", 1)),
+    ],
+)
+def test_malformed_batch_is_refused_with_its_reason(reason: str, message: bytes) -> None:
+    with pytest.raises(SampleError) as refusal:
+        decode_batch(message)
+    assert refusal.value.reason == reason
+
+
+def test_flush_is_taken_whatever_its_hash() -> None:
+    message = changed(encoded(1), HEADER.size + 14, "B", 7)
+    assert len(decode_batch(changed(message, 48, "Q", 0)).records) == 1
+
+
+@pytest.mark.skipif(not TEST_VECTOR.exists(), reason="redis_patch/test_vector.json is missing")
+def test_vector_shared_with_the_sampler() -> None:
+    vector = json.loads(TEST_VECTOR.read_text())
+    assert vector["hashes"]
+    for case in vector["hashes"]:
+        assert key_hash(bytes.fromhex(case["key_hex"]), int(case["salt"], 16)) == int(
+            case["hash"], 16
+        )

@@ -1,0 +1,62 @@
+"""Reading INFO, of a dictionary as redis-py gives it and of a real server."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from sidecar.server_stats import ServerStats
+from workloads.local_server import BUILD, LocalServer
+
+STOCK = BUILD / "bin" / "redis-server-stock"
+
+INFO: dict[str, Any] = {
+    "run_id": "0123456789abcdef" + "0" * 24,
+    "role": "master",
+    "uptime_in_seconds": 7,
+    "maxmemory": 1000,
+    "maxmemory_policy": "allkeys-lru",
+    "used_memory": 900,
+    "used_memory_startup": 100,
+    "mem_clients_normal": 30,
+    "mem_not_counted_for_evict": 5,
+    "keyspace_hits": 3,
+    "keyspace_misses": 4,
+    "db0": {"keys": 5, "expires": 1, "avg_ttl": 1000},
+    "db3": {"keys": 7, "expires": 3, "avg_ttl": 5000},
+}
+
+
+def test_sums_over_databases_and_takes_the_baseline_apart() -> None:
+    stats = ServerStats.from_info(INFO, {"maxmemory-samples": "10"}, 1.5)
+    assert stats.instance == 0x0123456789ABCDEF
+    assert (stats.keys, stats.keys_with_ttl, stats.average_ttl_seconds) == (12, 4, 4.0)
+    assert stats.baseline_bytes == 125
+    assert (stats.maxmemory_samples, stats.lfu_log_factor) == (10, 10)
+
+
+@pytest.mark.parametrize("key", ["run_id", "used_memory", "keyspace_hits"])
+def test_what_is_missing_or_no_number_is_named(key: str) -> None:
+    for broken in ({**INFO, key: "many"}, {k: v for k, v in INFO.items() if k != key}):
+        with pytest.raises(ValueError, match=key):
+            ServerStats.from_info(broken, {}, 0)
+
+
+@pytest.mark.skipif(not STOCK.exists(), reason="build/bin/redis-server-stock is not built")
+def test_real_server_accounts_for_its_memory() -> None:
+    with LocalServer({"maxmemory": "64mb", "enable-debug-command": "yes"}, STOCK) as server:
+
+        def read() -> ServerStats:
+            info, config = server.client.info(), server.client.config_get("*")
+            return ServerStats.from_info(info, config, time.time())
+
+        empty = read()
+        server.client.execute_command("DEBUG", "POPULATE", "20000", "key", "100")
+        full = read()
+    assert empty.run_id == full.run_id
+    assert full.keys == 20_000
+    assert full.maxmemory_samples == 5
+    per_key = (full.used_memory_bytes - full.baseline_bytes) / full.keys
+    assert 180 < per_key < 260

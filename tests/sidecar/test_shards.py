@@ -1,0 +1,144 @@
+"""SHARDS: exact at R = 1, close below it, constant in memory, and awake to changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.samples import decode_batch
+from sidecar.shards import Shards
+from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+
+READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)
+
+
+def distances(
+    keys: list[int], operations: list[int] | int, sizes: list[int] | int = 100, **more: object
+) -> list[float]:
+    server = SampledServer()
+    shards = Shards(None)
+    told: list[float] = []
+    for message in server.batches(
+        number_hashes(np.array(keys, dtype=np.int64), 0), operations, sizes, batch_records=7, **more
+    ):
+        told += shards.take(decode_batch(message)).distances_bytes.tolist()
+    return told
+
+
+def naive_distances(keys: list[int], sizes: dict[int, int]) -> list[float]:
+    """By definition: bytes of the distinct objects since the last access, and the object's own."""
+    told = []
+    for place, key in enumerate(keys):
+        before = [i for i in range(place) if keys[i] == key]
+        if before:
+            between = set(keys[before[-1] + 1 : place])
+            told.append(float(sum(sizes[other] for other in between) + sizes[key]))
+        else:
+            told.append(float("inf"))
+    return told
+
+
+@given(st.lists(st.integers(0, 15), min_size=1, max_size=120))
+def test_exact_when_everything_is_sampled(keys: list[int]) -> None:
+    """Look-aside reads of a server too small for anything: each read misses and is filled."""
+    sizes = {key: 50 + 7 * key for key in keys}
+    steps = [(key, operation) for key in keys for operation in (READ_MISS, WRITE)]
+    told = distances(
+        [key for key, _ in steps], [o for _, o in steps], [sizes[key] for key, _ in steps]
+    )
+    assert told == naive_distances(keys, sizes)
+
+
+def test_a_write_makes_recent_but_is_no_reference() -> None:
+    told = distances([1, 2, 1, 2], [WRITE, WRITE, WRITE, READ_HIT])
+    assert told == [200]
+
+
+def test_a_miss_that_is_never_filled_stays_a_miss() -> None:
+    assert distances([1, 1, 1], READ_MISS) == [np.inf] * 3
+
+
+def test_an_eviction_changes_nothing_a_deletion_does() -> None:
+    keys, reads = [1, 1, 1], [WRITE, EVICTION, READ_MISS]
+    assert distances(keys, reads) == [100]
+    for operation in (DELETE, EXPIRY):
+        reads[1] = operation
+        assert distances(keys, reads) == [np.inf]
+
+
+def test_flush_of_one_db_leaves_the_other() -> None:
+    keys = [1, 1, 0, 1, 1]
+    operations = [WRITE, WRITE, FLUSH, READ_MISS, READ_HIT]
+    assert distances(keys, operations, dbs=[0, 1, 0, 0, 1]) == [np.inf, 100]
+    assert distances(keys, operations, dbs=[0, 1, 65535, 0, 1])[0] == np.inf
+    assert distances(keys[:4], operations[:4], dbs=[0, 1, 65535, 1]) == [np.inf]
+
+
+def test_swap_exchanges_two_dbs() -> None:
+    told = distances(
+        [1, 2, 0, 1, 2],
+        [WRITE, WRITE, SWAP, READ_HIT, READ_MISS],
+        [100, 100, 3, 100, 100],
+        dbs=[0, 3, 0, 3, 3],
+    )
+    assert told == [200, np.inf]
+
+
+def test_hit_on_an_object_from_before_lies_between_what_was_seen_and_what_fits() -> None:
+    shards = Shards(None)
+    server = SampledServer()
+    batches = server.batches(number_hashes(np.arange(3), 0), READ_HIT, 100)
+    told = shards.take(decode_batch(next(batches)), resident_bytes=1000).distances_bytes
+    assert told == pytest.approx([650] * 3)
+
+
+def zipf(keys: int, count: int, seed: int = 1, exponent: float = 0.99) -> np.ndarray:
+    share = 1 / np.arange(1, keys + 1) ** exponent
+    cumulated = np.cumsum(share / share.sum())
+    return np.searchsorted(cumulated, np.random.default_rng(seed).random(count))
+
+
+def test_live_objects_stay_within_their_bound_and_the_threshold_follows() -> None:
+    shards = Shards(512)
+    server = SampledServer()
+    hashes = number_hashes(zipf(50_000, 60_000), 0)
+    for message in server.batches(hashes, READ_HIT, 100):
+        shards.take(decode_batch(message))
+        assert len(shards.stack) <= 512
+    assert shards.threshold is not None
+    live = {int(h) for h in np.unique(hashes) & np.uint64((1 << 48) - 1)}
+    assert set(shards.stack) == {h for h in live if h % MODULUS < shards.threshold}
+
+
+def test_lower_threshold_of_the_server_keeps_the_common_objects() -> None:
+    hashes = number_hashes(np.arange(1000), 0)
+    shards = Shards(None)
+    server = SampledServer()
+    for threshold in (MODULUS, MODULUS // 4, MODULUS):
+        server.threshold = threshold
+        for message in server.batches(hashes, READ_HIT, 100):
+            shards.take(decode_batch(message))
+    kept = {int(h) & (1 << 48) - 1 for h in hashes if int(h) % MODULUS < MODULUS // 4}
+    assert set(shards.stack) == kept
+    assert shards.rate == 0.25
+
+
+@pytest.mark.parametrize("change", ["salt", "modulus"])
+def test_another_salt_or_modulus_starts_anew(change: str) -> None:
+    shards = Shards(None)
+    server = SampledServer()
+    hashes = number_hashes(np.arange(10), 0)
+    for message in server.batches(hashes, READ_HIT, 100):
+        shards.take(decode_batch(message))
+    assert len(shards.stack) == 10
+    server.salt, server.modulus = (9, MODULUS) if change == "salt" else (0, 2 * MODULUS)
+    for message in server.batches(hashes[:0], READ_HIT, 100):
+        shards.take(decode_batch(message))
+    assert len(shards.stack) == 0
+
+
+def test_too_few_live_objects_are_refused() -> None:
+    with pytest.raises(ValueError, match="live_objects"):
+        Shards(1)
