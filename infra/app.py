@@ -9,6 +9,7 @@ from aws_cdk import App
 
 from infra.configuration import ConfigurationError, read_configuration
 from infra.function_bundle import bundled_code, target_platform
+from infra.review_exceptions import review
 from infra.stack import SpredsStack
 
 DEFAULT = Path(__file__).resolve().parent / "stack.toml"
@@ -22,12 +23,13 @@ def main() -> None:
         configuration = read_configuration(path)
     except (ConfigurationError, OSError) as error:
         sys.exit(str(error))
-    SpredsStack(
+    stack = SpredsStack(
         app,
         configuration.name,
         configuration=configuration,
         function_code=bundled_code(target_platform()),
     )
+    review(app, stack)
     app.synth()
 
 

@@ -48,7 +48,6 @@ def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, str]:
     environment = {
         **os.environ,
         **emulator.environment,
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
         "CI": "1",
     }
     bootstrap = _start("bootstrap", f"aws://{ACCOUNT}/{REGION}", environment=environment, cwd=BUILD)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from aws_cdk import Duration, RemovalPolicy, aws_s3
 from constructs import Construct
 
+from infra.review_exceptions import NO_ACCESS_LOGS, accept
+
 
 class DocumentBucket(Construct):
     """Documents under ``expiring_prefixes`` go after ``retention_days``, old versions of any too.
@@ -50,6 +52,7 @@ class DocumentBucket(Construct):
                 ),
             ],
         )
-        self.resource = self.bucket.node.default_child
-        assert isinstance(self.resource, aws_s3.CfnBucket)
-        self.resource.notification_configuration = notification
+        resource = self.bucket.node.default_child
+        assert isinstance(resource, aws_s3.CfnBucket)
+        resource.notification_configuration = notification
+        accept(self.bucket, "S1", NO_ACCESS_LOGS)

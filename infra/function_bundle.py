@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "solver_lambda"
 REQUIREMENTS = HERE / "function_requirements.txt"
 # manylinux2014 would silently resolve an old numpy.
-LAMBDA_PLATFORM = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", "3.13")
+LAMBDA_PLATFORM = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", "3.14")
 # Nothing of these is imported by the function.
 NOT_NEEDED = ("numpy/**/tests", "numpy/**/*.pyi", "numpy/**/*.a", "bin", "**/__pycache__")
 

@@ -15,6 +15,7 @@ from infra.naming import (
     bucket_arn,
     objects_arn,
 )
+from infra.review_exceptions import OWN_PREFIX, accept_wildcards
 
 Statement = aws_iam.PolicyStatement
 
@@ -70,6 +71,7 @@ class NodeAccess(Construct):
             self._notified(topic_arn, queue),
         ):
             self.role.add_to_policy(statement)
+            accept_wildcards(self.role, statement, OWN_PREFIX)
         aws_iam.CfnInstanceProfile(
             self, "Profile", instance_profile_name=role_name, roles=[self.role.role_name]
         )

@@ -22,6 +22,7 @@ from infra.naming import (
     regional_arn,
 )
 from infra.notifications import key_filter
+from infra.review_exceptions import OWN_LOG_STREAMS, OWN_PREFIX, accept_wildcards
 
 
 class SolverFunction(Construct):
@@ -50,30 +51,41 @@ class SolverFunction(Construct):
         self.role = aws_iam.Role(
             self, "Role", assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com")
         )
-        self.role.add_to_policy(
-            aws_iam.PolicyStatement(
-                actions=["s3:GetObject"],
-                resources=[objects_arn(observations_bucket, OBSERVATIONS_PREFIX)],
-            )
-        )
-        self.role.add_to_policy(
-            aws_iam.PolicyStatement(
-                actions=["s3:PutObject"], resources=[objects_arn(plans_bucket, PLANS_PREFIX)]
-            )
-        )
-        self.role.add_to_policy(
-            aws_iam.PolicyStatement(
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
-            )
-        )
+        for statement, why in (
+            (
+                aws_iam.PolicyStatement(
+                    sid="GetObservations",
+                    actions=["s3:GetObject"],
+                    resources=[objects_arn(observations_bucket, OBSERVATIONS_PREFIX)],
+                ),
+                OWN_PREFIX,
+            ),
+            (
+                aws_iam.PolicyStatement(
+                    sid="PutPlans",
+                    actions=["s3:PutObject"],
+                    resources=[objects_arn(plans_bucket, PLANS_PREFIX)],
+                ),
+                OWN_PREFIX,
+            ),
+            (
+                aws_iam.PolicyStatement(
+                    sid="WriteLogs",
+                    actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                    resources=[regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
+                ),
+                OWN_LOG_STREAMS,
+            ),
+        ):
+            self.role.add_to_policy(statement)
+            accept_wildcards(self.role, statement, why)
         self.function = aws_lambda.Function(
             self,
             "Function",
             function_name=name,
             description="Makes an adaptation plan from an observation",
             architecture=aws_lambda.Architecture.ARM_64,
-            runtime=aws_lambda.Runtime.PYTHON_3_13,
+            runtime=aws_lambda.Runtime.PYTHON_3_14,
             handler="solver_lambda.handler.handler",
             code=code,
             role=self.role,

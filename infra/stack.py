@@ -13,6 +13,7 @@ from infra.node_access import NodeAccess, TeamAccess, only_teams_write_settings
 from infra.outputs import output_name
 from infra.plan_delivery import PlanDelivery
 from infra.plan_topic import PlanTopic, topic_notification
+from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
 from infra.solver_function import SolverFunction, function_notification
 
 
@@ -36,6 +37,10 @@ class SpredsStack(Stack):
         self._observations_name = bucket_name(name, "observations")
         self._plans_name = bucket_name(name, "plans")
 
+        refused = self._dead_letters(
+            "Refused", "refused-observations", "The solver gave up on an observation"
+        )
+        accept(refused, "SQS3", IS_A_DEAD_LETTER_QUEUE)
         solver = SolverFunction(
             self,
             "Solver",
@@ -43,9 +48,7 @@ class SpredsStack(Stack):
             code=function_code,
             observations_bucket=self._observations_name,
             plans_bucket=self._plans_name,
-            refused=self._dead_letters(
-                "Refused", "refused-observations", "The solver gave up on an observation"
-            ),
+            refused=refused,
             log_retention_days=configuration.log_retention_days,
             reserved_concurrency=configuration.reserved_concurrency,
         )

@@ -1,0 +1,60 @@
+"""What the reviewers' tools find and we leave as it is, each with the reason.
+
+cdk-nag's AWS Solutions pack runs at each ``cdk synth`` and fails it on anything that is not named
+here; cfn-lint reads its exceptions from the template. A finding is named exactly: a wider wildcard,
+or the same one in another role, is a new finding.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import Acknowledgment, App, Stack, Validations, aws_iam
+from cdk_nag import AwsSolutionsChecks
+from constructs import IConstruct
+
+NO_ACCESS_LOGS = (
+    "Only the roles of this stack can use the bucket, and each S3 event names who caused it. "
+    "Access logs would need a third bucket that grows faster than these; CloudTrail's data events "
+    "can be switched on for the account."
+)
+IS_A_DEAD_LETTER_QUEUE = (
+    "This is itself a dead-letter queue: the function's on-failure destination, which the rule "
+    "does not look at."
+)
+OWN_PREFIX = "The documents under this prefix have no names yet; nothing outside it can be touched."
+OWN_LOG_STREAMS = "Lambda names the streams of the function's own log group as it runs."
+
+CFN_LINT = {
+    "W3005": "The CDK library repeats dependencies that a reference implies; they do no harm.",
+}
+
+
+def review(app: App, stack: Stack) -> None:
+    """Let cdk-nag look at ``app`` at synthesis, and tell cfn-lint of its exceptions."""
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    stack.template_options.metadata = {"cfn-lint": {"config": {"ignore_checks": list(CFN_LINT)}}}
+
+
+def accept(construct: IConstruct, rule: str, reason: str) -> None:
+    """Accept AWS Solutions' finding ``rule`` on ``construct``."""
+    Validations.of(construct).acknowledge(Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason))
+
+
+def accept_wildcards(construct: IConstruct, statement: aws_iam.PolicyStatement, why: str) -> None:
+    """Accept the resources of ``statement`` that end in a wildcard."""
+    stack = Stack.of(construct)
+    for resource in stack.resolve(statement.resources):
+        text = _text(resource)
+        if text.endswith("*"):
+            accept(construct, f"IAM5[Resource::{text}]", why)
+
+
+def _text(resource: object) -> str:
+    """A resolved ARN as cdk-nag spells it: references in angle brackets."""
+    if isinstance(resource, dict):
+        if "Ref" in resource:
+            return f"<{resource['Ref']}>"
+        if "Fn::GetAtt" in resource:
+            return f"<{'.'.join(resource['Fn::GetAtt'])}>"
+        _, parts = resource["Fn::Join"]
+        return "".join(map(_text, parts))
+    return str(resource)
