@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 CONNECT_SECONDS = 5
@@ -10,18 +9,12 @@ CONNECT_SECONDS = 5
 READ_SECONDS = 30
 
 
-@functools.lru_cache(maxsize=1)
-def _session() -> Any:
-    import boto3
-
-    return boto3.Session()
-
-
 def client(service: str, region: str, endpoint_url: str | None) -> Any:
     """A client with limits on its waiting; credentials come from the environment as usual."""
+    import boto3
     from botocore.config import Config
 
-    return _session().client(
+    return boto3.Session().client(
         service,
         region_name=region,
         endpoint_url=endpoint_url,

@@ -41,11 +41,14 @@ def make_controller(config: SidecarConfig, take_plan: TakePlan, counters: Counte
 
 
 def make_settings_store(controller: ControllerConfig) -> Store | None:
-    """Where teams' settings lie: beside the observations; ``None`` without a store."""
-    if controller.cloud is not None and controller.kind != "embedded":
-        cloud = controller.cloud
-        return make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
-    return FolderStore(controller.folder) if controller.folder else None
+    """Where teams' settings lie: beside the observations; ``None`` without a store.
+
+    An embedded controller without a folder goes on reading them from the bucket, if one is named.
+    """
+    folder, cloud = controller.folder, controller.cloud
+    if cloud is None or (controller.kind == "embedded" and folder):
+        return FolderStore(folder) if folder else None
+    return make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
 
 
 def make_bucket(name: str, region: str, endpoint_url: str | None) -> Store:

@@ -95,7 +95,7 @@ class ServerWatch:
         return ServerState(
             self.name,
             self._at_most_bytes,
-            self._held_bytes(self._last),
+            self._held_bytes(self._last, shrinks=self._at_most_bytes > target_bytes),
             target_bytes,
             reachable=self._reachable,
             gentle=self._last.tenacity == 0 and self._normal()[TENACITY] != "0",
@@ -155,15 +155,18 @@ class ServerWatch:
             **self._state.normal.get(self.name, {}),
         }
 
-    def _held_bytes(self, reading: ServerReading) -> int:
-        if not self._rss_until:
+    def _held_bytes(self, reading: ServerReading, *, shrinks: bool) -> int:
+        gated = bool(self._memory.rss_wait_seconds) and (shrinks or self._rss_until > 0)
+        if not gated:
             return reading.used_memory_bytes
         resident = (reading.rss_bytes - RSS_ALLOWANCE_BYTES) / RSS_ALLOWANCE_RATIO
+        if not shrinks and resident <= reading.maxmemory_bytes:
+            self._rss_until = 0.0
         if resident <= reading.used_memory_bytes:
             return reading.used_memory_bytes
-        if time.monotonic() >= self._rss_until:
+        if not shrinks and time.monotonic() >= self._rss_until:
             self._rss_until = 0.0
-            if resident > reading.maxmemory_bytes and self._memory.rss_wait_seconds:
+            if resident > reading.maxmemory_bytes:
                 self._counters.add("rss_waits_given_up")
                 log.warning(
                     "server %s: resident memory stays at %d bytes after a shrink to %d; "

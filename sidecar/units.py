@@ -61,7 +61,7 @@ def format_size(size_bytes: float) -> str:
     """For people: ``"12.5mb"``, in Redis' units of 1,024."""
     for unit, scale in (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)):
         if abs(size_bytes) >= scale:
-            return f"{size_bytes / scale:.4g}{unit}"
+            return _short(size_bytes / scale) + unit
     return f"{size_bytes:.0f}b"
 
 
@@ -69,5 +69,9 @@ def format_duration(seconds: float) -> str:
     """For people: ``"200ms"``."""
     for unit, scale in (("h", 3600.0), ("s", 1.0), ("ms", 1e-3)):
         if abs(seconds) >= scale:
-            return f"{seconds / scale:.4g}{unit}"
-    return f"{seconds * 1e6:.4g}us" if seconds else "0s"
+            return _short(seconds / scale) + unit
+    return f"{_short(seconds * 1e6)}us" if seconds else "0s"
+
+
+def _short(number: float) -> str:
+    return f"{number:.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,58 @@
+"""Real servers for the sidecar's tests, and a node's configuration that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from sidecar.config import SidecarConfig, load_config
+from workloads.local_server import LocalServer
+
+StartServer = Callable[..., LocalServer]
+WriteNode = Callable[..., Path]
+
+
+@pytest.fixture
+def start_server() -> Iterator[StartServer]:
+    """Starts patched servers, and stops them after the test."""
+    with ExitStack() as stack:
+
+        def start(maxmemory: str | int = "16mb", **settings: object) -> LocalServer:
+            directives = {"maxmemory": maxmemory, "maxmemory-policy": "allkeys-lru", **settings}
+            return stack.enter_context(LocalServer(directives))
+
+        yield start
+
+
+@pytest.fixture
+def write_node(tmp_path: Path) -> WriteNode:
+    """Writes the file of a node ``n1`` with these servers, and more text."""
+
+    def write(
+        servers: dict[str, str],
+        budget: str = "48mb",
+        more: str = '[controller]\nkind = "embedded"\n',
+        server_keys: str = 'backend_latency = "50ms"',
+        memory: str = "",
+    ) -> Path:
+        tables = "".join(
+            f'[[server]]\nname = "{name}"\nurl = "{url}"\n{server_keys}\n'
+            for name, url in servers.items()
+        )
+        path = tmp_path / "node.toml"
+        path.write_text(
+            f'node = "n1"\nstate_file = "state.json"\n[memory]\nbudget = "{budget}"\n{memory}\n'
+            f'[sampling]\nendpoint = "ipc://{tmp_path}/samples"\nrate = 0.5\n{more}\n{tables}'
+        )
+        return path
+
+    return write
+
+
+@pytest.fixture
+def load_node(write_node: WriteNode) -> Callable[..., SidecarConfig]:
+    """As ``write_node``, read again."""
+    return lambda *args, **keywords: load_config(write_node(*args, **keywords))

@@ -1,0 +1,244 @@
+"""The actuator against real servers: sums, tenacity, servers that go and come back."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from sidecar.actuator import Actuator
+from sidecar.config import SidecarConfig
+from sidecar.counters import Counters
+from sidecar.redis_server import RedisServer, ServerDownError
+from sidecar.state import SidecarState
+from workloads.local_server import LocalServer
+
+MB = 1 << 20
+BUDGET = 48 * MB
+
+
+class Node:
+    """An actuator over started servers; steps are made by the test, or by its own thread."""
+
+    def __init__(self, config: SidecarConfig, servers: dict[str, LocalServer]) -> None:
+        self.config = config
+        self.servers = servers
+        self.state = SidecarState()
+        self.counters = Counters()
+        self.actuator = self.make()
+
+    def make(self) -> Actuator:
+        return Actuator(
+            [RedisServer(server) for server in self.config.servers],
+            self.config.memory,
+            self.config.sampling,
+            self.state,
+            self.counters,
+            lambda: None,
+        )
+
+    def maxmemory(self) -> dict[str, int]:
+        return {
+            name: int(server.client.config_get("maxmemory")["maxmemory"])
+            for name, server in self.servers.items()
+        }
+
+    def knob(self, name: str, knob: str) -> str:
+        return str(self.servers[name].client.config_get(knob)[knob])
+
+    def step_until(self, done: Callable[[], bool]) -> float:
+        """Greatest sum seen after any step."""
+        greatest = 0.0
+        for _ in range(5000):
+            self.actuator.step()
+            greatest = max(greatest, sum(value or math.inf for value in self.maxmemory().values()))
+            if done():
+                return greatest
+        raise AssertionError(f"never done: {self.maxmemory()}, {self.counters.snapshot()}")
+
+
+@pytest.fixture
+def make_node(
+    start_server: Callable[..., LocalServer], load_node: Callable[..., SidecarConfig]
+) -> Callable[..., Node]:
+    def make(*sizes: object, memory: str = 'rss_wait = "0s"') -> Node:
+        servers = {f"s{place}": start_server(size) for place, size in enumerate(sizes)}
+        config = load_node({name: server.url for name, server in servers.items()}, memory=memory)
+        return Node(config, servers)
+
+    return make
+
+
+def _fill(server: LocalServer, megabytes: int) -> None:
+    pipe = server.client.pipeline(transaction=False)
+    for key in range(megabytes * 1024):
+        pipe.set(f"key{key}", b"x" * 1000)
+    pipe.execute()
+
+
+def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the_budget(
+    make_node: Callable[..., Node],
+) -> None:
+    node = make_node("16mb", "16mb", "16mb")
+    _fill(node.servers["s0"], 16)
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}, "test")
+    greatest = node.step_until(lambda: node.actuator.settled)
+    assert node.maxmemory() == {"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}
+    assert greatest <= BUDGET
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+    assert node.knob("s0", "activedefrag") == "no"
+
+
+def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(
+    make_node: Callable[..., Node],
+) -> None:
+    node = make_node("32mb", "16mb")
+    node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 33)
+    _fill(node.servers["s0"], 40)
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.actuator.step()
+    assert node.maxmemory()["s0"] == 4 * MB
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "0"
+    node.step_until(lambda: node.actuator.settled)
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "33"
+
+
+def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
+    make_node: Callable[..., Node],
+) -> None:
+    node = make_node("32mb", "16mb")
+    _fill(node.servers["s0"], 40)
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.actuator.step()
+    # The first actuator is never heard of again; the second has no memory of it.
+    node.state = SidecarState(targets_bytes=node.state.targets_bytes)
+    node.actuator = node.make()
+    assert node.step_until(lambda: node.actuator.settled) <= BUDGET
+    assert node.maxmemory() == {"s0": 4 * MB, "s1": 44 * MB}
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+
+
+def test_stopping_in_a_shrink_leaves_nothing_half_applied(make_node: Callable[..., Node]) -> None:
+    node = make_node("32mb", "16mb")
+    _fill(node.servers["s0"], 40)
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.actuator.step()
+    node.actuator.stop()
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+    assert node.knob("s0", "spreds-endpoint") == ""
+    assert sum(node.maxmemory().values()) <= BUDGET
+
+
+def test_the_sampler_gets_its_knobs(make_node: Callable[..., Node]) -> None:
+    node = make_node("16mb")
+    node.actuator.set_targets({"s0": 16 * MB}, "test")
+    node.actuator.step()
+    assert node.knob("s0", "spreds-endpoint") == node.config.sampling.endpoint
+    assert node.knob("s0", "spreds-threshold") == str(1 << 23)
+
+
+def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(
+    make_node: Callable[..., Node],
+) -> None:
+    node = make_node("16mb", "16mb", "8mb")
+    node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB, "s2": 8 * MB}, "before")
+    node.actuator.step()
+    node.servers["s0"].stop()
+    others = {name: server for name, server in node.servers.items() if name != "s0"}
+    node.servers = others
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 8 * MB, "s2": 36 * MB}, "after")
+    node.step_until(lambda: node.actuator.settled)
+    # s0 may come back with its 16 MB: only what is free beside them goes to s2.
+    assert node.maxmemory() == {"s1": 8 * MB, "s2": 24 * MB}
+    assert node.counters["servers_lost"] == 1
+
+
+def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., Node]) -> None:
+    node = make_node("16mb", "16mb")
+    node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB}, "test")
+    node.actuator.step()
+    node.servers["s0"].client.config_set("maxmemory", 0)
+    node.step_until(lambda: node.maxmemory()["s0"] == 16 * MB)
+    assert node.counters["foreign_changes"] == 1
+
+
+def _restart(server: LocalServer) -> None:
+    """The same server again, with the size that its configuration file says."""
+    server.process.terminate()
+    server.process.wait()
+    server.process = subprocess.Popen([*server.process.args])  # type: ignore[misc]
+    for _ in range(1000):
+        try:
+            server.client.ping()
+            return
+        except redis.ConnectionError:
+            time.sleep(0.01)
+
+
+def test_a_server_that_restarted_is_noticed_and_brought_back(
+    make_node: Callable[..., Node],
+) -> None:
+    node = make_node("16mb", "16mb")
+    node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB}, "test")
+    node.step_until(lambda: node.actuator.settled)
+    _restart(node.servers["s0"])
+    assert node.maxmemory()["s0"] == 16 * MB
+    node.step_until(lambda: node.maxmemory()["s0"] == 8 * MB)
+    assert node.counters["servers_restarted"] == 1
+    assert node.knob("s0", "spreds-endpoint") == node.config.sampling.endpoint
+
+
+def test_a_growth_whose_reply_is_lost_counts_as_done(
+    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node("8mb", "8mb", "8mb")
+    targets = {"s0": 32 * MB, "s1": 8 * MB, "s2": 8 * MB}
+    node.actuator.set_targets(targets, "test")
+    real = RedisServer.set
+    lost = threading.Event()
+
+    def set_and_lose(self: RedisServer, values: dict[str, object]) -> None:
+        real(self, values)
+        if self.name == "s0" and "maxmemory" in values and not lost.is_set():
+            lost.set()
+            raise ServerDownError("the reply is lost")
+
+    monkeypatch.setattr(RedisServer, "set", set_and_lose)
+    node.actuator.step()
+    assert lost.is_set()
+    assert node.maxmemory()["s0"] == 32 * MB
+    # The others must not be given what s0 may have.
+    node.actuator.set_targets({"s0": 8 * MB, "s1": 32 * MB, "s2": 8 * MB}, "next")
+    node.actuator.step()
+    assert sum(node.maxmemory().values()) <= BUDGET
+
+
+def test_growth_waits_for_resident_memory_and_then_no_longer(
+    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node("24mb", "16mb", memory='rss_wait = "1h"')
+    real = RedisServer.read
+    resident = {"s0": 80 * MB, "s1": 0}
+
+    def read(self: RedisServer) -> object:
+        reading = real(self)
+        return type(reading)(
+            reading.at_seconds,
+            {**reading.info, "used_memory_rss": resident[self.name]},
+            reading.config,
+        )
+
+    monkeypatch.setattr(RedisServer, "read", read)
+    node.actuator.set_targets({"s0": 8 * MB, "s1": 40 * MB}, "test")
+    for _ in range(5):
+        node.actuator.step()
+    assert node.maxmemory() == {"s0": 8 * MB, "s1": 16 * MB}
+    assert not node.actuator.settled
+    resident["s0"] = 10 * MB
+    node.step_until(lambda: node.actuator.settled)
+    assert node.maxmemory() == {"s0": 8 * MB, "s1": 40 * MB}

@@ -1,0 +1,190 @@
+"""The node's TOML file: what it means, and the sentence for each mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.cli import main
+from sidecar.config import load_config
+from sidecar.units import format_duration, format_size, parse_duration, parse_size
+from solver_lambda.document import DocumentError
+
+GOOD = """
+node = "cache-1"
+
+[memory]
+budget = "100mb"
+
+[sampling]
+endpoint = "ipc:///tmp/spreds.ipc"
+rate = 0.01
+
+[cycle]
+samples = 1000
+maximum_age = "90s"
+
+[controller]
+kind = "lambda"
+observations_bucket = "observations"
+plans_bucket = "plans"
+region = "us-east-1"
+topic_arn = "arn:aws:sns:us-east-1:123456789012:plans"
+delivery = "sqs"
+queue_url = "https://sqs.us-east-1.amazonaws.com/123456789012/cache-1"
+
+[planning]
+method = "dirichlet"
+
+[[server]]
+name = "sessions"
+url = "redis://127.0.0.1:6379"
+weight = 2
+backend_latency = "80ms"
+minimum = "8mb"
+
+[[server]]
+name = "pages"
+url = "unix:///run/redis/pages.sock"
+maximum = "64mb"
+"""
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / "node.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_means_what_it_says(tmp_path: Path) -> None:
+    config = load_config(_write(tmp_path, GOOD))
+    assert config.memory.budget_bytes == 100 << 20
+    assert config.cycle.maximum_age_seconds == 90
+    assert config.sampling.threshold == 167772
+    assert config.controller.cloud is not None
+    assert config.controller.cloud.queue_url is not None
+    assert config.planning.method == "dirichlet"
+    sessions, pages = config.servers
+    assert sessions.backend_latency_seconds == pytest.approx(0.08)
+    assert sessions.minimum_bytes == 8 << 20
+    assert pages.backend_latency_seconds is None
+    assert pages.maximum_bytes == 64 << 20
+    assert config.limits.maximum_minimum_bytes == 50 << 20
+
+
+REFUSED = {
+    "unknown key": (
+        "samples = 1000",
+        "sampels = 1000",
+        ["cycle.sampels", "did you mean 'samples'"],
+    ),
+    "unknown table": ("[planning]", "[planing]", ["planing", "did you mean 'planning'"]),
+    "unknown server key": ("weight = 2", "wieght = 2", ["server[0].wieght", "'weight'"]),
+    "bad size": ('budget = "100mb"', 'budget = "100 megs"', ["memory.budget", "'100 megs'"]),
+    "negative size": ('budget = "100mb"', "budget = -1", ["memory.budget", "-1"]),
+    "no budget": ('budget = "100mb"', "", ["memory.budget", "is missing"]),
+    "bad duration": ('"80ms"', '"80"', ["server[0].backend_latency", "'80'"]),
+    "bare duration": ('"80ms"', "80", ["server[0].backend_latency", "80"]),
+    "two of one name": ('name = "pages"', 'name = "sessions"', ["server", "'sessions'"]),
+    "minima above M": (
+        'minimum = "8mb"',
+        'minimum = "99mb"',
+        ["minima", "memory.budget 104857600"],
+    ),
+    "maximum below minimum": (
+        'maximum = "64mb"',
+        'maximum = "1mb"',
+        ["server[1].maximum", "1048576"],
+    ),
+    "bad rate": ("rate = 0.01", "rate = 0", ["sampling.rate", "0"]),
+    "rate and threshold": ("rate = 0.01", "rate = 0.01\nthreshold = 5", ["rate", "threshold"]),
+    "modulus": ("rate = 0.01", "modulus = 1000", ["sampling.modulus", "power of two", "1000"]),
+    "endpoint": ("ipc:///tmp/spreds.ipc", "pgm://x", ["sampling.endpoint", "pgm://x"]),
+    "node": ('"cache-1"', '"Cache_1"', ["node", "'Cache_1'"]),
+    "kind": ('kind = "lambda"', 'kind = "lamda"', ["controller.kind", "fargate", "'lamda'"]),
+    "topic": ("arn:aws:sns", "arn:aws:sqs", ["controller.topic_arn", "arn:aws:sqs"]),
+    "no bucket": ('plans_bucket = "plans"', "", ["controller.plans_bucket", "is missing"]),
+    "delivery": ('delivery = "sqs"', 'delivery = "http"', ["controller.listen", "is missing"]),
+    "secret in address": (
+        "redis://127",
+        "redis://:hunter2@127",
+        ["server[0].url", "password_file"],
+    ),
+    "address": ("redis://127.0.0.1:6379", "127.0.0.1:6379", ["server[0].url", "redis://"]),
+    "absent secret": (
+        "weight = 2",
+        'password_env = "SPREDS_NONE"',
+        ["password_env", "SPREDS_NONE"],
+    ),
+    "method": ('"dirichlet"', '"magic"', ["planning.method", "'magic'"]),
+    "weight": ("weight = 2", "weight = nan", ["server[0].weight", "nan"]),
+    "not TOML": ("[memory]", "[memory", ["not a TOML file"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_mistake_is_refused_with_one_sentence_that_names_it(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad, words = REFUSED[case]
+    assert good in GOOD
+    path = _write(tmp_path, GOOD.replace(good, bad, 1))
+    assert main(["check", str(path)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    for word in [str(path), *words]:
+        assert word in printed.err
+    assert "hunter2" not in printed.err
+
+
+def test_an_absent_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match=r"nowhere\.toml: cannot be read"):
+        load_config(tmp_path / "nowhere.toml")
+
+
+def test_check_prints_the_effective_configuration_without_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret").write_text("hunter2\n")
+    text = GOOD.replace("weight = 2", 'password_file = "secret"')
+    path = _write(tmp_path, text)
+    assert load_config(path).servers[0].password == "hunter2"
+    assert "hunter2" not in repr(load_config(path))
+    assert main(["check", str(path)]) == 0
+    lines = capsys.readouterr().out
+    assert "memory.budget_bytes = 104857600" in lines
+    assert 'server.sessions.password = "(set)"' in lines
+    assert "server.pages.password = (none)" in lines
+    assert main(["check", "--json", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "hunter2" not in lines + printed
+    assert json.loads(printed)["servers"][1]["name"] == "pages"
+
+
+@given(st.integers(0, 1 << 50))
+def test_a_printed_size_is_read_back_within_its_digits(size_bytes: int) -> None:
+    assert parse_size(format_size(size_bytes)) == pytest.approx(size_bytes, rel=1e-3)
+    assert parse_size(str(size_bytes)) == parse_size(size_bytes) == size_bytes
+
+
+@given(st.floats(1e-6, 1e6))
+def test_a_printed_duration_is_read_back_within_its_digits(seconds: float) -> None:
+    assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=1e-3)
+
+
+def test_units_are_those_of_redis() -> None:
+    assert [parse_size(text) for text in ("1k", "1kb", "1M", "1mb", "1.5gb")] == [
+        1000,
+        1024,
+        1_000_000,
+        1 << 20,
+        3 << 29,
+    ]
+    assert [parse_duration(text) for text in ("2us", "200ms", "1m", "2h", "1d")] == pytest.approx(
+        [2e-6, 0.2, 60, 7200, 86400]
+    )

@@ -1,0 +1,183 @@
+"""The resolver's promises, for every interrupted prefix of its transitions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.transitions import BeGentle, BeNormal, Grow, ServerState, Shrink, Transition, resolve
+
+MB = 1 << 20
+BUDGET = 100 * MB
+
+
+@dataclass
+class Model:
+    """Servers that do what they are told, and free memory in their own time."""
+
+    states: list[ServerState]
+
+    def total(self) -> float:
+        return sum(state.maxmemory_bytes for state in self.states)
+
+    def claims(self) -> float:
+        """Written out again, apart from the code under test."""
+        return sum(
+            state.held_bytes
+            if state.held_bytes > 1.01 * state.maxmemory_bytes + MB
+            else state.maxmemory_bytes
+            for state in self.states
+        )
+
+    def apply(self, transition: Transition) -> None:
+        place = [state.name for state in self.states].index(transition.name)
+        state = self.states[place]
+        assert state.reachable
+        match transition:
+            case BeGentle():
+                state = replace(state, gentle=True)
+            case BeNormal():
+                state = replace(state, gentle=False)
+            case Shrink(from_bytes=before, to_bytes=to_bytes):
+                assert state.gentle
+                assert before == state.maxmemory_bytes > to_bytes
+                state = replace(state, maxmemory_bytes=to_bytes)
+            case Grow(from_bytes=before, to_bytes=to_bytes):
+                assert before == state.maxmemory_bytes < to_bytes <= state.target_bytes
+                state = replace(state, maxmemory_bytes=to_bytes)
+        self.states[place] = state
+
+    def breathe(self, share: float) -> None:
+        """Every server moves its memory towards its limit by this share of the way."""
+        self.states = [
+            replace(
+                state,
+                held_bytes=round(
+                    state.held_bytes + share * (state.maxmemory_bytes - state.held_bytes)
+                )
+                if math.isfinite(state.maxmemory_bytes)
+                else state.held_bytes,
+            )
+            for state in self.states
+        ]
+
+    def aim(self, shares: list[int]) -> None:
+        """New targets, in these proportions."""
+        total = sum(shares)
+        self.states = [
+            replace(state, target_bytes=max(1, BUDGET * share // total))
+            for state, share in zip(self.states, shares, strict=True)
+        ]
+        excess = sum(state.target_bytes for state in self.states) - BUDGET
+        assert excess <= 0
+
+
+sizes = st.one_of(st.integers(1, 2 * BUDGET), st.just(math.inf))
+servers = st.integers(2, 5)
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Model:
+    count = draw(servers)
+    model = Model(
+        [
+            ServerState(
+                name=f"s{place}",
+                maxmemory_bytes=draw(sizes),
+                held_bytes=draw(st.integers(0, 2 * BUDGET)),
+                target_bytes=1,
+                reachable=draw(st.sampled_from([True, True, True, False])),
+                gentle=draw(st.booleans()),
+            )
+            for place in range(count)
+        ]
+    )
+    model.aim(draw(_shares(count)))
+    return model
+
+
+def _shares(count: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(1, 50), min_size=count, max_size=count)
+
+
+def _apply_watched(model: Model, transition: Transition) -> None:
+    before = model.total()
+    model.apply(transition)
+    after = model.total()
+    assert after <= max(BUDGET, before)
+    if before > BUDGET:
+        assert after <= before
+    if isinstance(transition, Grow):
+        assert model.claims() <= BUDGET
+
+
+@settings(max_examples=400, deadline=None)
+@given(model=models(), data=st.data())
+def test_every_interrupted_prefix_keeps_the_sum_within_the_budget(
+    model: Model, data: st.DataObject
+) -> None:
+    for _ in range(data.draw(st.integers(1, 6), "interruptions")):
+        transitions = list(resolve(model.states, BUDGET))
+        prefix = data.draw(st.integers(0, len(transitions)), "carried out")
+        for transition in transitions[:prefix]:
+            _apply_watched(model, transition)
+        model.breathe(data.draw(st.floats(0, 1), "freed"))
+        if data.draw(st.booleans(), "new plan"):
+            model.aim(data.draw(_shares(len(model.states))))
+        place = data.draw(st.integers(0, len(model.states) - 1))
+        reachable = data.draw(st.booleans(), "reachable")
+        model.states[place] = replace(model.states[place], reachable=reachable)
+
+
+@settings(max_examples=200, deadline=None)
+@given(model=models(), share=st.floats(0.3, 1))
+def test_it_arrives_once_everybody_answers_and_frees_memory(model: Model, share: float) -> None:
+    model.states = [replace(state, reachable=True) for state in model.states]
+    for _ in range(200):
+        transitions = list(resolve(model.states, BUDGET))
+        if not transitions and not any(state.is_freeing for state in model.states):
+            break
+        for transition in transitions:
+            _apply_watched(model, transition)
+        model.breathe(share)
+    assert [state.maxmemory_bytes for state in model.states] == [
+        state.target_bytes for state in model.states
+    ]
+    assert not any(state.gentle for state in model.states)
+
+
+def test_shrinks_come_first_and_growth_waits_for_memory_that_is_still_held() -> None:
+    donor = ServerState("donor", 60 * MB, 60 * MB, 20 * MB)
+    taker = ServerState("taker", 40 * MB, 40 * MB, 80 * MB)
+    assert list(resolve([taker, donor], BUDGET)) == [
+        BeGentle("donor"),
+        Shrink("donor", 60 * MB, 20 * MB),
+    ]
+    half = replace(donor, maxmemory_bytes=20 * MB, held_bytes=40 * MB, gentle=True)
+    assert list(resolve([taker, half], BUDGET)) == [Grow("taker", 40 * MB, 60 * MB)]
+    done = replace(half, held_bytes=20 * MB)
+    assert list(resolve([taker, done], BUDGET)) == [
+        BeNormal("donor"),
+        Grow("taker", 40 * MB, 80 * MB),
+    ]
+
+
+def test_a_server_that_does_not_answer_is_left_alone_and_keeps_its_claim() -> None:
+    down = ServerState("down", 60 * MB, 60 * MB, 20 * MB, reachable=False)
+    taker = ServerState("taker", 30 * MB, 30 * MB, 80 * MB)
+    assert list(resolve([down, taker], BUDGET)) == [Grow("taker", 30 * MB, 40 * MB)]
+
+
+def test_nobody_grows_beside_an_unlimited_server() -> None:
+    down = ServerState("down", math.inf, 0, 20 * MB, reachable=False)
+    taker = ServerState("taker", 30 * MB, 30 * MB, 80 * MB)
+    assert list(resolve([down, taker], BUDGET)) == []
+
+
+def test_targets_above_the_budget_are_refused() -> None:
+    with pytest.raises(ValueError, match="exceed the budget"):
+        list(resolve([ServerState("a", 1, 1, BUDGET + 1)], BUDGET))
