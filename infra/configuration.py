@@ -46,8 +46,9 @@ class Configuration:
 
     Attributes:
         name: prefix of the names of everything in it, so that an account can hold several.
-        controller: who makes plans: a function, a Fargate task, the nodes themselves, or ``auto``,
-            the cheapest of them by ``infra.costs``.
+        controller: who makes plans: a function, a Fargate task, the nodes themselves
+            (``embedded``), or ``auto``, the cheaper of the first two by ``infra.costs``.
+        cycles_per_day: observations of each node, as ``auto`` shall count with.
         nodes: that share the stack.
         retention_days: how long observations and plans are kept; six months by default.
         log_retention_days: one of the values that CloudWatch Logs takes.
@@ -57,6 +58,7 @@ class Configuration:
     name: str
     nodes: tuple[Node, ...]
     controller: str = "lambda"
+    cycles_per_day: int = 24
     retention_days: int = 180
     log_retention_days: int = 180
     reserved_concurrency: int = 5
@@ -90,7 +92,7 @@ class _Checker:
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise self._refuse(path + key, f"is not a known key{hint}")
 
-    def _days(self, table: dict[str, Any], key: str, default: int) -> int:
+    def _count(self, table: dict[str, Any], key: str, default: int) -> int:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self._refuse(key, f"must be a whole number of at least 1, not {value!r}")
@@ -111,16 +113,17 @@ class _Checker:
         nodes = table.get("nodes")
         if not isinstance(nodes, dict) or not nodes:
             raise self._refuse("nodes", "must be a table with one line for each node")
-        log_retention_days = self._days(table, "log_retention_days", 180)
+        log_retention_days = self._count(table, "log_retention_days", 180)
         if log_retention_days not in LOG_RETENTION_DAYS:
             allowed = ", ".join(map(str, LOG_RETENTION_DAYS))
             raise self._refuse("log_retention_days", f"must be one of {allowed}")
         return Configuration(
             name=self._name("name", table.get("name", "spreds"), NAME_PATTERN),
             controller=self._choice("controller", table.get("controller", "lambda"), CONTROLLERS),
-            retention_days=self._days(table, "retention_days", 180),
+            cycles_per_day=self._count(table, "cycles_per_day", 24),
+            retention_days=self._count(table, "retention_days", 180),
             log_retention_days=log_retention_days,
-            reserved_concurrency=self._days(table, "reserved_concurrency", 5),
+            reserved_concurrency=self._count(table, "reserved_concurrency", 5),
             nodes=tuple(self._node(name, line) for name, line in nodes.items()),
         )
 

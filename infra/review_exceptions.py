@@ -22,6 +22,16 @@ IS_A_DEAD_LETTER_QUEUE = (
 )
 OWN_PREFIX = "The documents under this prefix have no names yet; nothing outside it can be touched."
 OWN_LOG_STREAMS = "Lambda names the streams of the function's own log group as it runs."
+NO_FLOW_LOGS = (
+    "Nothing listens in this network and no security group lets anything in; its tasks live for "
+    "seconds, and what they read and wrote is in S3's own events."
+)
+NO_CONTAINER_INSIGHTS = "A task's log and exit code say all there is about a run of a second."
+NO_SECRETS = "The variables are names of buckets."
+REGISTRY_LOGIN = "ecr:GetAuthorizationToken takes no resource; the library writes the statement."
+OWN_TASKS = (
+    "Tasks of the own cluster get their names when they run; the library writes the statement."
+)
 
 CFN_LINT = {
     "W3005": "The CDK library repeats dependencies that a reference implies; they do no harm.",

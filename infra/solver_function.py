@@ -14,15 +14,10 @@ from aws_cdk import (
 )
 from constructs import Construct
 
-from infra.naming import (
-    OBSERVATIONS_PREFIX,
-    PLANS_PREFIX,
-    bucket_arn,
-    objects_arn,
-    regional_arn,
-)
+from infra.naming import OBSERVATIONS_PREFIX, bucket_arn, regional_arn
 from infra.notifications import key_filter
-from infra.review_exceptions import OWN_LOG_STREAMS, OWN_PREFIX, accept_wildcards
+from infra.review_exceptions import OWN_LOG_STREAMS, accept_wildcards
+from infra.solver_access import grant_documents, solver_environment
 
 
 class SolverFunction(Construct):
@@ -51,34 +46,16 @@ class SolverFunction(Construct):
         self.role = aws_iam.Role(
             self, "Role", assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com")
         )
-        for statement, why in (
-            (
-                aws_iam.PolicyStatement(
-                    sid="GetObservations",
-                    actions=["s3:GetObject"],
-                    resources=[objects_arn(observations_bucket, OBSERVATIONS_PREFIX)],
-                ),
-                OWN_PREFIX,
-            ),
-            (
-                aws_iam.PolicyStatement(
-                    sid="PutPlans",
-                    actions=["s3:PutObject"],
-                    resources=[objects_arn(plans_bucket, PLANS_PREFIX)],
-                ),
-                OWN_PREFIX,
-            ),
-            (
-                aws_iam.PolicyStatement(
-                    sid="WriteLogs",
-                    actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                    resources=[regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
-                ),
-                OWN_LOG_STREAMS,
-            ),
-        ):
-            self.role.add_to_policy(statement)
-            accept_wildcards(self.role, statement, why)
+        grant_documents(
+            self.role, observations_bucket=observations_bucket, plans_bucket=plans_bucket
+        )
+        write_logs = aws_iam.PolicyStatement(
+            sid="WriteLogs",
+            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+            resources=[regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
+        )
+        self.role.add_to_policy(write_logs)
+        accept_wildcards(self.role, write_logs, OWN_LOG_STREAMS)
         self.function = aws_lambda.Function(
             self,
             "Function",
@@ -89,10 +66,9 @@ class SolverFunction(Construct):
             handler="solver_lambda.handler.handler",
             code=code,
             role=self.role,
-            environment={
-                "SPREDS_OBSERVATIONS_BUCKET": observations_bucket,
-                "SPREDS_PLANS_BUCKET": plans_bucket,
-            },
+            environment=solver_environment(
+                observations_bucket=observations_bucket, plans_bucket=plans_bucket
+            ),
             memory_size=512,
             timeout=Duration.seconds(60),
             reserved_concurrent_executions=reserved_concurrency,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_sns, aws_sqs
-from constructs import Construct
+from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sns, aws_sqs
+from constructs import Construct, IDependable
 
 from infra.configuration import Configuration, Node
+from infra.controller import chosen_controller
 from infra.dead_letters import DeadLetters
 from infra.document_bucket import DocumentBucket
 from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, bucket_name
@@ -15,6 +16,9 @@ from infra.plan_delivery import PlanDelivery
 from infra.plan_topic import PlanTopic, topic_notification
 from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
 from infra.solver_function import SolverFunction, function_notification
+from infra.solver_task import SolverTask, task_notification
+
+Notification = aws_s3.CfnBucket.NotificationConfigurationProperty
 
 
 class SpredsStack(Stack):
@@ -37,31 +41,18 @@ class SpredsStack(Stack):
         self._observations_name = bucket_name(name, "observations")
         self._plans_name = bucket_name(name, "plans")
 
-        refused = self._dead_letters(
-            "Refused", "refused-observations", "The solver gave up on an observation"
-        )
-        accept(refused, "SQS3", IS_A_DEAD_LETTER_QUEUE)
-        solver = SolverFunction(
-            self,
-            "Solver",
-            name=f"{name}-solver",
-            code=function_code,
-            observations_bucket=self._observations_name,
-            plans_bucket=self._plans_name,
-            refused=refused,
-            log_retention_days=configuration.log_retention_days,
-            reserved_concurrency=configuration.reserved_concurrency,
-        )
         self._plans_topic = PlanTopic(
             self, "PlanTopic", name=f"{name}-plans", plans_bucket=self._plans_name
         )
+        controller = chosen_controller(configuration)
+        may_notify, notification = self._solver(controller, f"{name}-solver", function_code)
         observations = DocumentBucket(
             self,
             "Observations",
             name=self._observations_name,
             expiring_prefixes=[OBSERVATIONS_PREFIX],
             retention_days=configuration.retention_days,
-            notification=function_notification(f"{name}-solver"),
+            notification=notification,
         )
         plans = DocumentBucket(
             self,
@@ -72,7 +63,8 @@ class SpredsStack(Stack):
             notification=topic_notification(f"{name}-plans"),
         )
         # S3 refuses a notification that it may not deliver.
-        observations.node.add_dependency(solver.permission)
+        if may_notify is not None:
+            observations.node.add_dependency(may_notify)
         plans.node.add_dependency(self._plans_topic.policy)
         self._undelivered = self._dead_letters(
             "Undelivered", "undelivered-plans", "A node was not told of a plan, or refused to hear"
@@ -85,9 +77,43 @@ class SpredsStack(Stack):
         self._output("ObservationsBucket", self._observations_name)
         self._output("PlansBucket", self._plans_name)
         self._output("PlansTopicArn", self._plans_topic.topic.topic_arn)
-        self._output("Controller", configuration.controller)
+        self._output("Controller", controller)
         for node in configuration.nodes:
             self._add_node(node, team_path)
+
+    def _solver(
+        self, controller: str, name: str, code: aws_lambda.Code
+    ) -> tuple[IDependable | None, Notification | None]:
+        """The solver, by who is the controller: what S3 needs before it may notify it, and how."""
+        if controller == "embedded":
+            return None, None
+        refused = self._dead_letters(
+            "Refused", "refused-observations", "The solver gave up on an observation"
+        )
+        accept(refused, "SQS3", IS_A_DEAD_LETTER_QUEUE)
+        if controller == "fargate":
+            SolverTask(
+                self,
+                "SolverTask",
+                name=name,
+                observations_bucket=self._observations_name,
+                plans_bucket=self._plans_name,
+                refused=refused,
+                log_retention_days=self._configuration.log_retention_days,
+            )
+            return None, task_notification()
+        solver = SolverFunction(
+            self,
+            "Solver",
+            name=name,
+            code=code,
+            observations_bucket=self._observations_name,
+            plans_bucket=self._plans_name,
+            refused=refused,
+            log_retention_days=self._configuration.log_retention_days,
+            reserved_concurrency=self._configuration.reserved_concurrency,
+        )
+        return solver.permission, function_notification(name)
 
     def _dead_letters(self, construct_id: str, name: str, meaning: str) -> aws_sqs.Queue:
         return DeadLetters(

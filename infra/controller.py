@@ -1,0 +1,39 @@
+"""Who makes the plans of the stack."""
+
+from __future__ import annotations
+
+from infra.configuration import Configuration
+from infra.costs_measured import read_measured
+from infra.costs_model import cheapest, compare
+from infra.costs_workload import DAY_SECONDS, Workload
+from infra.prices import read_prices
+
+IN_THE_CLOUD = ("lambda", "fargate")
+
+
+def chosen_controller(configuration: Configuration) -> str:
+    """The configured controller; for ``auto`` the cheapest in the cloud that is in time.
+
+    The nodes' own solver is not among the candidates: it costs nothing and always would be
+    chosen, and who wants it needs no stack. In time means before the next observation.
+
+    Raises:
+        ValueError: neither is in time.
+    """
+    if configuration.controller != "auto":
+        return configuration.controller
+    workload = Workload(
+        cycles_per_day=configuration.cycles_per_day,
+        servers=max(1, *(len(node.servers) for node in configuration.nodes), 1),
+        nodes=len(configuration.nodes),
+        retention_days=configuration.retention_days,
+        log_retention_days=configuration.log_retention_days,
+    )
+    bills = compare(workload, read_measured(), read_prices(), controllers=IN_THE_CLOUD)
+    chosen = cheapest(bills, DAY_SECONDS / configuration.cycles_per_day, free_tier=False)
+    if chosen is None:
+        raise ValueError(
+            f"no controller makes a plan before the next of {configuration.cycles_per_day} "
+            'observations a day: use controller = "embedded"'
+        )
+    return chosen.controller
