@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,9 @@ def read_measured(path: Path = MEASURED_FILE) -> Measured:
 
     def number(values: dict[str, Any], key: str, name: str) -> float:
         value = values.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise MeasuredError(f"{path}: {name} must be a number of at least 0, not {value!r}")
-        return float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
+            return float(value)
+        raise MeasuredError(f"{path}: {name} must be a number of at least 0, not {value!r}")
 
     def nested(key: str) -> dict[str, Any]:
         value = table.get(key)

@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import datetime
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -111,6 +112,11 @@ class PriceList:
         ]
 
 
+def plain(usd: float) -> str:
+    """All digits of a price, and no more: ``0.0000133334``."""
+    return f"{usd:.10f}".rstrip("0").rstrip(".")
+
+
 def read_prices(path: Path = PRICES_FILE) -> PriceList:
     """Read and check the file.
 
@@ -128,14 +134,16 @@ def read_prices(path: Path = PRICES_FILE) -> PriceList:
             }
         )
         datetime.date.fromisoformat(listed.date)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
+        raise PriceError(f"{path}: {error.args[0]} is missing") from error
+    except (ValueError, TypeError, AttributeError) as error:
         raise PriceError(f"{path}: not a list of prices: {error}") from error
     amounts = {key: (price.usd, price.per) for key, price in listed.prices.items()} | {
         f"free_tier.{key}": (free.monthly, 1) for key, free in listed.free_tier.items()
     }
     for key, (amount, per) in amounts.items():
         for number in (amount, per):
-            if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
+            if not isinstance(number, int | float) or not 0 < number < math.inf or number is True:
                 raise PriceError(f"{path}: {key} must be more than 0, not {number!r}")
     missing = sorted(set(_QUERIES) - set(listed.prices))
     if missing:
@@ -266,17 +274,13 @@ def _show(listed: PriceList, as_json: bool) -> int:
         return 0
     print(f"Prices of {listed.date} for {listed.region}. {listed.note}\n")
     for key, price in listed.prices.items():
-        amount = f"${_plain(price.usd)} per {price.per:,.0f} {price.unit}"
+        amount = f"${plain(price.usd)} per {price.per:,.0f} {price.unit}"
         print(f"{key:24} {amount:38} {price.as_of or 'undated':10}  {price.source}")
     print("\nFree each month:")
     for key, free in listed.free_tier.items():
         amount = f"{free.monthly:,.0f} {free.unit}"
         print(f"{key:24} {amount:38} {free.as_of or 'undated':10}  {free.source}")
     return 0
-
-
-def _plain(usd: float) -> str:
-    return f"{usd:.10f}".rstrip("0").rstrip(".")
 
 
 def _refresh(listed: PriceList, path: Path) -> int:
@@ -296,7 +300,7 @@ def _refresh(listed: PriceList, path: Path) -> int:
     for key, price in new.prices.items():
         if price.usd != listed.prices[key].usd:
             print(
-                f"{key}: {_plain(listed.prices[key].usd)} -> {_plain(price.usd)} USD "
+                f"{key}: {plain(listed.prices[key].usd)} -> {plain(price.usd)} USD "
                 f"per {price.per:,.0f} {price.unit}"
             )
     print(f"{path}: prices of {new.date}", file=sys.stderr)

@@ -1,0 +1,170 @@
+"""``python -m infra.costs``."""
+
+from __future__ import annotations
+
+import ast
+import json
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import infra.costs
+from infra.costs import main
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    assert main([*arguments, "--json"]) == code
+    answer = json.loads(capsys.readouterr().out)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_hourly_cycles_of_one_node_stay_below_half_a_dollar(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = run_json(capsys)
+    function = answer["controllers"]["lambda"]
+    assert answer["workload"]["cycles_per_day"] == 24
+    assert function["nodes_usd"] < answer["target"]["usd"] == 0.5
+    # The stack's alarms are told apart, and are not in it.
+    assert function["stack_usd"] == pytest.approx(12 * 0.10 * answer["workload"]["alarms"])
+    assert function["usd"] == pytest.approx(function["nodes_usd"] + function["stack_usd"])
+
+
+def test_json_is_complete_and_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = run_json(capsys, "--nodes", "3", "--delivery", "http")
+    assert set(answer["controllers"]) == {"lambda", "fargate", "instance", "embedded"}
+    for found in answer["controllers"].values():
+        assert sum(term["usd"] for term in found["terms"]) == pytest.approx(found["usd"])
+        with_free = sum(term["usd_with_free_tier"] for term in found["terms"])
+        assert with_free == pytest.approx(found["usd_with_free_tier"])
+    assert list(answer["cycles_per_day"]) == ["1", "24", "100", "288", "606", "1000", "10000"]
+    thesis = answer["thesis"]
+    assert sum(term["usd"] for term in thesis["terms"]) == pytest.approx(thesis["usd"])
+    assert len(thesis["findings"]) == 4
+
+
+def test_text_shows_each_part(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    text, messages = capsys.readouterr()
+    assert messages == ""
+    for words in (
+        "below the target of $0.50",
+        "stack: CloudWatch alarms",
+        "= without free tier",
+        "= with free tier",
+        "Not included",
+        "Table 8.7",
+        "$1.92 takes 24 times the stated storage",
+        "606 a day",
+        "Lambda costs as much as an always-on t4g.micro",
+        "Recommended: embedded",
+    ):
+        assert words in text, words
+
+
+def test_polling_always_misses_the_target_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--polling", "always"]) == 0
+    assert "NOT below the target" in capsys.readouterr().out
+
+
+def test_recommends_within_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    in_cloud = ("--controllers", "instance,fargate,lambda")
+    assert run_json(capsys, "--time-limit", "500ms")["recommended"] == "embedded"
+    assert run_json(capsys, *in_cloud)["recommended"] == "lambda"
+    assert run_json(capsys, *in_cloud, "--time-limit", "2s")["recommended"] == "instance"
+    known = run_json(capsys, *in_cloud, "--time-limit", "500ms", "--latency", "lambda=400ms")
+    assert known["recommended"] == "lambda"
+    none = run_json(capsys, *in_cloud, "--time-limit", "500ms", code=1)
+    assert none["recommended"] is None
+    assert main([*in_cloud, "--time-limit", "500ms"]) == 1
+    assert "No controller's plan arrives within 500 ms" in capsys.readouterr().out
+
+
+def test_a_plan_shall_come_before_the_next_observation(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = run_json(capsys, "--cycles-per-day", "8640", "--controllers", "lambda,fargate")
+    assert answer["time_limit_seconds"] == 10
+    assert run_json(capsys, "--cycles-per-day", "8640", "--controllers", "fargate", code=1)
+
+
+def test_an_overloaded_machine_has_no_latency(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--cycles-per-day", "10000", "--nodes", "100000", "--controllers", "instance")
+    answer = run_json(capsys, *arguments, code=1)
+    assert answer["controllers"]["instance"]["latency_seconds"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--cycles-per-day", "0"], "--cycles-per-day must be a number from 1 to 10,000, not '0'"),
+        (["--cycles-per-day", "10001"], "--cycles-per-day"),
+        (["--cycles-per-day", "nan"], "--cycles-per-day"),
+        (["--servers", "few"], "--servers must be a number"),
+        (["--servers", "2.5"], "--servers must be a whole number, not '2.5'"),
+        (["--nodes", "0"], "--nodes"),
+        (["--alarms", "-1"], "--alarms"),
+        (["--memory", "100"], "--memory"),
+        (["--retention-days", "0"], "--retention-days"),
+        (["--duration", "200"], "--duration must be a duration such as 500ms, not '200'"),
+        (["--duration", "0ms"], "--duration"),
+        (["--time-limit", "soon"], "--time-limit"),
+        (["--latency", "lambda"], "--latency lambda must be a duration"),
+        (["--latency", "cron=3s"], "must be one of lambda, fargate, instance, embedded"),
+        (["--controllers", ""], "a controller must be one of"),
+        (["--instance", "m5.huge"], "--instance must be one of"),
+        (["--observation-bytes", "0"], "--observation-bytes"),
+        (["--measured", "no-such-file"], "no-such-file"),
+        (["--prices", "no-such-file"], "no-such-file"),
+        (["--figure", "figure.nonsense"], "--figure figure.nonsense"),
+    ],
+)
+def test_refuses_bad_arguments_in_a_sentence(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert named in err
+    assert err.count("\n") == 1
+
+
+def test_refuses_less_memory_than_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = tmp_path / "measured.json"
+    table = json.loads(infra.costs.MEASURED_FILE.read_text())
+    measured.write_text(json.dumps({**table, "peak_memory_bytes": 300 << 20}))
+    assert main(["--measured", str(measured), "--memory", "256"]) == 2
+    assert "--memory 256 is less than the 300 MB" in capsys.readouterr().err
+
+
+def test_draws_the_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure = tmp_path / "figure.png"
+    assert main(["--figure", str(figure)]) == 0
+    assert f"wrote {figure}" in capsys.readouterr().err
+    content = figure.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", content[16:24])
+    assert width > height > 500
+
+
+def imported(nodes: Iterable[ast.AST]) -> set[str]:
+    """Top-level names of the packages that import statements among ``nodes`` name."""
+    names = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return {name.partition(".")[0] for name in names}
+
+
+def test_knows_the_function_only_as_a_folder_and_plots_lazily() -> None:
+    folder = Path(infra.costs.__file__).parent
+    for path in [*folder.glob("costs*.py"), folder / "prices.py"]:
+        tree = ast.parse(path.read_text())
+        assert not imported(ast.walk(tree)) & {"solver_lambda", "sidecar", "workloads"}, path
+        assert not imported(tree.body) & {"matplotlib", "boto3", "botocore", "aws_cdk"}, path

@@ -1,0 +1,256 @@
+"""The bills: a worked example by hand, and what must hold of every bill."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.costs_model import ControllerCost, break_even, cheapest, compare, first_crossing
+from infra.costs_terms import Term
+from infra.costs_workload import (
+    CONTROLLERS,
+    DELIVERIES,
+    POLLINGS,
+    Workload,
+    cold_starts_per_day,
+    latency_seconds,
+)
+from tests.infra.costs_examples import MEASURED, PRICES
+
+IN_CLOUD = ("lambda", "fargate", "instance")
+
+workloads = st.builds(
+    Workload,
+    cycles_per_day=st.integers(1, 10_000),
+    servers=st.integers(1, 200),
+    nodes=st.integers(1, 50),
+    delivery=st.sampled_from(DELIVERIES),
+    polling=st.sampled_from(POLLINGS),
+    retention_days=st.integers(1, 400),
+    log_retention_days=st.integers(1, 400),
+    alarms=st.integers(0, 30),
+    memory_mb=st.integers(128, 10_240),
+    duration_seconds=st.none() | st.floats(0.001, 60),
+)
+
+
+def bill(workload: Workload, controller: str) -> ControllerCost:
+    return compare(workload, MEASURED, PRICES, controllers=(controller,))[0]
+
+
+def terms(workload: Workload, controller: str) -> dict[str, float]:
+    return {term.name: term.usd(False) for term in bill(workload, controller).terms}
+
+
+def test_lambda_by_hand() -> None:
+    # 24 cycles a day are 8,760 a year. 1,769 MB are one whole processor.
+    found = bill(Workload(cycles_per_day=24, servers=3, memory_mb=1769), "lambda")
+    expected = {
+        "Lambda requests": 8760 * 0.20e-6,
+        # Hourly runs are all cold: 0.04 s run + 0.06 s for S3 + 0.3 s of initialisation.
+        "Lambda GB-s": 8760 * 0.4 * 1769 / 1024 * 0.00001,
+        "S3 PUT": 8760 * 2 * 5e-6,
+        # Observation, plan and the settings of three servers.
+        "S3 GET": 8760 * 5 * 0.4e-6,
+        # 15,400 bytes of observation and 1,500 of plan, 24 a day, 180 days, 12 months.
+        "S3 storage": 16_900 * 24 * 180 / 2**30 * 12 * 0.02,
+        "SNS publishes": 8760 * 0.5e-6,
+        "SNS filtering": 8760 * 1024 / 2**30 * 0.10,
+        # SNS sends, the node receives once and deletes.
+        "SQS requests": 8760 * 3 * 0.4e-6,
+        "CloudWatch alarms": 2 * 12 * 0.10,
+        # 500 bytes of ours and 600 of the platform's.
+        "logs ingested": 8760 * 1100 / 2**30 * 0.50,
+        "logs kept": 24 * 180 * 1100 / 2**30 * 12 * 0.03,
+    }
+    assert {t.name: t.usd(False) for t in found.terms} == pytest.approx(expected)
+    # Added up on paper: .001752 .060533 .0876 .01752 .016319 .00438 .000835 .010512 .004487 .001593
+    assert found.nodes_usd(free_tier=False) == pytest.approx(0.205531, abs=2e-6)
+    assert found.shared_usd(free_tier=False) == pytest.approx(2.40)
+    # The free tier covers all but S3, filtering and kept logs.
+    assert found.usd(free_tier=True) == pytest.approx(0.123867, abs=2e-6)
+
+
+def test_fargate_by_hand() -> None:
+    found = terms(Workload(cycles_per_day=24, servers=3), "fargate")
+    # 30 s to start, 0.34 s of work at a quarter of a processor: the least of 60 s is billed.
+    assert found["Fargate vCPU"] == pytest.approx(8760 / 60 * 0.25 * 0.03)
+    assert found["Fargate GB"] == pytest.approx(8760 / 60 * 0.5 * 0.004)
+    assert found["EventBridge events"] == pytest.approx(8760 * 1e-6)
+    assert found["image storage"] == pytest.approx(0.1 * 12 * 0.10)
+    # The plan comes after 1.7 + 30 + 4 * 0.34 + 0.06 s: two long polls, one send, one delete.
+    assert found["SQS requests"] == pytest.approx(8760 * 4 * 0.4e-6)
+
+
+def test_instance_by_hand() -> None:
+    found = terms(Workload(cycles_per_day=24, servers=3), "instance")
+    assert found["instance hours"] == pytest.approx(8760 * 0.01)
+    assert found["instance disk"] == pytest.approx(8 * 12 * 0.08)
+    # The node's three, the machine's three, and its polls each 20 s.
+    assert found["SQS requests"] == pytest.approx((8760 * 6 + 365 * 4320) * 0.4e-6)
+
+
+def test_a_long_poll_that_never_stops_is_above_the_target_by_itself() -> None:
+    always = terms(Workload(polling="always"), "lambda")["SQS requests"]
+    assert always == pytest.approx((365 * 4320 + 8760 * 3) * 0.4e-6)
+    assert always > 0.5 > terms(Workload(polling="waiting"), "lambda")["SQS requests"]
+
+
+def test_embedded_costs_nothing_and_is_as_fast_as_the_planner() -> None:
+    found = bill(Workload(), "embedded")
+    assert (found.terms, found.usd(False), found.latency_seconds) == ((), 0, 0.04)
+
+
+def test_http_delivery_is_billed_instead_of_the_queue() -> None:
+    found = terms(Workload(delivery="http"), "lambda")
+    assert "SQS requests" not in found
+    assert found["SNS HTTP deliveries"] == pytest.approx(8760 * 0.6e-6)
+
+
+def test_a_given_duration_and_given_sizes_replace_the_measured_ones() -> None:
+    given_all = Workload(
+        duration_seconds=2.0, memory_mb=1024, observation_bytes=2**20, plan_bytes=2**20
+    )
+    found = terms(given_all, "lambda")
+    assert found["Lambda GB-s"] == pytest.approx(8760 * 2 * 0.00001)
+    assert found["S3 storage"] == pytest.approx(2 / 1024 * 24 * 180 * 12 * 0.02)
+
+
+def test_less_memory_is_slower_and_costs_the_same_for_the_processor() -> None:
+    small, whole = Workload(memory_mb=512), Workload(memory_mb=1769)
+    slower = latency_seconds("lambda", small, MEASURED) - latency_seconds("lambda", whole, MEASURED)
+    assert slower == pytest.approx(0.34 * (1769 / 512 - 1))
+    waiting = 8760 * 0.06 * 0.00001 / 1024
+    assert terms(small, "lambda")["Lambda GB-s"] - waiting * 512 == pytest.approx(
+        terms(whole, "lambda")["Lambda GB-s"] - waiting * 1769
+    )
+
+
+def test_at_most_one_cold_start_for_each_time_the_function_can_have_gone_cold() -> None:
+    assert cold_starts_per_day(24) == 24
+    assert cold_starts_per_day(288) == cold_starts_per_day(10_000) == 288
+
+
+def test_a_machine_with_more_work_than_time_never_answers() -> None:
+    workload = Workload(cycles_per_day=10_000, nodes=300)
+    assert math.isinf(latency_seconds("instance", workload, MEASURED))
+    assert compare(workload, MEASURED, PRICES)  # and still has a bill
+
+
+@given(workloads, st.sampled_from(CONTROLLERS), st.integers(1, 5000))
+def test_never_falls_with_cycles(workload: Workload, controller: str, more: int) -> None:
+    busier = dataclasses.replace(workload, cycles_per_day=workload.cycles_per_day + more)
+    # One of the assumptions is not monotone in itself: a function called often is warm, answers
+    # sooner and may save a poll. Hold the latency, as an operator who measured it would.
+    latency = {controller: bill(workload, controller).latency_seconds}
+    for free_tier in (False, True):
+        low, high = (
+            compare(w, MEASURED, PRICES, latency, (controller,))[0].usd(free_tier)
+            for w in (workload, busier)
+        )
+        assert high >= low * (1 - 1e-12)
+
+
+@given(workloads, st.sampled_from(IN_CLOUD), st.integers(1, 50))
+def test_adds_up_over_nodes(workload: Workload, controller: str, more: int) -> None:
+    """But for what the stack's nodes share, and the filtering, which every node does to all."""
+
+    def sums(nodes: int) -> tuple[float, float, float]:
+        at = dataclasses.replace(workload, nodes=nodes)
+        latency = {controller: 5.0}
+        found = compare(at, MEASURED, PRICES, latency, (controller,))[0]
+        filtering = sum(t.usd(False) for t in found.terms if t.name == "SNS filtering")
+        polls = 365 * 4320 * 0.4e-6 if controller == "instance" else 0.0
+        return found.nodes_usd(False) - filtering - polls, filtering, found.shared_usd(False)
+
+    first, second, both = sums(workload.nodes), sums(more), sums(workload.nodes + more)
+    assert both[0] == pytest.approx(first[0] + second[0])
+    assert both[1] == pytest.approx((math.sqrt(first[1]) + math.sqrt(second[1])) ** 2)
+    assert both[2] == first[2] == second[2]
+
+
+@given(workloads)
+def test_the_free_tier_never_raises_a_bill(workload: Workload) -> None:
+    for found in compare(workload, MEASURED, PRICES):
+        assert found.usd(free_tier=True) <= found.usd(free_tier=False)
+        for term in found.terms:
+            assert 0 <= term.usd(free_tier=True) <= term.usd(free_tier=False)
+
+
+@given(workloads, st.booleans())
+def test_a_total_is_the_sum_of_its_terms(workload: Workload, free_tier: bool) -> None:
+    for found in compare(workload, MEASURED, PRICES):
+        total = 0.0
+        for term in found.terms:
+            free = term.free_quantity if free_tier else 0
+            total += max(0, term.quantity - free) * term.usd_per_unit
+        assert found.usd(free_tier) == pytest.approx(total)
+        assert found.nodes_usd(free_tier) + found.shared_usd(free_tier) == pytest.approx(total)
+        assert len({term.name for term in found.terms}) == len(found.terms)
+
+
+@given(workloads)
+def test_polling_while_waiting_never_costs_more_than_polling_always(workload: Workload) -> None:
+    waiting, always = (
+        bill(dataclasses.replace(workload, polling=polling), "lambda").usd(False)
+        for polling in ("waiting", "always")
+    )
+    assert waiting <= always * (1 + 1e-12)
+
+
+def scanned(difference: list[float]) -> int | None:
+    """The slow twin of ``first_crossing``: looks at each."""
+    return next((n for n, value in enumerate(difference, 1) if value >= 0), None)
+
+
+@given(st.lists(st.floats(-5, 50), min_size=1, max_size=300))
+def test_first_crossing_is_what_a_scan_finds(steps: list[float]) -> None:
+    difference, value = [], -100.0
+    for step in steps:
+        value += max(step, 0.0)
+        difference.append(value)
+    found = first_crossing(lambda n: difference[n - 1], len(difference))
+    assert found == scanned(difference)
+
+
+@pytest.mark.parametrize("free_tier", [False, True])
+@pytest.mark.parametrize("duration", [0.05, 2.0, 60.0])
+@pytest.mark.parametrize("polling", POLLINGS)
+def test_break_even_is_what_a_scan_finds(free_tier: bool, duration: float, polling: str) -> None:
+    workload = Workload(memory_mb=1024, duration_seconds=duration, polling=polling)
+    limit = 3000
+    difference = []
+    for cycles in range(1, limit + 1):
+        at = dataclasses.replace(workload, cycles_per_day=cycles)
+        one, other = compare(at, MEASURED, PRICES, controllers=("lambda", "instance"))
+        difference.append(one.usd(free_tier) - other.usd(free_tier))
+    found = break_even(workload, MEASURED, PRICES, free_tier=free_tier, limit=limit)
+    assert found == scanned(difference)
+    assert (found is None) == (duration < 60)
+
+
+def test_recommends_the_cheapest_that_is_fast_enough() -> None:
+    def costing(controller: str, usd: float, latency: float) -> ControllerCost:
+        return ControllerCost(controller, (Term("all", 1, "year", usd, free_quantity=1),), latency)
+
+    slow, middle, fast = (
+        costing("fargate", 1, 30),
+        costing("lambda", 2, 3),
+        costing("instance", 90, 1),
+    )
+    bills = [fast, slow, middle]
+    assert cheapest(bills, 60, free_tier=False) is slow
+    assert cheapest(bills, 3, free_tier=False) is middle
+    assert cheapest(bills, 1, free_tier=False) is fast
+    assert cheapest(bills, 0.5, free_tier=False) is None
+    # All free: the fastest.
+    assert cheapest(bills, 60, free_tier=True) is fast
+
+
+def test_a_known_latency_replaces_the_models() -> None:
+    found = compare(Workload(), MEASURED, PRICES, {"lambda": 0.4}, ("lambda",))[0]
+    assert found.latency_seconds == 0.4

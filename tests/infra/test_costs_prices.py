@@ -1,0 +1,248 @@
+"""The file of prices, and its refresh against AWS' Price List API, stubbed by botocore."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from infra import prices as prices_module
+from infra.prices import (
+    PRICES_FILE,
+    PriceError,
+    PriceList,
+    first_paid_tier,
+    main,
+    query,
+    read_prices,
+    refreshed,
+    write_prices,
+)
+from tests.infra.costs_examples import PRICES
+
+TODAY = datetime.date(2026, 2, 3)
+
+
+def product(*tiers: tuple[str, str]) -> str:
+    """A product as ``GetProducts`` gives it; each tier is where it begins and its price."""
+    dimensions = {
+        f"SKU.TERM.{i}": {
+            "unit": "Requests",
+            "beginRange": begin,
+            "endRange": "Inf",
+            "pricePerUnit": {"USD": usd},
+        }
+        for i, (begin, usd) in enumerate(tiers)
+    }
+    return json.dumps(
+        {
+            "product": {"sku": "SKU", "attributes": {"regionCode": "us-east-2"}},
+            "serviceCode": "AWSLambda",
+            "terms": {"OnDemand": {"SKU.TERM": {"priceDimensions": dimensions}}},
+        }
+    )
+
+
+@pytest.fixture
+def pricing() -> Iterator[tuple[Any, Stubber]]:
+    client = boto3.client(
+        "pricing",
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )
+    with Stubber(client) as stubber:
+        yield client, stubber
+
+
+def answer_all(stubber: Stubber, answers: Mapping[str, list[str]]) -> None:
+    """Expect one question for each price that has a query, in order, and check its words."""
+    for key in PRICES.prices:
+        asked = query(key, PRICES.region)
+        if asked is None:
+            continue
+        service, attributes = asked
+        stubber.add_response(
+            "get_products",
+            {"FormatVersion": "aws_v1", "PriceList": answers.get(key, [product(("0", "0.25"))])},
+            {
+                "ServiceCode": service,
+                "FormatVersion": "aws_v1",
+                "Filters": [
+                    {"Type": "TERM_MATCH", "Field": field, "Value": value}
+                    for field, value in attributes.items()
+                ],
+            },
+        )
+
+
+def test_refresh_takes_the_first_tier_that_costs_anything(pricing: tuple[Any, Stubber]) -> None:
+    client, stubber = pricing
+    tiers = product(("2000000", "0.0000003"), ("0", "0.0000000000"), ("1000000", "0.0000004000"))
+    answer_all(stubber, {"sqs_request": [tiers]})
+    kept: list[str] = []
+    new = refreshed(PRICES, client, TODAY, kept.append)
+    stubber.assert_no_pending_responses()
+    assert new.prices["sqs_request"].usd == 0.4e-6
+    assert new.prices["sqs_request"].as_of == new.date == "2026-02-03"
+    assert "USE2-Requests-Tier1" in new.prices["sqs_request"].source
+    assert new.prices["s3_put"].usd == 0.25
+    assert kept == ["sns_filter_gb", "eventbridge_event"]
+    assert new.prices["sns_filter_gb"] == PRICES.prices["sns_filter_gb"]
+    assert new.free_tier == PRICES.free_tier
+
+
+def test_refresh_keeps_the_scale_people_read(pricing: tuple[Any, Stubber]) -> None:
+    client, stubber = pricing
+    answer_all(stubber, {"lambda_request": [product(("0", "0.0000002000"))]})
+    old = PRICES.prices["lambda_request"]
+    scaled = type(old)(0.30, 1e6, "requests", None, "")
+    listed = PriceList(**{**vars(PRICES), "prices": {**PRICES.prices, "lambda_request": scaled}})
+    assert refreshed(listed, client, TODAY).prices["lambda_request"].usd == 0.2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [],
+        [product(("0", "0.1")), product(("0", "0.2"))],
+        [product(("0", "0"))],
+        ["not JSON"],
+        ['{"terms": {}}'],
+        ['{"terms": {"OnDemand": {"a": {"priceDimensions": {"b": {}}}}}}'],
+        ["[]"],
+    ],
+)
+def test_refuses_an_answer_without_one_price(answer: list[str]) -> None:
+    with pytest.raises(PriceError, match="s3_put"):
+        first_paid_tier(answer, "s3_put")
+
+
+def test_two_products_of_one_price_are_one_price() -> None:
+    assert first_paid_tier([product(("0", "0.1")), product(("0", "0.1"))], "x") == 0.1
+
+
+def test_the_command_rewrites_the_file_or_leaves_it(
+    pricing: tuple[Any, Stubber],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client, stubber = pricing
+    monkeypatch.setattr(boto3, "client", lambda *_args, **_kwargs: client)
+    path = tmp_path / "prices.json"
+    write_prices(PRICES, path)
+    before = path.read_bytes()
+
+    stubber.add_client_error("get_products", "AccessDeniedException")
+    assert main(["refresh", "--file", str(path)]) == 3
+    assert path.read_bytes() == before
+    assert "left as it was" in capsys.readouterr().err
+
+    answer_all(stubber, {})
+    assert main(["refresh", "--file", str(path)]) == 0
+    out = capsys.readouterr()
+    assert "s3_put: 0.000005 -> 0.25 USD per 1 units" in out.out
+    assert "sns_filter_gb is kept by hand" in out.err
+    assert read_prices(path).prices["s3_put"].usd == 0.25
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_file_in_the_tree_is_dated_and_sourced() -> None:
+    listed = read_prices()
+    assert datetime.date.fromisoformat(listed.date)
+    for key, entry in [*listed.prices.items(), *listed.free_tier.items()]:
+        assert entry.source, key
+        assert entry.as_of is None or datetime.date.fromisoformat(entry.as_of), key
+    unknown = [key for key in listed.prices if query(key, listed.region) is None]
+    assert unknown == ["sns_filter_gb", "eventbridge_event"]
+    assert set(prices_module._QUERIES) <= set(listed.prices)
+    # A thousand times off is the slip that a unit invites.
+    assert listed.usd("s3_put") == pytest.approx(5e-6, rel=0.5)
+    assert listed.usd("s3_get") == pytest.approx(4e-7, rel=0.5)
+    assert listed.usd("lambda_gb_second_arm") == pytest.approx(1.33e-5, rel=0.5)
+    assert listed.free_yearly("lambda_gb_second") == 4_800_000
+
+
+def test_survives_being_written(tmp_path: Path) -> None:
+    path = tmp_path / "prices.json"
+    write_prices(read_prices(), path)
+    assert read_prices(path) == read_prices()
+
+
+def broken(change: str) -> str:
+    table = json.loads(PRICES_FILE.read_text())
+    match change:
+        case "text":
+            return "{"
+        case "list":
+            return "[]"
+        case "no prices":
+            del table["prices"]
+        case "no date":
+            del table["date"]
+        case "bad date":
+            table["date"] = "yesterday"
+        case "unknown key":
+            table["currencies"] = "USD"
+        case "negative":
+            table["prices"]["s3_put"]["usd"] = -1
+        case "text price":
+            table["prices"]["s3_put"]["usd"] = "5"
+        case "infinite":
+            table["prices"]["s3_put"]["usd"] = float("inf")
+        case "nothing":
+            table["prices"]["s3_put"]["per"] = 0
+        case "missing":
+            del table["prices"]["s3_put"]
+        case "free":
+            table["free_tier"]["sqs_request"]["monthly"] = -3
+    return json.dumps(table)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("text", "not a list of prices"),
+        ("list", "not a list of prices"),
+        ("no prices", "prices is missing"),
+        ("no date", "date"),
+        ("bad date", "yesterday"),
+        ("unknown key", "currencies"),
+        ("negative", "s3_put must be more than 0, not -1"),
+        ("text price", "s3_put must be more than 0, not '5'"),
+        ("infinite", "s3_put must be more than 0, not inf"),
+        ("nothing", "s3_put must be more than 0, not 0"),
+        ("missing", "s3_put is missing"),
+        ("free", r"free_tier\.sqs_request must be more than 0, not -3"),
+    ],
+)
+def test_refuses_a_bad_file(
+    change: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "prices.json"
+    path.write_text(broken(change))
+    with pytest.raises(PriceError, match=named):
+        read_prices(path)
+    assert main(["show", "--file", str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_knows_no_other_region() -> None:
+    with pytest.raises(PriceError, match="us-east-2"):
+        query("s3_put", "eu-west-1")
+
+
+def test_show(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show"]) == 0
+    table = capsys.readouterr().out
+    assert "$0.0000133334 per 1 GB-seconds" in table
+    assert "undated" in table
+    assert main(["show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(PRICES_FILE.read_text())
