@@ -1,0 +1,41 @@
+"""``python -m workloads demo | replay | bench ... | experiment ...``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+# Verb, or verb and subject, and the module that has HELP, add_arguments and run.
+VERBS = {
+    ("demo",): "workloads.demo",
+    ("replay",): "workloads.replay_verb",
+    ("bench", "redis"): "workloads.bench_redis",
+    ("bench", "solver"): "workloads.bench_solver",
+    ("bench", "mrc"): "workloads.bench_mrc",
+    ("experiment", "curves"): "workloads.experiment_curves",
+    ("experiment", "cycle"): "workloads.experiment_cycle",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one verb; its exit code. Only the verb's own module is imported."""
+    words = next((verb for verb in VERBS if tuple(arguments[: len(verb)]) == verb), None)
+    if words is None:
+        asked_for_help = bool({"-h", "--help"} & set(arguments))
+        usage = "\n".join(f"  python -m workloads {' '.join(verb)}" for verb in VERBS)
+        print(
+            f"usage (each has --help):\n{usage}", file=sys.stdout if asked_for_help else sys.stderr
+        )
+        return 0 if asked_for_help else 2
+    module = importlib.import_module(VERBS[words])
+    parser = argparse.ArgumentParser(
+        prog=f"python -m workloads {' '.join(words)}", description=module.HELP
+    )
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(arguments[len(words) :])))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
