@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the servers and the module into build/bin and build/lib; what is up to date is not built
-# again. Targets (none means: redis-stock redis sampler-driver):
+# again. Targets (none means: redis-stock redis module sampler-driver):
 #
 #   redis-stock    build/bin/redis-server-stock, redis-cli, redis-benchmark   Redis 7.0.15 as it is
 #   redis          build/bin/redis-server                                     with the patch
@@ -110,8 +110,24 @@ build_sampler_driver() (
     mark_current "$output" "$print"
 )
 
+# Against the interface of Redis 7.0, which later servers keep.
+build_module() (
+    output=$lib/spreds.so
+    sources="$here/module.c $here/command_table.c $here/sampler.c $here/transport.c"
+    headers="$here/command_table.h $here/sampler.h $here/transport.h"
+    print=$(fingerprint $sources $headers)
+    is_current "$output" "$print" && return
+    need_zmq
+    interface=$("$here/fetch_source.sh" redis)/src
+    mkdir -p "$lib"
+    cc -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" \
+        -o "$output" $sources -lzmq -lpthread
+    mark_current "$output" "$print"
+)
+
 build() {
     case $1 in
+        module) build_module ;;
         sampler-driver) build_sampler_driver ;;
         redis-stock) build_stock redis redis-server ;;
         valkey-stock) build_stock valkey valkey-server ;;
@@ -129,8 +145,8 @@ mkdir -p "$root/build"
 exec 9>"$root/build/.lock"
 flock 9 # two calls at once build one after the other
 
-[ $# -gt 0 ] || set -- redis-stock redis sampler-driver
-[ "$1" != all ] || set -- redis-stock redis sampler-driver module valkey-stock valkey redis8-stock
+[ $# -gt 0 ] || set -- redis-stock redis module sampler-driver
+[ "$1" != all ] || set -- redis-stock redis module sampler-driver valkey-stock valkey redis8-stock
 for target in "$@"; do
     build "$target"
 done

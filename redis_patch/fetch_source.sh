@@ -97,7 +97,7 @@ take_debian() {
     dpkg-source -x "$work"/*.dsc "$work/tree" >&2
     # Its test is true when the variable is undefined, and breaks the link with the bundled jemalloc.
     jemalloc=$(ls "$work"/tree/debian/patches/*USE_SYSTEM_JEMALLOC* 2>/dev/null || true)
-    if [ -n "$jemalloc" ] && [ "$name" = redis ]; then
+    if [ -n "$jemalloc" ]; then
         patch -d "$work/tree" -p1 -R -s <"$jemalloc" >&2
     fi
 }

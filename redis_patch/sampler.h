@@ -185,6 +185,15 @@ static inline uint64_t sampler_load32(const unsigned char *p) {
     return word;
 }
 
+/* The 1 to 7 bytes at p as a word, padded with zero bytes, by loads that stay inside them. */
+static inline uint64_t sampler_load_short(const unsigned char *p, size_t length) {
+    if (length >= 4) {
+        return sampler_load32(p) | sampler_load32(p + length - 4) << (8 * (length - 4));
+    }
+    return p[0] | (uint64_t)p[length / 2] << (8 * (length / 2)) |
+           (uint64_t)p[length - 1] << (8 * (length - 1));
+}
+
 /* The hash of a key under a salt, as WIRE_FORMAT.md defines it. It must stay inlined: that is half
  * of what an access costs. */
 static inline uint64_t sampler_hash(const void *key, size_t length, uint64_t salt) {
@@ -197,16 +206,8 @@ static inline uint64_t sampler_hash(const void *key, size_t length, uint64_t sal
 
     for (; left >= 8; left -= 8, p += 8) state = sampler_fold(state ^ sampler_load64(p), k1);
     if (left) {
-        /* The rest, padded with zero bytes, by loads that stay inside the key. */
-        uint64_t rest;
-        if (length >= 8) {
-            rest = sampler_load64(p + left - 8) >> (64 - 8 * left);
-        } else if (left >= 4) {
-            rest = sampler_load32(p) | sampler_load32(p + left - 4) << (8 * (left - 4));
-        } else {
-            rest = p[0] | (uint64_t)p[left / 2] << (8 * (left / 2)) |
-                   (uint64_t)p[left - 1] << (8 * (left - 1));
-        }
+        uint64_t rest = length >= 8 ? sampler_load64(p + left - 8) >> (64 - 8 * left)
+                                    : sampler_load_short(p, left);
         state = sampler_fold(state ^ rest, k1);
     }
     return sampler_fold(state ^ k2, k0);

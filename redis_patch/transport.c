@@ -33,6 +33,12 @@ const char *transport_connect(transport *t, const char *endpoint) {
     return NULL;
 }
 
+void transport_close(transport *t) {
+    transport_connect(t, NULL);
+    if (t->context) zmq_ctx_term(t->context);
+    t->context = NULL;
+}
+
 int transport_send(void *t, const void *batch, size_t batch_bytes) {
     void *socket = ((transport *)t)->socket;
     return socket && zmq_send(socket, batch, batch_bytes, ZMQ_DONTWAIT) == (int)batch_bytes;

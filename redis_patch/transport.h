@@ -24,6 +24,9 @@ typedef struct {
  * Returns NULL, or why the endpoint cannot be used; then the old one stays. */
 const char *transport_connect(transport *t, const char *endpoint);
 
+/* Ends ZeroMQ's threads; what is queued is lost. */
+void transport_close(transport *t);
+
 /* A sampler_send: returns 1 if ZeroMQ took the batch, 0 if it is dropped. */
 int transport_send(void *t, const void *batch, size_t batch_bytes);
 

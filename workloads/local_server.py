@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -31,14 +32,18 @@ class LocalServer:
     """Starts one server and stops it again; a context manager.
 
     ``settings`` are configuration directives, for example ``{"maxmemory": "64mb"}``. Nothing is
-    saved to disk unless they say so.
+    saved to disk unless they say so. ``wrapper`` is a command that runs the server, for example
+    valgrind; both run in the server's folder.
 
     Raises:
         RuntimeError: the server did not come up; the message has the end of its log.
     """
 
     def __init__(
-        self, settings: dict[str, object] | None = None, binary: Path | None = None
+        self,
+        settings: dict[str, object] | None = None,
+        binary: Path | None = None,
+        wrapper: Sequence[str] = (),
     ) -> None:
         # Not in the caller's folder: a Unix socket's path may have 107 bytes at most.
         self.folder = Path(tempfile.mkdtemp(prefix="spreds-redis-"))
@@ -58,7 +63,8 @@ class LocalServer:
         ]
         (self.folder / "redis.conf").write_text("\n".join(lines) + "\n")
         self.process = subprocess.Popen(
-            [binary or built("bin/redis-server"), self.folder / "redis.conf"],
+            [*wrapper, binary or built("bin/redis-server"), self.folder / "redis.conf"],
+            cwd=self.folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -1,0 +1,208 @@
+/* See command_table.h. */
+
+#include "command_table.h"
+
+#include <strings.h>
+
+command command_slots[COMMAND_SLOTS];
+
+/* ------------------------------------------------------------------- exceptions from what it says */
+
+/* Their keys are accessed by the commands inside, which pass the filter themselves. */
+static const char *const SCRIPTS[] = {"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall",
+                                      "fcall_ro", NULL};
+
+/* The server says they read a key, but they look none up. */
+static const char *const NOT_READING[] = {"watch", NULL};
+
+/* They never make the key, though their specification has "insert" or "update". */
+static const char *const NEVER_MAKING[] = {"lset", "linsert", "lpushx", "rpushx", "xack", "xclaim",
+                                           "xautoclaim", "xsetid", NULL};
+
+/* They look the key up as a read. GETDEL and GETEX then change it: an event says so. */
+static const char *const READING[] = {"getdel", "getex", NULL};
+
+/* Where the value is an argument. */
+static const struct {
+    const char *name;
+    int value_after;
+    command_special special;
+} SETTERS[] = {
+    {"set", 1, SPECIAL_SET},      {"setnx", 1, SPECIAL_NONE},     {"getset", 1, SPECIAL_NONE},
+    {"mset", 1, SPECIAL_NONE},    {"msetnx", 1, SPECIAL_NONE},    {"setex", 2, SPECIAL_EXPIRES},
+    {"psetex", 2, SPECIAL_EXPIRES}, {"flushall", 0, SPECIAL_EMPTIES},
+    {"flushdb", 0, SPECIAL_EMPTIES}, {"swapdb", 0, SPECIAL_EMPTIES},
+};
+
+static int is_among(const char *name, const char *const *names) {
+    for (; *names; names++) {
+        if (!strcmp(name, *names)) return 1;
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------ reading the reply */
+
+/* The text of a reply, in lower case, cut to `size`; "" if it is not text. */
+static const char *text_of(RedisModuleCallReply *reply, char *text, size_t size) {
+    size_t length = 0;
+    const char *from = NULL;
+
+    if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_STRING) {
+        from = RedisModule_CallReplyStringPtr(reply, &length);
+    }
+    if (length >= size) length = size - 1;
+    for (size_t i = 0; i < length; i++) {
+        text[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] + 32) : from[i];
+    }
+    text[length] = 0;
+    return text;
+}
+
+static size_t length_of(RedisModuleCallReply *reply) {
+    int is_array = reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_ARRAY;
+    return is_array ? RedisModule_CallReplyLength(reply) : 0;
+}
+
+/* Whether a set of flags has this one. */
+static int has_flag(RedisModuleCallReply *flags, const char *flag) {
+    char text[32];
+    for (size_t i = 0; i < length_of(flags); i++) {
+        if (!strcmp(text_of(RedisModule_CallReplyArrayElement(flags, i), text, sizeof text), flag)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The value of a key in a map that came as a flat array, or NULL. */
+static RedisModuleCallReply *value_of(RedisModuleCallReply *map, const char *key) {
+    char text[32];
+    for (size_t i = 0; i + 1 < length_of(map); i += 2) {
+        RedisModuleCallReply *element = RedisModule_CallReplyArrayElement(map, i);
+        if (!strcmp(text_of(element, text, sizeof text), key)) {
+            return RedisModule_CallReplyArrayElement(map, i + 1);
+        }
+    }
+    return NULL;
+}
+
+static int number_of(RedisModuleCallReply *map, const char *key) {
+    RedisModuleCallReply *value = value_of(map, key);
+    int is_integer = value && RedisModule_CallReplyType(value) == REDISMODULE_REPLY_INTEGER;
+    return is_integer ? (int)RedisModule_CallReplyInteger(value) : 0;
+}
+
+/* ------------------------------------------------------------------------------ one command's keys */
+
+/* What the command does to the keys of one specification; 0: nothing that the filter records. */
+static key_use use_of(const char *name, RedisModuleCallReply *command_flags,
+                      RedisModuleCallReply *categories, RedisModuleCallReply *flags) {
+    if (has_flag(flags, "not_key") || is_among(name, SCRIPTS) || is_among(name, NOT_READING)) {
+        return 0;
+    }
+    if (has_flag(command_flags, "readonly") || has_flag(flags, "ro") || is_among(name, READING)) {
+        return KEYS_READ;
+    }
+    /* DEL, EXPIRE, RENAME and the like: the events of the generic class tell what they changed. */
+    if (has_flag(categories, "@keyspace")) return 0;
+    if (!strcmp(name, "getset")) return KEYS_READ_AND_WRITTEN;
+    if (is_among(name, NEVER_MAKING)) return KEYS_CHANGED;
+    if (has_flag(flags, "delete") && !has_flag(flags, "insert") && !has_flag(flags, "update")) {
+        return KEYS_CHANGED;
+    }
+    return KEYS_WRITTEN;
+}
+
+/* Reads where a specification finds its keys. Returns 0 if the server itself does not know. */
+static int parse_range(RedisModuleCallReply *spec, key_range *range) {
+    static char keywords[64][16];
+    static int keywords_used;
+    char text[32];
+    RedisModuleCallReply *begin = value_of(spec, "begin_search"), *find = value_of(spec, "find_keys");
+    RedisModuleCallReply *begin_spec = value_of(begin, "spec"), *find_spec = value_of(find, "spec");
+
+    text_of(value_of(begin, "type"), text, sizeof text);
+    if (!strcmp(text, "index")) {
+        range->start = number_of(begin_spec, "index");
+    } else if (!strcmp(text, "keyword") && keywords_used < 64) {
+        char *keyword = keywords[keywords_used++];
+        text_of(value_of(begin_spec, "keyword"), keyword, sizeof keywords[0]);
+        range->keyword = keyword;
+        range->start = number_of(begin_spec, "startfrom");
+    } else {
+        return 0;
+    }
+    text_of(value_of(find, "type"), text, sizeof text);
+    if (!strcmp(text, "range")) {
+        range->last = number_of(find_spec, "lastkey");
+        range->step = number_of(find_spec, "keystep");
+        range->limit = number_of(find_spec, "limit");
+    } else if (!strcmp(text, "keynum")) {
+        range->count_at = number_of(find_spec, "keynumidx");
+        range->first = number_of(find_spec, "firstkey");
+        range->step = number_of(find_spec, "keystep");
+        if (range->first <= range->count_at) return 0;
+    } else {
+        return 0;
+    }
+    return range->step > 0;
+}
+
+static void insert(const char *name, command c) {
+    size_t length = strlen(name);
+    unsigned char padded[64] = {0};
+
+    if (length == 0 || length >= sizeof padded) return;
+    memcpy(padded, name, length);
+    c.length = length;
+    c.head = (length >= 8 ? sampler_load64(padded) : sampler_load_short(padded, length)) |
+             COMMAND_LOWER;
+    c.tail = length >= 8 ? sampler_load64(padded + length - 8) | COMMAND_LOWER : 0;
+    uint64_t slot = ((c.head ^ c.tail) * UINT64_C(0x9E3779B97F4A7C15)) >> 54;
+    while (command_slots[slot].length) slot = (slot + 1) % COMMAND_SLOTS;
+    command_slots[slot] = c;
+}
+
+/* Puts one command of the reply into the table. Returns 1 if it touches keys. */
+static int load_command(RedisModuleCallReply *reply) {
+    char name[64];
+    command c = {0};
+    RedisModuleCallReply *flags = RedisModule_CallReplyArrayElement(reply, 2);
+    RedisModuleCallReply *categories = RedisModule_CallReplyArrayElement(reply, 6);
+    RedisModuleCallReply *specs = RedisModule_CallReplyArrayElement(reply, 8);
+
+    text_of(RedisModule_CallReplyArrayElement(reply, 0), name, sizeof name);
+    for (size_t i = 0; i < length_of(specs) && c.ranges < COMMAND_MAX_RANGES; i++) {
+        RedisModuleCallReply *spec = RedisModule_CallReplyArrayElement(specs, i);
+        key_range range = {.use = use_of(name, flags, categories, value_of(spec, "flags"))};
+        if (range.use && parse_range(spec, &range)) c.range[c.ranges++] = range;
+    }
+    for (size_t i = 0; i < sizeof SETTERS / sizeof *SETTERS; i++) {
+        if (!strcmp(name, SETTERS[i].name)) {
+            c.value_after = SETTERS[i].value_after;
+            c.special = SETTERS[i].special;
+        }
+    }
+    if (c.ranges == 0 && c.special == SPECIAL_NONE) return 0;
+    const key_range *r = &c.range[0];
+    c.simple = c.ranges == 1 && r->use != KEYS_READ_AND_WRITTEN && r->start == 1 && !r->keyword &&
+               !r->count_at && r->last == 0;
+    insert(name, c);
+    return 1;
+}
+
+int command_table_load(RedisModuleCtx *ctx) {
+    int loaded = 0;
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, "COMMAND", "");
+
+    memset(command_slots, 0, sizeof command_slots);
+    if (length_of(reply) > COMMAND_SLOTS * 3 / 4) return -1;
+    for (size_t i = 0; i < length_of(reply); i++) {
+        RedisModuleCallReply *entry = RedisModule_CallReplyArrayElement(reply, i);
+        if (length_of(entry) < 9) return -1;
+        loaded += load_command(entry);
+    }
+    if (reply) RedisModule_FreeCallReply(reply);
+    return loaded ? loaded : -1;
+}

@@ -1,0 +1,85 @@
+/* Which arguments of a command are keys, and whether it reads or writes them: what a module must
+ * know of each command that passes its filter, found in a few instructions.
+ *
+ * The table is made once from the server's own answer to COMMAND. Asking the server for each call
+ * (RedisModule_GetCommandKeys) would cost about a thousand instructions. */
+
+#ifndef SPREDS_COMMAND_TABLE_H
+#define SPREDS_COMMAND_TABLE_H
+
+#include "redismodule.h"
+#include "sampler.h"
+
+/* What a command does to the keys in one range of its arguments. */
+typedef enum {
+    KEYS_READ = 1,
+    KEYS_WRITTEN,          /* set, made, or changed */
+    KEYS_CHANGED,          /* changed if they exist: never made */
+    KEYS_READ_AND_WRITTEN, /* GETSET, SET with GET */
+} key_use;
+
+/* How a range of keys is found, as the server's key specifications say it. */
+typedef struct {
+    key_use use;
+    int start;           /* index of the first key, or where the search for the keyword starts */
+    const char *keyword; /* the first key follows it; NULL: there is none */
+    int count_at;        /* keys are counted by this argument, from the start; 0: they are not */
+    int first;           /* from the start, where they are counted */
+    int last;            /* from the start; negative: from the command's end */
+    int step;
+    int limit;           /* of the rest of the arguments, one in `limit` is a key; 0: all */
+} key_range;
+
+/* Commands that the filter treats in a way of their own. */
+typedef enum {
+    SPECIAL_NONE,
+    SPECIAL_SET,     /* its options say whether it reads, and whether it sets a TTL */
+    SPECIAL_EXPIRES, /* always sets a TTL: SETEX, PSETEX */
+    SPECIAL_EMPTIES, /* may flush or swap databases */
+} command_special;
+
+#define COMMAND_MAX_RANGES 3
+
+typedef struct {
+    uint64_t head, tail; /* the name's first and last eight bytes, in lower case */
+    size_t length;       /* of the name; 0: an empty slot of the table */
+    int simple;          /* all there is to know is `range[0].use`, of the argument 1 */
+    command_special special;
+    int value_after;     /* the value's place after its key, where it is an argument; else 0 */
+    int ranges;
+    key_range range[COMMAND_MAX_RANGES];
+} command;
+
+/* Fills the table; returns the number of commands that touch keys, or -1 if the server's answer is
+ * not understood. */
+int command_table_load(RedisModuleCtx *ctx);
+
+#define COMMAND_SLOTS 1024 /* a power of two, well above the number of commands */
+extern command command_slots[COMMAND_SLOTS];
+
+/* In ASCII it turns capitals to small letters; what it does to the rest does not matter, as long as
+ * it is always done. */
+#define COMMAND_LOWER UINT64_C(0x2020202020202020)
+
+/* Returns the command with this name, or NULL if it does not touch keys. */
+static inline const command *command_find(const char *name, size_t length) {
+    const unsigned char *p = (const unsigned char *)name;
+    uint64_t head, tail = 0;
+
+    if (length >= 8) {
+        head = sampler_load64(p) | COMMAND_LOWER;
+        tail = sampler_load64(p + length - 8) | COMMAND_LOWER;
+    } else if (length) {
+        head = sampler_load_short(p, length) | COMMAND_LOWER;
+    } else {
+        return NULL;
+    }
+    uint64_t slot = ((head ^ tail) * UINT64_C(0x9E3779B97F4A7C15)) >> 54;
+    for (;; slot = (slot + 1) % COMMAND_SLOTS) {
+        const command *c = &command_slots[slot];
+        if (c->head == head && c->tail == tail && c->length == length) return c;
+        if (c->length == 0) return NULL;
+    }
+}
+
+#endif
