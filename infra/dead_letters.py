@@ -1,9 +1,36 @@
-"""A dead-letter queue, and the alarm that says it is not empty."""
+"""Dead-letter queues, the alarm that says that one is not empty, and where alarms go."""
 
 from __future__ import annotations
 
-from aws_cdk import Duration, aws_cloudwatch, aws_cloudwatch_actions, aws_sns, aws_sqs
+from aws_cdk import (
+    Aws,
+    Duration,
+    aws_cloudwatch,
+    aws_cloudwatch_actions,
+    aws_iam,
+    aws_sns,
+    aws_sqs,
+)
 from constructs import Construct
+
+
+class AlarmTopic(Construct):
+    """Whom to tell: the operator subscribes an address or a pager to it."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
+        super().__init__(scope, construct_id)
+        self.topic = aws_sns.Topic(
+            self, "Topic", topic_name=name, signature_version="2", enforce_ssl=True
+        )
+        self.topic.add_to_resource_policy(
+            aws_iam.PolicyStatement(
+                sid="AlarmsPublish",
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                principals=[aws_iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            )
+        )
 
 
 class DeadLetters(Construct):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sns, aws_sqs
+from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sqs
 from constructs import Construct, IDependable
 
 from infra.configuration import Configuration, Node
 from infra.controller import chosen_controller
-from infra.dead_letters import DeadLetters
+from infra.dead_letters import AlarmTopic, DeadLetters
 from infra.document_bucket import DocumentBucket
 from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, bucket_name
 from infra.node_access import NodeAccess, TeamAccess, only_teams_write_settings
@@ -35,9 +35,7 @@ class SpredsStack(Stack):
         super().__init__(scope, construct_id, description="SPREDS: shares memory among caches")
         name = configuration.name
         self._configuration = configuration
-        self._alarms = aws_sns.Topic(
-            self, "Alarms", topic_name=f"{name}-alarms", enforce_ssl=True, signature_version="2"
-        )
+        self._alarms = AlarmTopic(self, "Alarms", name=f"{name}-alarms").topic
         self._observations_name = bucket_name(name, "observations")
         self._plans_name = bucket_name(name, "plans")
 
@@ -78,6 +76,7 @@ class SpredsStack(Stack):
         self._output("PlansBucket", self._plans_name)
         self._output("PlansTopicArn", self._plans_topic.topic.topic_arn)
         self._output("Controller", controller)
+        self._output("AlarmsTopicArn", self._alarms.topic_arn)
         for node in configuration.nodes:
             self._add_node(node, team_path)
 

@@ -1,0 +1,58 @@
+"""cdk-nag and cfn-lint find nothing in any form of the stack, and would find something."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, Stack, aws_iam, aws_s3
+
+from infra.review_exceptions import accept_wildcards, review
+
+CONTROLLERS = ("lambda", "fargate", "embedded")
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_cdk_nag_lets_the_stack_pass(controller: str, synthesise: Callable) -> None:
+    assert synthesise(controller=controller).template["Resources"]
+
+
+def test_cfn_lint_finds_nothing(synthesise: Callable) -> None:
+    templates = [synthesise(controller=controller).path for controller in CONTROLLERS]
+    found = subprocess.run(
+        [Path(sys.executable).with_name("cfn-lint"), *templates], capture_output=True, text=True
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+@pytest.fixture
+def careless(tmp_path: Path) -> tuple[App, Stack]:
+    app = App(outdir=str(tmp_path), analytics_reporting=False)
+    stack = Stack(app, "careless")
+    review(app, stack)
+    return app, stack
+
+
+def test_an_open_bucket_fails_the_synthesis(careless: tuple[App, Stack]) -> None:
+    app, stack = careless
+    aws_s3.Bucket(stack, "Open")
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        app.synth()
+
+
+def test_a_wildcard_is_accepted_only_where_it_was_named(careless: tuple[App, Stack]) -> None:
+    app, stack = careless
+    role = aws_iam.Role(stack, "Role", assumed_by=aws_iam.AccountRootPrincipal())
+    narrow, wide = (
+        aws_iam.PolicyStatement(actions=["s3:GetObject"], resources=[f"arn:aws:s3:::bucket/{path}"])
+        for path in ("plans/*", "*")
+    )
+    role.add_to_policy(narrow)
+    accept_wildcards(role, narrow, "for this test")
+    app.synth()
+    role.add_to_policy(wide)
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        app.synth(force=True)
