@@ -1,4 +1,4 @@
-"""``spreds run CONFIG``: the sidecar, until SIGTERM or SIGINT."""
+"""``spreds run CONFIG``: the sidecar, until SIGTERM or SIGINT; SIGHUP reads the file again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 from sidecar.config import load_config
 from sidecar.daemon import Sidecar
+from solver_lambda.document import DocumentError
+
+log = logging.getLogger(__name__)
 
 
 def add_parser(commands: Any) -> None:
@@ -26,5 +29,13 @@ def execute(options: argparse.Namespace) -> int:
     sidecar = Sidecar(load_config(options.config))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sidecar.stop())
+    signal.signal(signal.SIGHUP, lambda *_: _reload(sidecar, options.config))
     sidecar.run()
     return 0
+
+
+def _reload(sidecar: Sidecar, path: str) -> None:
+    try:
+        sidecar.reload(load_config(path))
+    except DocumentError as error:
+        log.warning("reload refused: %s", error)

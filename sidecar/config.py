@@ -111,6 +111,14 @@ class SidecarConfig:
     servers: tuple[ServerConfig, ...]
     state_file: Path | None = None
 
+    def can_replace(self, old: SidecarConfig) -> bool:
+        """Whether a running sidecar can go over to it: only who plans, when and for what."""
+        return self._fixed() == old._fixed()
+
+    def _fixed(self) -> tuple[object, ...]:
+        servers = [(item.name, item.url, item.username, item.password) for item in self.servers]
+        return self.node, self.memory, self.sampling, self.state_file, servers
+
 
 def load_config(path: Path | str) -> SidecarConfig:
     """Read and check a configuration file.

@@ -97,7 +97,7 @@ class CloudController:
         observations: Store,
         delivery: Delivery,
         counters: Counters,
-        failed: Callable[[Observation], None] = lambda _: None,
+        failed: Callable[[Observation], None],
     ) -> None:
         self._observations = observations
         self._delivery = delivery
@@ -137,9 +137,12 @@ class AutoController:
     """
 
     def __init__(
-        self, cloud: CloudController, embedded: EmbeddedController, counters: Counters
+        self,
+        make_cloud: Callable[[Callable[[Observation], None]], CloudController],
+        embedded: EmbeddedController,
+        counters: Counters,
     ) -> None:
-        self._cloud = cloud
+        self._cloud = make_cloud(self.overdue)
         self._embedded = embedded
         self._counters = counters
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from sidecar.config import SidecarConfig
 from sidecar.config_controller import CloudConfig, ControllerConfig
@@ -18,6 +19,7 @@ from sidecar.counters import Counters
 from sidecar.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.store import FolderStore, Store
 from solver_lambda.document import DocumentError
+from solver_lambda.observation import Observation
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +37,15 @@ def make_controller(config: SidecarConfig, take_plan: TakePlan, counters: Counte
         log.info("controller %s: plans are made here, no cloud is asked", kind)
         return embedded
     log.info("controller %s: observations go to s3://%s", kind, cloud.observations_bucket)
-    if kind != "auto":
-        return _cloud_controller(config, cloud, take_plan, counters)
-    return AutoController(_cloud_controller(config, cloud, take_plan, counters), embedded, counters)
+
+    def make_cloud(failed: Callable[[Observation], None]) -> CloudController:
+        observations = make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
+        delivery = _delivery(config, cloud, take_plan, counters)
+        return CloudController(observations, delivery, counters, failed)
+
+    if kind == "auto":
+        return AutoController(make_cloud, embedded, counters)
+    return make_cloud(lambda _: None)
 
 
 def make_settings_store(controller: ControllerConfig) -> Store | None:
@@ -57,13 +65,6 @@ def make_bucket(name: str, region: str, endpoint_url: str | None) -> Store:
     from sidecar.store_s3 import S3Store
 
     return S3Store(name, region, endpoint_url)
-
-
-def _cloud_controller(
-    config: SidecarConfig, cloud: CloudConfig, take_plan: TakePlan, counters: Counters
-) -> CloudController:
-    observations = make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
-    return CloudController(observations, _delivery(config, cloud, take_plan, counters), counters)
 
 
 def _delivery(

@@ -13,7 +13,7 @@ from sidecar.counters import Counters
 from sidecar.initial_sizes import initial_sizes
 from sidecar.monitor import Estimate, ServerMonitor
 from sidecar.observer import Seen, asked_about, observe, reserved
-from sidecar.plan_check import PlanRefusedError, check_plan
+from sidecar.plan_application import PlanApplication
 from sidecar.receiver import SampleReceiver
 from sidecar.redis_server import RedisServer, ServerReading
 from sidecar.server_stats import ServerStats
@@ -36,8 +36,7 @@ class Sidecar:
     """One node's sidecar. ``run`` returns after ``stop``, which any thread may call.
 
     Attributes:
-        cycles: plans that passed every check, also those that keep all sizes.
-        last_observation, last_plan: for those who watch.
+        last_observation: for those who watch.
         counters: of everything that happened, by name.
     """
 
@@ -45,13 +44,12 @@ class Sidecar:
         """Raises DocumentError if an address in the configuration cannot be bound."""
         self.config = config
         self.counters = Counters()
-        self.cycles = 0
         self.last_observation: Observation | None = None
-        self.last_plan: AdaptationPlan | None = None
         self._state = load_state(config.state_file)
         self._lock = threading.RLock()
         self._save_lock = threading.Lock()
         self._stop = threading.Event()
+        self._next_config: SidecarConfig | None = None
         self._monitors = {
             server.name: ServerMonitor(
                 server.name,
@@ -72,18 +70,33 @@ class Sidecar:
             self._save,
         )
         self._settings = SettingsReader(
-            make_settings_store(config.controller),
-            config.node,
-            config.servers,
-            config.limits,
-            config.memory.budget_bytes,
-            self.counters,
+            make_settings_store(config.controller), config, self.counters
         )
-        self._controller = make_controller(config, self.take_plan, self.counters)
+        self._plans = PlanApplication(
+            config, self._state, self._lock, self._actuator, self.counters, self._save
+        )
+        self._controller = make_controller(config, self._plans.take, self.counters)
+
+    @property
+    def cycles(self) -> int:
+        """Plans that passed every check, also those that keep all sizes."""
+        return self._plans.cycles
+
+    @property
+    def last_plan(self) -> AdaptationPlan | None:
+        """The last of them."""
+        return self._plans.last_plan
 
     def stop(self) -> None:
         """Ask ``run`` to return, at a safe point."""
         self._stop.set()
+
+    def reload(self, config: SidecarConfig) -> None:
+        """Work with another configuration from now on; returns at once.
+
+        One that needs new servers, memory or sampling is refused, which is logged: restart for it.
+        """
+        self._next_config = config
 
     def run(self) -> None:
         """Work until ``stop``; leaves the servers in order, also after an error.
@@ -99,32 +112,13 @@ class Sidecar:
                     self._take_samples(receiver)
                     self._supervise()
                     self._actuator.check()
+                    if self._next_config is not None:
+                        self._take_config(self._next_config)
             finally:
                 self._controller.close()
                 self._actuator.stop()
                 self._save()
                 log.info("stopped: %s", self.counters.snapshot())
-
-    def take_plan(self, document: bytes, source: str) -> None:
-        """Judge a plan's document and carry it out; a refusal is counted and logged."""
-        with self._lock:
-            try:
-                plan = AdaptationPlan.loads(document, source)
-                check_plan(
-                    plan,
-                    self._state,
-                    self.config.node,
-                    now_seconds=time.time(),
-                    maximum_age_seconds=self.config.controller.maximum_plan_age_seconds,
-                )
-            except DocumentError as error:
-                self.counters.add("plans_refused_malformed")
-                log.warning("plan refused: malformed: %s", error)
-            except PlanRefusedError as error:
-                self.counters.add(f"plans_refused_{error.code}")
-                log.warning("plan refused: %s (%s)", error, source)
-            else:
-                self._apply(plan)
 
     def _begin(self) -> None:
         readings = self._actuator.read_all()
@@ -150,6 +144,30 @@ class Sidecar:
                 self._estimate(reading, self._monitors[name])
         self._actuator.start(sizes)
         self._controller.start()
+
+    def _take_config(self, config: SidecarConfig) -> None:
+        self._next_config = None
+        old = self.config
+        if not config.can_replace(old):
+            self.counters.add("reloads_refused")
+            log.warning("reload refused: node, memory, sampling or servers changed: restart")
+            return
+        self._controller.close()
+        try:
+            controller = make_controller(config, self._plans.take, self.counters)
+        except DocumentError as error:
+            self.counters.add("reloads_refused")
+            log.warning("reload refused: %s", error)
+            config, controller = old, make_controller(old, self._plans.take, self.counters)
+        self.config = self._plans.config = config
+        self._settings.use(make_settings_store(config.controller), config)
+        self._controller = controller
+        controller.start()
+        log.info("reloaded: controller %s", config.controller.kind)
+        if self._outstanding is not None:
+            # No cycle is lost: whichever plan for it comes first is taken.
+            self._outstanding = (self._outstanding[0], time.monotonic())
+            controller.ask(self._outstanding[0])
 
     def _take_samples(self, receiver: SampleReceiver) -> None:
         for batch in receiver.receive(RECEIVE_SECONDS):
@@ -229,43 +247,6 @@ class Sidecar:
             return None
         return monitor.observe(stats, self.config.memory.budget_bytes)
 
-    def _apply(self, plan: AdaptationPlan) -> None:
-        if plan.decision == "apply":
-            sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
-            before = self._actuator.targets()
-            try:
-                self._actuator.set_targets(sizes, f"cycle {plan.cycle}")
-            except ValueError as error:
-                self.counters.add("plans_refused_over_budget")
-                log.warning("plan refused: over_budget: %s", error)
-                return
-            now_seconds = time.time()
-            changed = {name: now_seconds for name in sizes if before[name] != sizes[name]}
-            self._state.changed_at_seconds = {**self._state.changed_at_seconds, **changed}
-        self._state.applied(plan.cycle)
-        self._save()
-        self.last_plan = plan
-        self.cycles += 1
-        self.counters.add(f"plans_taken_{plan.decision}")
-        _log_decision(plan)
-
     def _save(self) -> None:
         with self._save_lock:
             save_state(self.config.state_file, self._state)
-
-
-def _log_decision(plan: AdaptationPlan) -> None:
-    gain = 1 - plan.mean_access_time_seconds / (plan.mean_access_time_before_seconds or 1.0)
-    sizes = ", ".join(
-        f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
-        f"{format_size(server.maxmemory_bytes)} ({server.reason})"
-        for server in plan.servers
-    )
-    log.info(
-        "plan: cycle %d, %s, predicted gain %.2f %%, reason %s: %s",
-        plan.cycle,
-        plan.decision,
-        100 * gain,
-        plan.reason,
-        sizes,
-    )

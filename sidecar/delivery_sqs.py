@@ -66,8 +66,13 @@ class SqsDelivery:
         )
         for message in answer.get("Messages", []):
             if self._stop.is_set():
-                return
-            if self._inbox.take(message["Body"].encode()) is not Verdict.LATER:
+                # At once for whoever polls next, not after the visibility timeout.
+                self._sqs.change_message_visibility(
+                    QueueUrl=self._queue_url,
+                    ReceiptHandle=message["ReceiptHandle"],
+                    VisibilityTimeout=0,
+                )
+            elif self._inbox.take(message["Body"].encode()) is not Verdict.LATER:
                 self._sqs.delete_message(
                     QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"]
                 )

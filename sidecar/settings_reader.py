@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
-from sidecar.config import ServerConfig, SettingsLimits
+from sidecar.config import ServerConfig, SidecarConfig
 from sidecar.counters import Counters
 from sidecar.settings import MAX_BYTES, TeamSettings
 from sidecar.store import Store, StoreError
@@ -18,41 +17,34 @@ log = logging.getLogger(__name__)
 class SettingsReader:
     """The settings in force, by server. ``store`` may be ``None``: then nobody has any."""
 
-    def __init__(
-        self,
-        store: Store | None,
-        node: str,
-        servers: Sequence[ServerConfig],
-        limits: SettingsLimits,
-        budget_bytes: int,
-        counters: Counters,
-    ) -> None:
-        self._store = store
-        self._node = node
-        self._servers = servers
-        self._limits = limits
-        self._budget_bytes = budget_bytes
+    def __init__(self, store: Store | None, config: SidecarConfig, counters: Counters) -> None:
         self._counters = counters
         self._good: dict[str, TeamSettings] = {}
         self._refused: dict[str, str] = {}
+        self.use(store, config)
+
+    def use(self, store: Store | None, config: SidecarConfig) -> None:
+        """Go over to another store and configuration; what is in force stays until it is read."""
+        self._store = store
+        self._config = config
 
     def read(self) -> dict[str, TeamSettings]:
         """The settings in force now."""
         if self._store is None:
             return {}
-        for server in self._servers:
+        for server in self._config.servers:
             self._read_one(server, self._store)
         return dict(self._good)
 
     def _read_one(self, server: ServerConfig, store: Store) -> None:
-        key = settings_key(self._node, server.name)
+        key = settings_key(self._config.node, server.name)
         try:
             text = store.get(key, MAX_BYTES)
             if text is None:
                 if self._good.pop(server.name, None):
                     log.info("settings of %s: removed; the operator's values hold", server.name)
                 return
-            settings = TeamSettings.loads(text, key, self._limits)
+            settings = TeamSettings.loads(text, key, self._config.limits)
             self._check_minima(server, settings, key)
         except (StoreError, DocumentError) as error:
             self._refuse(server.name, str(error))
@@ -75,12 +67,12 @@ class SettingsReader:
             raise DocumentError(
                 f"{key}: minimum_bytes {settings.minimum_bytes} is above the maximum {most}"
             )
-        minima = {other.name: self._minimum_bytes(other) for other in self._servers}
+        minima = {other.name: self._minimum_bytes(other) for other in self._config.servers}
         minima[server.name] = settings.minimum_bytes
-        if sum(minima.values()) > self._budget_bytes:
+        if sum(minima.values()) > self._config.memory.budget_bytes:
             raise DocumentError(
                 f"{key}: minimum_bytes {settings.minimum_bytes} makes the minima sum to "
-                f"{sum(minima.values())}, more than the budget {self._budget_bytes}"
+                f"{sum(minima.values())}, more than the budget {self._config.memory.budget_bytes}"
             )
 
     def _minimum_bytes(self, server: ServerConfig) -> int:
