@@ -31,9 +31,10 @@ from infra.prices import PriceList, plain
 TARGET_USD = 0.50
 """A year of hourly cycles for one node, without the free tier and the stack's shared terms."""
 NOT_INCLUDED = (
-    "Not included: what a node pays to reach AWS (NAT gateway, interface endpoints, public "
-    "addresses), traffic out of AWS, CloudTrail, and keys of your own in KMS ($1 a month each); "
-    "the stack uses none."
+    "Not included: what a node pays to reach AWS (NAT gateway, interface endpoints, its public\n"
+    "address), traffic out of AWS, mails from the alarms' topic, CloudTrail, and keys of your own\n"
+    "in KMS ($1 a month each), of which the stack has none. The free tier is the account's: what\n"
+    "else runs in it takes from it; offers of an account's first year are not counted."
 )
 
 
@@ -56,7 +57,7 @@ def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterat
     warm, cold = function_seconds(workload, measured)
     yield (
         f"A year of SPREDS: {workload.cycles_per_day:g} cycles a day, "
-        f"{_count(workload.servers, 'server')} on {_count(workload.nodes, 'node')}, "
+        f"{_count(workload.servers, 'server')} on each of {_count(workload.nodes, 'node')}, "
         f"plans by {workload.delivery.upper()}"
     )
     undated = sum(price.as_of is None for price in prices.prices.values())
@@ -69,12 +70,13 @@ def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterat
         return
     yield (
         f"Function, measured {measured.date}: at {workload.memory_mb} MB a warm run is billed "
-        f"{duration(warm)} ({S3_WAIT_SECONDS * 1e3:.0f} ms of it waiting for S3, assumed), a cold "
-        f"start {duration(cold)} more;"
+        f"{duration(warm)} ({S3_WAIT_SECONDS * 1e3:.0f} ms of them"
     )
+    yield (f"  waiting for S3, assumed), a cold start {duration(cold)} more")
     yield (
-        f"  counted cold: {cold_starts_per_day(workload.cycles_per_day):g} runs a day "
-        f"(idle for {KEEP_WARM_SECONDS / 60:g} minutes, assumed)."
+        f"  (costs_measured.json says how). Counted cold: "
+        f"{cold_starts_per_day(workload.cycles_per_day):g} runs a day "
+        f"(after {KEEP_WARM_SECONDS / 60:g} idle minutes, assumed)."
     )
 
 

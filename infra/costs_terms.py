@@ -171,6 +171,8 @@ def _fargate_terms(
     return [
         _term(prices, "Fargate vCPU", "fargate_vcpu_hour_arm", hours * TASK_VCPU),
         _term(prices, "Fargate GB", "fargate_gb_hour_arm", hours * TASK_GB),
+        # The network has public addresses instead of a NAT gateway.
+        _term(prices, "task's address", "public_address_hour", hours),
         _term(prices, "EventBridge events", "eventbridge_event", workload.yearly_runs),
         _term(prices, "image storage", "ecr_gb_month", IMAGE_GB * MONTHS, shared=True),
         *_road(workload, measured, prices, latency),

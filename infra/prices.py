@@ -26,7 +26,7 @@ USAGE_PREFIX = {"us-east-2": "USE2"}
 INSTANCE_PREFIX = "instance_hour_"
 
 # Usage type without the region's prefix, and what else tells products of one usage type apart.
-# Filtering by message body (sns_filter_gb) has no usage type that we know: it is kept by hand.
+# sns_filter_gb (by message body) and eventbridge_event have none that we know: kept by hand.
 _QUERIES: dict[str, tuple[str, str, dict[str, str]]] = {
     "lambda_request": ("AWSLambda", "Request", {}),
     "lambda_gb_second_arm": ("AWSLambda", "Lambda-GB-Second-ARM", {}),
@@ -39,6 +39,7 @@ _QUERIES: dict[str, tuple[str, str, dict[str, str]]] = {
     "sqs_request": ("AWSQueueService", "Requests-Tier1", {"queueType": "Standard"}),
     "fargate_vcpu_hour_arm": ("AmazonECS", "Fargate-ARM-vCPU-Hours:perCPU", {}),
     "fargate_gb_hour_arm": ("AmazonECS", "Fargate-ARM-GB-Hours", {}),
+    "public_address_hour": ("AmazonVPC", "PublicIPv4:InUseAddress", {}),
     "ecr_gb_month": ("AmazonECR", "TimedStorage-ByteHrs", {}),
     "ebs_gb_month": ("AmazonEC2", "EBS:VolumeUsage.gp3", {}),
     "cloudwatch_alarm_month": ("AmazonCloudWatch", "CW:AlarmMonitorUsage", {}),

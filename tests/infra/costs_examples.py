@@ -18,6 +18,7 @@ _USD_PER_UNIT = {
     "sqs_request": 0.4e-6,
     "fargate_vcpu_hour_arm": 0.03,
     "fargate_gb_hour_arm": 0.004,
+    "public_address_hour": 0.005,
     "eventbridge_event": 1e-6,
     "ecr_gb_month": 0.10,
     "ebs_gb_month": 0.08,

@@ -80,6 +80,7 @@ def test_fargate_by_hand() -> None:
     # 30 s to start, 0.34 s of work at a quarter of a processor: the least of 60 s is billed.
     assert found["Fargate vCPU"] == pytest.approx(8760 / 60 * 0.25 * 0.03)
     assert found["Fargate GB"] == pytest.approx(8760 / 60 * 0.5 * 0.004)
+    assert found["task's address"] == pytest.approx(8760 / 60 * 0.005)
     assert found["EventBridge events"] == pytest.approx(8760 * 1e-6)
     assert found["image storage"] == pytest.approx(0.1 * 12 * 0.10)
     # The plan comes after 1.7 + 30 + 4 * 0.34 + 0.06 s: two long polls, one send, one delete.

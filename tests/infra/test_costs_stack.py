@@ -1,0 +1,62 @@
+"""The bills are of the stack that is deployed: its memory, alarms and ways are the model's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, aws_lambda
+from aws_cdk.assertions import Template
+
+from infra.configuration import Configuration, Node
+from infra.costs_workload import TASK_GB, TASK_VCPU, Workload
+from infra.stack import SpredsStack
+
+TWO_NODES = (Node("one", ("cart", "shop")), Node("two", ("cart",)))
+
+
+def template(controller: str, code: Path) -> Template:
+    (code / "handler.py").write_text("")
+    stack = SpredsStack(
+        App(),
+        "Stack",
+        configuration=Configuration(name="costs", nodes=TWO_NODES, controller=controller),
+        function_code=aws_lambda.Code.from_asset(str(code)),
+    )
+    return Template.from_stack(stack)
+
+
+@pytest.fixture(scope="module")
+def with_function(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    return template("lambda", tmp_path_factory.mktemp("code"))
+
+
+def test_the_function(with_function: Template) -> None:
+    default = Workload()
+    properties = {"MemorySize": default.memory_mb, "Architectures": ["arm64"]}
+    with_function.has_resource_properties("AWS::Lambda::Function", properties)
+    with_function.resource_count_is("AWS::Lambda::Function", 1)
+
+
+def test_alarms_belong_to_the_stack_and_not_to_its_nodes(with_function: Template) -> None:
+    with_function.resource_count_is("AWS::CloudWatch::Alarm", Workload().alarms)
+
+
+def test_every_subscription_filters_by_message_body(with_function: Template) -> None:
+    subscriptions = with_function.find_resources("AWS::SNS::Subscription").values()
+    assert len(subscriptions) == len(TWO_NODES)
+    for subscription in subscriptions:
+        assert subscription["Properties"]["FilterPolicyScope"] == "MessageBody"
+
+
+def test_nothing_that_costs_by_the_hour(with_function: Template) -> None:
+    """What the model has no term for."""
+    for kind in ("KMS::Key", "EC2::NatGateway", "EC2::VPCEndpoint", "CloudTrail::Trail"):
+        with_function.resource_count_is(f"AWS::{kind}", 0)
+
+
+def test_the_task(tmp_path: Path) -> None:
+    found = template("fargate", tmp_path)
+    properties = {"Cpu": f"{TASK_VCPU * 1024:.0f}", "Memory": f"{TASK_GB * 1024:.0f}"}
+    found.has_resource_properties("AWS::ECS::TaskDefinition", properties)
+    found.resource_count_is("AWS::EC2::NatGateway", 0)
