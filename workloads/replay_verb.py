@@ -1,0 +1,120 @@
+"""``python -m workloads replay``: one load against one server; hit ratio and access time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from sidecar.traces import FORMATS, TraceError
+from sidecar.units import parse_duration
+from workloads.load import Load, trace_load, zipf_load
+from workloads.lookaside import LookAsideClient, ServerRefusedError, replay
+from workloads.table import milliseconds, percent, text_table
+
+HELP = "replay a trace, or a generated load, against one Redis server as a look-aside client"
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    parser.add_argument("url", metavar="URL", help="redis://HOST:PORT or unix:///PATH")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="default: a Zipf load")
+    parser.add_argument("--format", choices=FORMATS, help="of the trace, if its name misleads")
+    parser.add_argument("--requests", type=_positive, help="default: all, or 100000 generated")
+    parser.add_argument("--keys", type=_positive, default=10_000, help="generated (%(default)s)")
+    parser.add_argument("--skew", type=float, default=0.99, help="generated (%(default)s)")
+    parser.add_argument(
+        "--object-bytes",
+        type=_positive,
+        help="for every object of the trace; the mean of generated ones (500)",
+    )
+    parser.add_argument("--rate", type=float, metavar="N", help="requests a second; default: most")
+    parser.add_argument(
+        "--backend-latency", type=_seconds, default=0.05, metavar="DURATION", help="mean, 50ms"
+    )
+    parser.add_argument(
+        "--cache-latency", type=_seconds, default=0.0002, metavar="DURATION", help="0.2ms"
+    )
+    parser.add_argument("--ttl", type=_seconds, metavar="DURATION", help="of every object")
+    parser.add_argument(
+        "--sleep", action="store_true", help="wait for the backend instead of only counting it"
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0; 1 if the server fails; 2 for a bad trace."""
+    try:
+        load = _load(arguments)
+        began = time.monotonic()
+        with LookAsideClient(
+            arguments.url,
+            cache_latency_seconds=arguments.cache_latency,
+            sleeps=arguments.sleep,
+            ttl_seconds=arguments.ttl,
+        ) as client:
+            replay(load, client, rate_per_second=arguments.rate)
+        seconds = time.monotonic() - began
+    except TraceError as error:
+        print(f"replay: {error}", file=sys.stderr)
+        return 2
+    except (OSError, ServerRefusedError) as error:
+        print(f"replay: {arguments.url}: {error}", file=sys.stderr)
+        return 1
+    tally = client.tally
+    result = {
+        "load": load.description,
+        "requests": tally.requests,
+        "hits": tally.hits,
+        "hit_ratio": tally.hit_ratio,
+        "eat_ms": tally.effective_access_time_seconds * 1000,
+        "seconds": seconds,
+    }
+    if arguments.json:
+        print(json.dumps(result, indent=2))
+    else:
+        row = [
+            load.description,
+            f"{tally.requests:,}",
+            percent(tally.hit_ratio),
+            milliseconds(tally.effective_access_time_seconds),
+            f"{tally.requests / seconds:,.0f}",
+        ]
+        print(text_table(["load", "requests", "hits", "EAT", "requests/s"], [row]))
+    return 0
+
+
+def _load(arguments: argparse.Namespace) -> Load:
+    if arguments.trace:
+        return trace_load(
+            arguments.trace,
+            request_count=arguments.requests,
+            object_bytes=arguments.object_bytes,
+            backend_latency_seconds=arguments.backend_latency,
+            seed=arguments.seed,
+            format=arguments.format,
+        )
+    return zipf_load(
+        request_count=arguments.requests or 100_000,
+        key_count=arguments.keys,
+        skew=arguments.skew,
+        mean_bytes=arguments.object_bytes or 500,
+        backend_latency_seconds=arguments.backend_latency,
+        seed=arguments.seed,
+    )
