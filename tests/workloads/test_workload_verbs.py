@@ -1,0 +1,75 @@
+"""The verbs of ``python -m workloads``, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workloads.local_server import LocalServer
+from workloads.table import text_table
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "workloads", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_help_names_every_verb_and_nonsense_is_refused():
+    helped = run("--help")
+    assert helped.returncode == 0
+    for verb in ("demo", "replay", "bench redis", "bench mrc", "experiment curves"):
+        assert f"python -m workloads {verb}\n" in helped.stdout
+    assert run("bench", "nothing").returncode == 2
+    assert run("bench", "nothing").stdout == ""
+    assert run("demo", "--help").returncode == 0
+
+
+def test_replay_reports_hits_and_access_time(tmp_path):
+    trace = tmp_path / "t.csv"
+    trace.write_text("0,1,100\n0,2,100\n1,1,100\n1,1,100\n")
+    with LocalServer() as server:
+        done = run("replay", server.url, "--trace", trace, "--json", "--cache-latency", "1ms")
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert result["requests"] == 4
+        assert result["hits"] == 2
+        assert server.client.strlen("1") == 99
+        table = run("replay", server.url, "--requests", 500, "--rate", 100_000)
+        assert "Zipf 0.99 over 10,000 keys" in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("unix:///nowhere/redis.sock",), 1, "unix:///nowhere/redis.sock"),
+        (("unix:///nowhere/redis.sock", "--trace", "gone.csv"), 2, "gone.csv"),
+        (("redis://localhost", "--requests", "0"), 2, "'0'"),
+        (("redis://localhost", "--backend-latency", "soon"), 2, "'soon'"),
+    ],
+)
+def test_replay_refuses_with_one_sentence(arguments, code, message):
+    done = run("replay", *arguments)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_table_aligns():
+    assert text_table(["a", "b"], [["long", "1"], ["x", "20"]]).splitlines() == [
+        "a      b",
+        "----  --",
+        "long   1",
+        "x     20",
+    ]
