@@ -1,0 +1,301 @@
+"""The whole loop on one machine: real servers, samples, documents, sizes; each controller."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.config import load_config
+from sidecar.daemon import Sidecar
+from solver_lambda.keys import observation_key, plan_key
+from solver_lambda.observation import Observation
+from solver_lambda.plan import AdaptationPlan
+from solver_lambda.planner import make_plan
+from workloads.local_server import LocalServer
+
+MB = 1 << 20
+LIMIT_SECONDS = 60.0
+# Every window moves something: what is tested is the road, not the plan.
+CYCLE = "[cycle]\nsamples = 4000\n[planning]\nminimum_gain_ratio = 0.0\n"
+
+
+class Load:
+    """Reads through two servers all the time: one fits into 2 MB, the other needs all it gets."""
+
+    def __init__(self, servers: list[LocalServer]) -> None:
+        self._servers = servers
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        choice = random.Random(1)
+        while not self._stop.is_set():
+            for server, keys in zip(self._servers, (400, 40_000), strict=True):
+                names = [f"key{int(keys * choice.random() ** 2)}" for _ in range(100)]
+                pipe = server.client.pipeline(transaction=False)
+                for name in names:
+                    pipe.get(name)
+                values = pipe.execute()
+                for name, value in zip(names, values, strict=True):
+                    if value is None:
+                        pipe.set(name, b"x" * 700)
+                pipe.execute()
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@contextmanager
+def running(path: Path) -> Iterator[Sidecar]:
+    """A sidecar in a thread, stopped at the end."""
+    sidecar = Sidecar(load_config(path))
+    thread = threading.Thread(target=sidecar.run)
+    thread.start()
+    try:
+        yield sidecar
+    finally:
+        sidecar.stop()
+        thread.join()
+
+
+def wait_for(condition: Callable[[], object], sidecar: Sidecar) -> None:
+    """Until it holds."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, sidecar.counters.snapshot()
+        time.sleep(0.02)
+
+
+def plan_of(sidecar: Sidecar) -> AdaptationPlan:
+    """The last plan, which is there."""
+    assert sidecar.last_plan is not None
+    return sidecar.last_plan
+
+
+def total(servers: list[LocalServer]) -> int:
+    return sum(int(server.client.config_get("maxmemory")["maxmemory"]) for server in servers)
+
+
+@pytest.fixture
+def servers(start_server: Callable[..., LocalServer]) -> list[LocalServer]:
+    return [start_server("12mb"), start_server("12mb")]
+
+
+@pytest.fixture
+def node(write_node: Callable[..., Path], servers: list[LocalServer]) -> Callable[[str], Path]:
+    """Writes the node's file with this ``[controller]``."""
+    urls = {"small": servers[0].url, "large": servers[1].url}
+    return lambda more: write_node(urls, budget="24mb", more=CYCLE + more)
+
+
+class Function:
+    """Plays the function: answers observations with plans, and SNS' message into the queue."""
+
+    def __init__(self, cloud: Any) -> None:
+        self._cloud = cloud
+        self.answered: set[str] = set()
+
+    def answer(self) -> None:
+        """Answer what is new."""
+        listed = self._cloud.s3.list_objects_v2(Bucket="observations", Prefix="observations/")
+        for item in listed.get("Contents", []):
+            if item["Key"] not in self.answered:
+                self.answered.add(item["Key"])
+                self._answer(item["Key"])
+
+    def _answer(self, key: str) -> None:
+        body = self._cloud.s3.get_object(Bucket="observations", Key=key)["Body"].read()
+        observation = Observation.loads(body, key)
+        plan = make_plan(observation, now_seconds=time.time())
+        answer = plan_key(observation.node, observation.cycle)
+        self._cloud.s3.put_object(Bucket="plans", Key=answer, Body=plan.dumps())
+        self.notify(answer)
+
+    def notify(self, key: str) -> None:
+        message = self._cloud.sign(self._cloud.message(self._cloud.event(key)))
+        self._cloud.sqs.send_message(
+            QueueUrl=self._cloud.queue_url, MessageBody=json.dumps(message)
+        )
+
+
+@pytest.fixture
+def function(cloud: Any) -> Iterator[Function]:
+    # The long poll of a sidecar that a test before has stopped may not have ended yet.
+    cloud.queue_url = cloud.sqs.create_queue(QueueName=uuid.uuid4().hex)["QueueUrl"]
+    yield Function(cloud)
+    for bucket in ("observations", "plans"):
+        for item in cloud.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
+            cloud.s3.delete_object(Bucket=bucket, Key=item["Key"])
+
+
+def sqs(cloud: Any, kind: str = "lambda", more: str = "") -> str:
+    delivery = f'delivery = "sqs"\nqueue_url = "{cloud.queue_url}"'
+    return str(cloud.controller(delivery, kind, more))
+
+
+def test_embedded_gives_memory_to_the_server_that_can_use_it(
+    node: Callable[[str], Path], servers: list[LocalServer], tmp_path: Path
+) -> None:
+    path = node('[controller]\nkind = "embedded"\nfolder = "documents"\n')
+    greatest = 0
+    with Load(servers), running(path) as sidecar:
+
+        def moved() -> bool:
+            nonlocal greatest
+            greatest = max(greatest, total(servers))
+            small, large = (s.maxmemory_bytes for s in plan_of(sidecar).servers)
+            return sidecar.cycles >= 3 and large > 12 * MB > small
+
+        wait_for(lambda: sidecar.last_plan, sidecar)
+        wait_for(moved, sidecar)
+        last = plan_of(sidecar)
+    assert greatest <= 24 * MB
+    documents = tmp_path / "documents"
+    plan = AdaptationPlan.loads((documents / plan_key("n1", last.cycle)).read_bytes(), "plan")
+    assert plan == last
+    key = observation_key("n1", last.cycle)
+    observation = Observation.loads((documents / key).read_bytes(), key)
+    assert [server.name for server in observation.servers] == ["small", "large"]
+
+
+def test_plans_from_the_cloud_come_through_the_queue(
+    cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
+) -> None:
+    with Load(servers), running(node(sqs(cloud))) as sidecar:
+        wait_for(lambda: function.answer() or sidecar.cycles >= 2, sidecar)
+        assert total(servers) <= 24 * MB
+        # Dealt with is deleted, also what was refused.
+        cloud.sqs.send_message(QueueUrl=cloud.queue_url, MessageBody="forged")
+        wait_for(lambda: sidecar.counters["notifications_refused_not_json"], sidecar)
+        wait_for(lambda: _queued(cloud) == 0, sidecar)
+
+
+def _queued(cloud: Any) -> int:
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    answer = cloud.sqs.get_queue_attributes(QueueUrl=cloud.queue_url, AttributeNames=names)
+    return sum(int(value) for value in answer["Attributes"].values())
+
+
+def test_a_plan_that_came_while_the_sidecar_was_down_is_carried_out_when_it_is_back(
+    cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
+) -> None:
+    path = node(sqs(cloud))
+    with Load(servers):
+        with running(path) as sidecar:
+            wait_for(lambda: sidecar.last_observation, sidecar)
+            wait_for(lambda: cloud.s3.list_objects_v2(Bucket="observations")["KeyCount"], sidecar)
+        function.answer()
+        with running(path) as sidecar:
+            wait_for(lambda: sidecar.cycles == 1, sidecar)
+            assert {observation_key("n1", plan_of(sidecar).cycle)} == function.answered
+
+
+def test_auto_plans_itself_when_the_cloud_cannot_be_reached(
+    cloud: Any, node: Callable[[str], Path], servers: list[LocalServer]
+) -> None:
+    more = sqs(cloud, "auto").replace('bucket = "observations"', 'bucket = "not-there"')
+    with Load(servers), running(node(more)) as sidecar:
+        wait_for(lambda: sidecar.cycles >= 2, sidecar)
+        assert sidecar.counters["observations_failed"] >= 2
+        assert sidecar.counters["stand_ins"] >= 2
+
+
+def test_auto_plans_itself_when_the_cloud_is_late_and_refuses_the_late_plan(
+    cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
+) -> None:
+    more = sqs(cloud, "auto", 'plan_deadline = "200ms"')
+    with Load(servers), running(node(more)) as sidecar:
+        wait_for(lambda: sidecar.cycles >= 1, sidecar)
+        assert sidecar.counters["plans_overdue"] >= 1
+        function.answer()
+        wait_for(lambda: sidecar.counters["plans_refused_old_cycle"], sidecar)
+
+
+def test_switching_the_controller_asks_the_new_one_for_the_outstanding_plan(
+    cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
+) -> None:
+    with Load(servers), running(node(sqs(cloud))) as sidecar:
+        wait_for(lambda: sidecar.last_observation, sidecar)
+        observation = sidecar.last_observation
+        assert observation is not None
+        sidecar.reload(load_config(node('[controller]\nkind = "embedded"\n')))
+        wait_for(lambda: sidecar.cycles >= 1, sidecar)
+        assert sidecar.counters["observations"] >= 1
+        assert sidecar.counters["plans_embedded"] >= 1
+        assert sidecar._state.applied_cycle >= observation.cycle
+        # And back to the cloud.
+        sidecar.reload(load_config(node(sqs(cloud))))
+        taken = sidecar.counters["notifications_taken"]
+        wait_for(
+            lambda: function.answer() or sidecar.counters["notifications_taken"] > taken, sidecar
+        )
+
+
+def test_a_reload_that_needs_a_restart_is_refused(
+    node: Callable[[str], Path], servers: list[LocalServer]
+) -> None:
+    embedded = '[controller]\nkind = "embedded"\n'
+    with running(node(embedded)) as sidecar:
+        path = node(embedded)
+        path.write_text(path.read_text().replace('"24mb"', '"25mb"'))
+        sidecar.reload(load_config(path))
+        wait_for(lambda: sidecar.counters["reloads_refused"], sidecar)
+        assert sidecar.config.memory.budget_bytes == 24 * MB
+
+
+def test_a_server_that_is_down_is_left_out_and_its_memory_stays_its_own(
+    node: Callable[[str], Path], servers: list[LocalServer]
+) -> None:
+    with Load(servers), running(node('[controller]\nkind = "embedded"\n')) as sidecar:
+        wait_for(lambda: sidecar.cycles >= 1, sidecar)
+    small, large = servers
+    with running(node('[controller]\nkind = "embedded"\n')) as sidecar:
+        held = sidecar._state.targets_bytes["small"]
+        small.stop()
+        wait_for(lambda: sidecar.counters["servers_lost"], sidecar)
+        names = []
+
+        def one_is_left() -> bool:
+            _read_through(large)
+            if sidecar.last_observation:
+                names[:] = [server.name for server in sidecar.last_observation.servers]
+            return names == ["large"]
+
+        wait_for(one_is_left, sidecar)
+        assert sidecar.last_observation is not None
+        assert sidecar.last_observation.budget_bytes == 24 * MB - held
+        wait_for(lambda: sidecar.cycles >= 1, sidecar)
+        assert int(large.client.config_get("maxmemory")["maxmemory"]) <= 24 * MB - held
+
+
+def _read_through(server: LocalServer) -> None:
+    pipe = server.client.pipeline(transaction=False)
+    for key in range(2000):
+        pipe.get(f"key{key}")
+    pipe.execute()
+
+
+def test_a_node_taken_over_with_unlimited_servers_is_brought_within_the_budget(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+) -> None:
+    servers = {"a": start_server(0), "b": start_server("64mb")}
+    urls = {name: server.url for name, server in servers.items()}
+    with running(write_node(urls, budget="24mb")) as sidecar:
+        wait_for(lambda: sidecar._actuator.settled, sidecar)
+        sizes = [int(s.client.config_get("maxmemory")["maxmemory"]) for s in servers.values()]
+    assert sum(sizes) <= 24 * MB
+    assert all(sizes)
