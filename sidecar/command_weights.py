@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,17 @@ from sidecar.units import parse_duration, parse_size
 from solver_lambda.document import DocumentError
 from solver_lambda.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 
+
+def _parse_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"must be a finite number, not {text!r}")
+    return number
+
+
 # Option, its field in the document, its parser, an example.
 _VALUES: tuple[tuple[str, str, Callable[[str], float], str], ...] = (
-    ("weight", "weight", float, "2.5"),
+    ("weight", "weight", _parse_number, "2.5"),
     ("backend-latency", "backend_latency_seconds", parse_duration, "200ms"),
     ("minimum", "minimum_bytes", parse_size, "64mb"),
     ("latency-bound", "latency_bound_seconds", parse_duration, "20ms"),

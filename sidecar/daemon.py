@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from sidecar.actuator import Actuator
 from sidecar.config import SidecarConfig
@@ -17,6 +18,7 @@ from sidecar.plan_application import PlanApplication
 from sidecar.receiver import SampleReceiver
 from sidecar.redis_server import RedisServer, ServerReading
 from sidecar.server_stats import ServerStats
+from sidecar.settings import TeamSettings
 from sidecar.settings_reader import SettingsReader
 from sidecar.state import load_state, save_state
 from sidecar.units import format_duration, format_size
@@ -29,7 +31,6 @@ log = logging.getLogger(__name__)
 RECEIVE_SECONDS = 0.1
 # Counters tell little about a shorter window.
 LEAST_WINDOW_SECONDS = 0.5
-COUNTERS_SECONDS = 3600.0
 
 
 class Sidecar:
@@ -72,6 +73,8 @@ class Sidecar:
         self._settings = SettingsReader(
             make_settings_store(config.controller), config, self.counters
         )
+        self._reader = ThreadPoolExecutor(1, "settings")
+        self._reading: Future[dict[str, TeamSettings]] | None = None
         self._plans = PlanApplication(
             config, self._state, self._lock, self._actuator, self.counters, self._save
         )
@@ -112,9 +115,10 @@ class Sidecar:
                     self._take_samples(receiver)
                     self._supervise()
                     self._actuator.check()
-                    if self._next_config is not None:
+                    if self._next_config is not None and self._reading is None:
                         self._take_config(self._next_config)
             finally:
+                self._reader.shutdown(cancel_futures=True)
                 self._controller.close()
                 self._actuator.stop()
                 self._save()
@@ -195,18 +199,22 @@ class Sidecar:
                 log.warning("cycle %d: no plan in time", observation.cycle)
                 self._controller.overdue(observation)
             return
-        if self._is_due(now - self._observed_at) and self._actuator.settled:
-            self._observed_at = now
-            self._observe()
+        if self._reading is not None:
+            if self._reading.done():
+                settings, self._reading = self._reading.result(), None
+                self._observed_at = now
+                self._observe(settings)
+        elif self._is_due(now - self._observed_at) and self._actuator.settled:
+            # The store may be slow; samples are received meanwhile.
+            self._reading = self._reader.submit(self._settings.read)
 
     def _is_due(self, age_seconds: float) -> bool:
         samples = sum(monitor.samples_since_observation for monitor in self._monitors.values())
         enough = samples >= self.config.cycle.samples and age_seconds >= LEAST_WINDOW_SECONDS
         return enough or age_seconds >= self.config.cycle.maximum_age_seconds
 
-    def _observe(self) -> None:
+    def _observe(self, settings: dict[str, TeamSettings]) -> None:
         now_seconds = time.time()
-        settings = self._settings.read()
         readings = self._actuator.read_all()
         seen = []
         for server in self.config.servers:

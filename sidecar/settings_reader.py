@@ -32,21 +32,26 @@ class SettingsReader:
         """The settings in force now."""
         if self._store is None:
             return {}
-        for server in self._config.servers:
-            self._read_one(server, self._store)
+        try:
+            for server in self._config.servers:
+                self._read_one(server, self._store)
+        except StoreError as error:
+            self._counters.add("settings_unread")
+            log.warning("settings cannot be read now, the last ones hold: %s", error)
         return dict(self._good)
 
     def _read_one(self, server: ServerConfig, store: Store) -> None:
         key = settings_key(self._config.node, server.name)
+        text = store.get(key, MAX_BYTES)
+        if text is None:
+            self._refused.pop(server.name, None)
+            if self._good.pop(server.name, None):
+                log.info("settings of %s: removed; the operator's values hold", server.name)
+            return
         try:
-            text = store.get(key, MAX_BYTES)
-            if text is None:
-                if self._good.pop(server.name, None):
-                    log.info("settings of %s: removed; the operator's values hold", server.name)
-                return
             settings = TeamSettings.loads(text, key, self._config.limits)
             self._check_minima(server, settings, key)
-        except (StoreError, DocumentError) as error:
+        except DocumentError as error:
             self._refuse(server.name, str(error))
             return
         self._refused.pop(server.name, None)

@@ -1,0 +1,242 @@
+"""Teams' settings: written by the command, read by the sidecar, bounded by the operator."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.cli import main
+from sidecar.config import SidecarConfig, load_config
+from sidecar.counters import Counters
+from sidecar.settings import TeamSettings
+from sidecar.settings_reader import SettingsReader
+from sidecar.store import FolderStore, Store, StoreError
+from sidecar.store_s3 import S3Store
+from solver_lambda.keys import settings_key
+
+MB = 1 << 20
+URLS = {"sessions": "redis://127.0.0.1:1", "pages": "redis://127.0.0.1:2"}
+LIMITS = (
+    '[controller]\nkind = "embedded"\nfolder = "documents"\n'
+    '[limits]\nmaximum_weight = 10\nmaximum_backend_latency = "2s"\nmaximum_minimum = "16mb"\n'
+)
+KEY = settings_key("n1", "sessions")
+
+
+@pytest.fixture
+def path(write_node: Callable[..., Path]) -> Path:
+    return write_node(URLS, budget="40mb", more=LIMITS)
+
+
+@pytest.fixture
+def config(path: Path) -> SidecarConfig:
+    return load_config(path)
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "folder":
+        return FolderStore(tmp_path / "documents")
+    cloud = request.getfixturevalue("cloud")
+    made = S3Store("observations", "us-east-1", cloud.endpoint_url)
+    for server in URLS:
+        made.delete(settings_key("n1", server))
+    return made
+
+
+def _reader(store: Store | None, config: SidecarConfig) -> tuple[SettingsReader, Counters]:
+    counters = Counters()
+    return SettingsReader(store, config, counters), counters
+
+
+def _settings(**values: Any) -> TeamSettings:
+    return TeamSettings(set_by="ann", set_at="2026-11-21T12:00:00+00:00", **values)
+
+
+def test_settings_hold_from_the_next_reading_until_they_are_removed(
+    store: Store, config: SidecarConfig
+) -> None:
+    reader, _ = _reader(store, config)
+    assert reader.read() == {}
+    settings = _settings(weight=3.0, minimum_bytes=8 * MB)
+    store.put(KEY, settings.dumps())
+    assert reader.read() == {"sessions": settings}
+    store.delete(KEY)
+    assert reader.read() == {}
+
+
+BAD = {
+    "no JSON": (b"{", "not a JSON document"),
+    "another kind": (_settings(weight=1).dumps().replace(b"settings", b"plan"), "kind"),
+    "another version": (_settings(weight=1).dumps().replace(b": 1,", b": 2,", 1), "version"),
+    "unknown key": (_settings(weight=1).dumps().replace(b'"weight"', b'"wieght"'), "'weight'"),
+    "negative weight": (_settings(weight=-1).dumps(), "weight"),
+    "weight above the limit": (_settings(weight=11).dumps(), "at most 10"),
+    "weight that is no number": (_settings(weight=1).dumps().replace(b": 1\n", b": NaN\n"), "NaN"),
+    "latency above the limit": (_settings(backend_latency_seconds=3).dumps(), "at most 2"),
+    "minimum above the limit": (_settings(minimum_bytes=17 * MB).dumps(), "minimum_bytes"),
+    "no bound": (_settings(latency_bound_seconds=0).dumps(), "latency_bound_seconds"),
+    "nobody": (_settings(weight=1).dumps().replace(b'"ann"', b'""'), "set_by"),
+    "no time": (_settings(weight=1).dumps().replace(b"2026-11", b"soon"), "set_at"),
+    "oversized": (b" " * 20_000, "more than the 16384 allowed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_document_is_ignored_with_a_reason_and_the_last_good_one_stays(
+    name: str, config: SidecarConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = FolderStore(tmp_path / "documents")
+    reader, counters = _reader(store, config)
+    good = _settings(weight=2.0)
+    store.put(KEY, good.dumps())
+    reader.read()
+    text, why = BAD[name]
+    store.put(KEY, text)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        assert reader.read() == {"sessions": good}
+        assert reader.read() == {"sessions": good}
+    (record,) = caplog.records
+    assert KEY in record.getMessage()
+    assert good.version in record.getMessage()
+    assert (why if why != "NaN" else "weight") in record.getMessage()
+    assert counters["settings_refused"] == 2
+
+
+def test_a_minimum_that_leaves_too_little_for_the_others_is_ignored(
+    config: SidecarConfig, tmp_path: Path
+) -> None:
+    store = FolderStore(tmp_path / "documents")
+    servers = (config.servers[0], replace(config.servers[1], minimum_bytes=30 * MB))
+    reader, _ = _reader(store, replace(config, servers=servers))
+    store.put(KEY, _settings(minimum_bytes=11 * MB).dumps())
+    assert reader.read() == {}
+    store.put(KEY, _settings(minimum_bytes=10 * MB).dumps())
+    assert reader.read()["sessions"].minimum_bytes == 10 * MB
+
+
+def test_a_store_that_cannot_be_read_leaves_the_settings_in_force(
+    config: SidecarConfig, tmp_path: Path
+) -> None:
+    store = FolderStore(tmp_path / "documents")
+    reader, counters = _reader(store, config)
+    store.put(KEY, _settings(weight=2.0).dumps())
+    good = reader.read()
+
+    class Broken(FolderStore):
+        def get(self, key: str, max_bytes: int) -> bytes | None:
+            raise StoreError("no route")
+
+    reader.use(Broken(tmp_path), config)
+    assert reader.read() == good
+    assert counters["settings_unread"] == 1
+
+
+@given(
+    st.builds(
+        TeamSettings,
+        set_by=st.text("abc", min_size=1, max_size=20),
+        set_at=st.datetimes().map(lambda time: time.isoformat()),
+        weight=st.none() | st.floats(0, 100),
+        backend_latency_seconds=st.none() | st.floats(0, 60),
+        minimum_bytes=st.none() | st.integers(1, 1 << 40),
+        latency_bound_seconds=st.none() | st.floats(1e-6, 10),
+    )
+)
+def test_a_document_is_read_back_as_it_was_written(settings: TeamSettings) -> None:
+    again = TeamSettings.loads(settings.dumps(), "key")
+    assert again == settings
+    assert again.version == settings.version
+
+
+def test_the_version_tells_contents_apart() -> None:
+    assert _settings(weight=1.0).version != _settings(weight=2.0).version
+
+
+def _weights(*words: object) -> int:
+    try:
+        return main(["weights", *map(str, words)])
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def test_the_command_sets_shows_and_unsets(
+    path: Path, config: SidecarConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("sessions", "--config", path)
+    assert _weights("show", *where) == 1
+    assert _weights("set", *where, "--weight", 3, "--by", "ann") == 0
+    assert _weights("set", *where, "--backend-latency", "80ms", "--minimum", "8mb") == 0
+    capsys.readouterr()
+    assert _weights("show", *where) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["weight"] == 3
+    assert shown["backend_latency_seconds"] == pytest.approx(0.08)
+    assert shown["minimum_bytes"] == 8 * MB
+    assert shown["set_by"]
+    assert shown["set_at"]
+    assert _weights("unset", *where, "--minimum") == 0
+    reader, _ = _reader(FolderStore(path.parent / "documents"), config)
+    assert reader.read()["sessions"].values() == {"weight": 3, "backend_latency_seconds": 0.08}
+    assert _weights("unset", *where) == 0
+    assert reader.read() == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("sessions", "--weight", "11"), "at most 10"),
+        (("sessions", "--minimum", "17mb"), "minimum_bytes"),
+        (("sessions", "--weight", "nan"), "weight"),
+        (("sessions",), "at least one setting"),
+        (("orders", "--weight", "1"), "no server 'orders'"),
+        (("../pages", "--weight", "1"), "'../pages'"),
+    ],
+)
+def test_the_command_refuses_what_the_sidecar_would_ignore(
+    words: tuple[str, ...], why: str, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _weights("set", *words, "--config", path) == 2
+    assert why in capsys.readouterr().err
+    assert not (path.parent / "documents").exists()
+
+
+def test_a_team_needs_no_configuration_file(
+    cloud: Any, config: SidecarConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("sessions", "--node", "n1", "--bucket", "observations", "--region", "us-east-1")
+    assert _weights("set", *where, "--endpoint-url", cloud.endpoint_url, "--weight", 4) == 0
+    store = S3Store("observations", "us-east-1", cloud.endpoint_url)
+    reader, _ = _reader(store, config)
+    assert reader.read()["sessions"].weight == 4
+    assert _weights("unset", *where, "--endpoint-url", cloud.endpoint_url) == 0
+    assert _weights("set", "sessions", "--node", "n1", "--weight", 4) == 2
+
+
+def test_a_document_larger_than_allowed_shows(store: Store) -> None:
+    store.put("large", b"x" * 100)
+    assert store.get("large", 99) == b"x" * 100
+    assert store.get("large", 10) == b"x" * 11
+    assert store.get("absent", 10) is None
+    store.delete("large")
+    store.delete("large")
+    assert store.get("large", 10) is None
+
+
+def test_a_store_that_fails_says_so(cloud: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file"):
+        FolderStore(tmp_path / "file").put("key", b"")
+    with pytest.raises(StoreError, match="not-there"):
+        S3Store("not-there", "us-east-1", cloud.endpoint_url).put("key", b"")
+    with pytest.raises(StoreError, match="not-there"):
+        S3Store("not-there", "us-east-1", cloud.endpoint_url).get("key", 9)
