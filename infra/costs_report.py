@@ -38,6 +38,14 @@ NOT_INCLUDED = (
 )
 
 
+_DELIVERY = {
+    ("sqs", "waiting"): "SQS, polled while a node waits for one",
+    ("sqs", "always"): "SQS, polled all the time",
+    ("http", "waiting"): "HTTP",
+    ("http", "always"): "HTTP",
+}
+
+
 def money(usd: float) -> str:
     """``$0.2282``, ``$84.45``: cents, and more digits only below a dollar."""
     return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
@@ -58,7 +66,7 @@ def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterat
     yield (
         f"A year of SPREDS: {workload.cycles_per_day:g} cycles a day, "
         f"{_count(workload.servers, 'server')} on each of {_count(workload.nodes, 'node')}, "
-        f"plans by {workload.delivery.upper()}"
+        f"plans by {_DELIVERY[workload.delivery, workload.polling]}"
     )
     undated = sum(price.as_of is None for price in prices.prices.values())
     yield (
