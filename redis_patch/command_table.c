@@ -4,7 +4,10 @@
 
 #include <strings.h>
 
-command command_slots[COMMAND_SLOTS];
+command_slot command_slots[COMMAND_SLOTS];
+command commands[COMMAND_SLOTS];
+
+static uint16_t command_count;
 
 /* ------------------------------------------------------------------- exceptions from what it says */
 
@@ -149,19 +152,28 @@ static int parse_range(RedisModuleCallReply *spec, key_range *range) {
     return range->step > 0;
 }
 
-static void insert(const char *name, command c) {
+static void insert(const char *name, const command *c) {
     size_t length = strlen(name);
     unsigned char padded[64] = {0};
+    const key_range *r = &c->range[0];
+    int is_one = c->ranges == 1 && r->start == 1 && !r->keyword && !r->count_at && r->last == 0 &&
+                 (r->use == KEYS_READ || r->use == KEYS_WRITTEN);
 
     if (length == 0 || length >= sizeof padded) return;
     memcpy(padded, name, length);
-    c.length = length;
-    c.head = (length >= 8 ? sampler_load64(padded) : sampler_load_short(padded, length)) |
-             COMMAND_LOWER;
-    c.tail = length >= 8 ? sampler_load64(padded + length - 8) | COMMAND_LOWER : 0;
-    uint64_t slot = ((c.head ^ c.tail) * UINT64_C(0x9E3779B97F4A7C15)) >> 54;
-    while (command_slots[slot].length) slot = (slot + 1) % COMMAND_SLOTS;
-    command_slots[slot] = c;
+    command_slot slot = {
+        .head = (length >= 8 ? sampler_load64(padded) : sampler_load_short(padded, length)) |
+                COMMAND_LOWER,
+        .tail = length >= 8 ? sampler_load64(padded + length - 8) | COMMAND_LOWER : 0,
+        .length = (uint32_t)length,
+        .index = command_count,
+        .one_key = is_one ? (uint8_t)r->use : 0,
+        .has_options = c->special == SPECIAL_SET,
+    };
+    commands[command_count++] = *c;
+    uint64_t i = command_hash(slot.head, slot.tail);
+    while (command_slots[i].length) i = (i + 1) % COMMAND_SLOTS;
+    command_slots[i] = slot;
 }
 
 /* Puts one command of the reply into the table. Returns 1 if it touches keys. */
@@ -185,10 +197,7 @@ static int load_command(RedisModuleCallReply *reply) {
         }
     }
     if (c.ranges == 0 && c.special == SPECIAL_NONE) return 0;
-    const key_range *r = &c.range[0];
-    c.simple = c.ranges == 1 && r->use != KEYS_READ_AND_WRITTEN && r->start == 1 && !r->keyword &&
-               !r->count_at && r->last == 0;
-    insert(name, c);
+    insert(name, &c);
     return 1;
 }
 
@@ -197,6 +206,7 @@ int command_table_load(RedisModuleCtx *ctx) {
     RedisModuleCallReply *reply = RedisModule_Call(ctx, "COMMAND", "");
 
     memset(command_slots, 0, sizeof command_slots);
+    command_count = 0;
     if (length_of(reply) > COMMAND_SLOTS * 3 / 4) return -1;
     for (size_t i = 0; i < length_of(reply); i++) {
         RedisModuleCallReply *entry = RedisModule_CallReplyArrayElement(reply, i);

@@ -41,28 +41,39 @@ typedef enum {
 #define COMMAND_MAX_RANGES 3
 
 typedef struct {
-    uint64_t head, tail; /* the name's first and last eight bytes, in lower case */
-    size_t length;       /* of the name; 0: an empty slot of the table */
-    int simple;          /* all there is to know is `range[0].use`, of the argument 1 */
     command_special special;
-    int value_after;     /* the value's place after its key, where it is an argument; else 0 */
+    int value_after; /* the value's place after its key, where it is an argument; else 0 */
     int ranges;
     key_range range[COMMAND_MAX_RANGES];
 } command;
+
+/* What is to be known first, in little room, so that it stays in the cache. */
+typedef struct {
+    uint64_t head, tail; /* the name's first and last eight bytes, in lower case */
+    uint32_t length;     /* of the name; 0: an empty slot */
+    uint16_t index;      /* of the command in `commands` */
+    uint8_t one_key;     /* KEYS_READ or KEYS_WRITTEN if argument 1 is its only key; else 0 */
+    uint8_t has_options; /* with more than three arguments `one_key` does not hold */
+} command_slot;
 
 /* Fills the table; returns the number of commands that touch keys, or -1 if the server's answer is
  * not understood. */
 int command_table_load(RedisModuleCtx *ctx);
 
 #define COMMAND_SLOTS 1024 /* a power of two, well above the number of commands */
-extern command command_slots[COMMAND_SLOTS];
+extern command_slot command_slots[COMMAND_SLOTS];
+extern command commands[COMMAND_SLOTS];
 
 /* In ASCII it turns capitals to small letters; what it does to the rest does not matter, as long as
  * it is always done. */
 #define COMMAND_LOWER UINT64_C(0x2020202020202020)
 
+static inline uint64_t command_hash(uint64_t head, uint64_t tail) {
+    return ((head ^ tail) * UINT64_C(0x9E3779B97F4A7C15)) >> 54;
+}
+
 /* Returns the command with this name, or NULL if it does not touch keys. */
-static inline const command *command_find(const char *name, size_t length) {
+static inline const command_slot *command_find(const char *name, size_t length) {
     const unsigned char *p = (const unsigned char *)name;
     uint64_t head, tail = 0;
 
@@ -74,11 +85,10 @@ static inline const command *command_find(const char *name, size_t length) {
     } else {
         return NULL;
     }
-    uint64_t slot = ((head ^ tail) * UINT64_C(0x9E3779B97F4A7C15)) >> 54;
-    for (;; slot = (slot + 1) % COMMAND_SLOTS) {
-        const command *c = &command_slots[slot];
-        if (c->head == head && c->tail == tail && c->length == length) return c;
-        if (c->length == 0) return NULL;
+    for (uint64_t i = command_hash(head, tail);; i = (i + 1) % COMMAND_SLOTS) {
+        const command_slot *slot = &command_slots[i];
+        if (slot->head == head && slot->tail == tail && slot->length == length) return slot;
+        if (slot->length == 0) return NULL;
     }
 }
 

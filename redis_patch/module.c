@@ -102,6 +102,10 @@ static set_options options_of_set(RedisModuleCommandFilterCtx *call) {
     return options;
 }
 
+static int is_read(key_use use, set_options options) {
+    return use == KEYS_READ || use == KEYS_READ_AND_WRITTEN || options.reads;
+}
+
 static void record_write(RedisModuleCommandFilterCtx *call, const command *c, key_use use, int at,
                          set_options options, key_state state, size_t key_bytes, uint64_t hash) {
     int flags = state.flags & SAMPLER_HAS_TTL;
@@ -125,9 +129,24 @@ static void record_write(RedisModuleCommandFilterCtx *call, const command *c, ke
     sampler_record(&spreds, hash, SAMPLER_WRITE, flags, state.db, size_bytes, now_us());
 }
 
+/* Records the access to a sampled key in argument `at`. */
+__attribute__((noinline)) static void record_access(RedisModuleCommandFilterCtx *call,
+                                                    const command *c, key_use use,
+                                                    set_options options, int at, uint64_t hash) {
+    size_t key_bytes;
+    RedisModuleString *key = RedisModule_CommandFilterArgGet(call, at);
+    RedisModule_StringPtrLen(key, &key_bytes);
+    key_state state = look_at(call, key, key_bytes);
+
+    if (is_read(use, options)) {
+        sampler_record(&spreds, hash, SAMPLER_READ_HIT, state.flags, state.db, state.size_bytes,
+                       now_us());
+    }
+    if (use != KEYS_READ) record_write(call, c, use, at, options, state, key_bytes, hash);
+}
+
 /* An access to the key in argument `at`. */
-static inline void access_key(RedisModuleCommandFilterCtx *call, const command *c, key_use use,
-                              int at) {
+static void access_key(RedisModuleCommandFilterCtx *call, const command *c, key_use use, int at) {
     size_t key_bytes;
     RedisModuleString *key = RedisModule_CommandFilterArgGet(call, at);
     if (!key) return; /* too few arguments: the server will refuse it */
@@ -135,22 +154,10 @@ static inline void access_key(RedisModuleCommandFilterCtx *call, const command *
     uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
     set_options options = {0};
 
-    if (c->special == SPECIAL_SET && RedisModule_CommandFilterArgsCount(call) > 3) {
-        options = options_of_set(call);
-    }
-    int reads = use == KEYS_READ || use == KEYS_READ_AND_WRITTEN || options.reads;
-    spreds.seen_reads += (uint64_t)reads;
+    if (c->special == SPECIAL_SET) options = options_of_set(call);
+    spreds.seen_reads += (uint64_t)is_read(use, options);
     spreds.seen_others += use != KEYS_READ;
-    if (!sampler_takes(&spreds, hash)) return;
-
-    key_state state = look_at(call, key, key_bytes);
-    if (reads) {
-        sampler_record(&spreds, hash, SAMPLER_READ_HIT, state.flags, state.db, state.size_bytes,
-                       now_us());
-    }
-    if (use != KEYS_READ) {
-        record_write(call, c, use, at, options, state, key_bytes, hash);
-    }
+    if (sampler_takes(&spreds, hash)) record_access(call, c, use, options, at, hash);
 }
 
 /* The first argument after `keyword`, searched from `start` on; 0 if it is not there. A negative
@@ -191,19 +198,34 @@ static void access_range(RedisModuleCommandFilterCtx *call, const command *c, co
     for (int at = first; at <= last; at += r->step) access_key(call, c, r->use, at);
 }
 
+__attribute__((noinline)) static void access_all(RedisModuleCommandFilterCtx *call,
+                                                 const command *c) {
+    if (c->special == SPECIAL_EMPTIES) watch_databases();
+    for (int i = 0; i < c->ranges; i++) access_range(call, c, &c->range[i]);
+}
+
+/* Sees every command. Most have one key, and it is not sampled: that road is short. */
 static void filter(RedisModuleCommandFilterCtx *call) {
-    size_t length;
+    size_t length, key_bytes;
 
     if (!spreds.on) return;
     const char *name = RedisModule_StringPtrLen(RedisModule_CommandFilterArgGet(call, 0), &length);
-    const command *c = command_find(name, length);
-    if (!c) return;
-    if (c->simple) {
-        access_key(call, c, c->range[0].use, 1);
+    const command_slot *slot = command_find(name, length);
+    if (!slot) return;
+    if (!slot->one_key ||
+        (slot->has_options && RedisModule_CommandFilterArgsCount(call) > 3)) {
+        access_all(call, &commands[slot->index]);
         return;
     }
-    if (c->special == SPECIAL_EMPTIES) watch_databases();
-    for (int i = 0; i < c->ranges; i++) access_range(call, c, &c->range[i]);
+    RedisModuleString *key = RedisModule_CommandFilterArgGet(call, 1);
+    if (!key) return; /* the server will refuse it */
+    const char *text = RedisModule_StringPtrLen(key, &key_bytes);
+    uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
+    if (slot->one_key == KEYS_READ) spreds.seen_reads++;
+    else spreds.seen_others++;
+    if (sampler_takes(&spreds, hash)) {
+        record_access(call, &commands[slot->index], slot->one_key, (set_options){0}, 1, hash);
+    }
 }
 
 /* ------------------------------------------------------------------------- events of the keyspace */
