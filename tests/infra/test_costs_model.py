@@ -7,7 +7,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from infra.costs_model import ControllerCost, break_even, cheapest, compare, first_crossing
@@ -209,7 +209,10 @@ def scanned(difference: list[float]) -> int | None:
     return next((n for n, value in enumerate(difference, 1) if value >= 0), None)
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=300), st.integers(0, 100))
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=300), st.integers(0, 40))
+@example(steps=[1] * 20, below=6)
+@example(steps=[1] * 20, below=21)
+@example(steps=[0], below=0)
 def test_first_crossing_is_what_a_scan_finds(steps: list[int], below: int) -> None:
     # Whole numbers, so that a difference of exactly 0 occurs.
     difference = [float(height - below) for height in itertools.accumulate(steps)]
