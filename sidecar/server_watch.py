@@ -98,7 +98,7 @@ class ServerWatch:
             self._held_bytes(self._last, shrinks=self._at_most_bytes > target_bytes),
             target_bytes,
             reachable=self._reachable,
-            gentle=self._last.tenacity == 0 and self._normal()[TENACITY] != "0",
+            gentle=self._is_gentle(self._last),
         )
 
     def be_gentle(self) -> None:
@@ -130,11 +130,10 @@ class ServerWatch:
 
     def leave(self) -> None:
         """When the sidecar stops: nothing half-applied stays, and the sampler is off."""
-        reading = self._last
-        if reading is None or not self._reachable:
+        if self._last is None or not self._reachable:
             return
         try:
-            if self.state().gentle or self._server.read().tenacity == 0:
+            if self._is_gentle(self._server.read()):
                 self.be_normal()
             if self._sampler is not None:
                 self._server.stop_sampling(self._sampler)
@@ -148,6 +147,9 @@ class ServerWatch:
         except ServerDownError as error:
             self._lose(error)
             raise
+
+    def _is_gentle(self, reading: ServerReading) -> bool:
+        return reading.tenacity == 0 and self._normal()[TENACITY] != "0"
 
     def _normal(self) -> dict[str, str]:
         return {

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import redis
@@ -15,7 +16,7 @@ from sidecar.actuator import Actuator
 from sidecar.config import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.redis_server import RedisServer, ServerDownError
-from sidecar.state import SidecarState
+from sidecar.state import SidecarState, load_state, save_state
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
@@ -25,7 +26,10 @@ BUDGET = 48 * MB
 class Node:
     """An actuator over started servers; steps are made by the test, or by its own thread."""
 
-    def __init__(self, config: SidecarConfig, servers: dict[str, LocalServer]) -> None:
+    def __init__(
+        self, config: SidecarConfig, servers: dict[str, LocalServer], state_file: Path
+    ) -> None:
+        self.state_file = state_file
         self.config = config
         self.servers = servers
         self.state = SidecarState()
@@ -39,7 +43,7 @@ class Node:
             self.config.sampling,
             self.state,
             self.counters,
-            lambda: None,
+            lambda: save_state(self.state_file, self.state),
         )
 
     def maxmemory(self) -> dict[str, int]:
@@ -64,12 +68,14 @@ class Node:
 
 @pytest.fixture
 def make_node(
-    start_server: Callable[..., LocalServer], load_node: Callable[..., SidecarConfig]
+    start_server: Callable[..., LocalServer],
+    load_node: Callable[..., SidecarConfig],
+    tmp_path: Path,
 ) -> Callable[..., Node]:
     def make(*sizes: object, memory: str = 'rss_wait = "0s"') -> Node:
         servers = {f"s{place}": start_server(size) for place, size in enumerate(sizes)}
         config = load_node({name: server.url for name, server in servers.items()}, memory=memory)
-        return Node(config, servers)
+        return Node(config, servers, tmp_path / "state")
 
     return make
 
@@ -108,19 +114,23 @@ def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "33"
 
 
+@pytest.mark.parametrize(("remembers", "tenacity"), [(True, "33"), (False, "10")])
 def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
-    make_node: Callable[..., Node],
+    make_node: Callable[..., Node], tmp_path: Path, remembers: bool, tenacity: str
 ) -> None:
     node = make_node("32mb", "16mb")
+    node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 33)
     _fill(node.servers["s0"], 40)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     node.actuator.step()
-    # The first actuator is never heard of again; the second has no memory of it.
-    node.state = SidecarState(targets_bytes=node.state.targets_bytes)
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "0"
+    # The first actuator is never heard of again.
+    node.state = load_state(tmp_path / "state" if remembers else None)
     node.actuator = node.make()
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     assert node.step_until(lambda: node.actuator.settled) <= BUDGET
     assert node.maxmemory() == {"s0": 4 * MB, "s1": 44 * MB}
-    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == tenacity
 
 
 def test_stopping_in_a_shrink_leaves_nothing_half_applied(make_node: Callable[..., Node]) -> None:

@@ -1,0 +1,71 @@
+"""The sizes before the first plan fit into the budget, whatever is found."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.config import ServerConfig
+from sidecar.initial_sizes import initial_sizes
+from solver_lambda.document import DocumentError
+
+MB = 1 << 20
+BUDGET = 100 * MB
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> tuple[list[ServerConfig], dict[str, int]]:
+    count = draw(st.integers(1, 6))
+    servers, known = [], {}
+    for place in range(count):
+        minimum = draw(st.integers(1, BUDGET // count))
+        maximum = draw(st.none() | st.integers(minimum, 2 * BUDGET))
+        name = f"s{place}"
+        servers.append(ServerConfig(name, "", minimum_bytes=minimum, maximum_bytes=maximum))
+        size = draw(st.none() | st.just(0) | st.integers(1, 2 * BUDGET))
+        if size is not None:
+            known[name] = size
+    return servers, known
+
+
+@given(nodes())
+def test_they_fit_and_respect_every_bound(node: tuple[list[ServerConfig], dict[str, int]]) -> None:
+    servers, known = node
+    sizes = initial_sizes(servers, known, (), BUDGET)
+    assert sum(sizes.values()) <= BUDGET
+    for server in servers:
+        assert server.minimum_bytes <= sizes[server.name]
+        assert server.maximum_bytes is None or sizes[server.name] <= server.maximum_bytes
+
+
+def _servers(count: int) -> list[ServerConfig]:
+    return [ServerConfig(f"s{place}", "", minimum_bytes=MB) for place in range(count)]
+
+
+def test_sizes_that_fit_are_kept() -> None:
+    known = {"s0": 60 * MB, "s1": 30 * MB}
+    assert initial_sizes(_servers(2), known, (), BUDGET) == known
+
+
+def test_sizes_that_do_not_fit_are_scaled_down_in_proportion() -> None:
+    sizes = initial_sizes(_servers(2), {"s0": 301 * MB, "s1": 101 * MB}, (), BUDGET)
+    assert sizes["s0"] - MB == pytest.approx(3 * (sizes["s1"] - MB), abs=4)
+    assert sum(sizes.values()) == pytest.approx(BUDGET, abs=4)
+
+
+def test_unlimited_servers_get_equal_shares() -> None:
+    sizes = initial_sizes(_servers(4), dict.fromkeys(("s0", "s1", "s2", "s3"), 0), (), BUDGET)
+    assert set(sizes.values()) == {25 * MB}
+
+
+def test_a_server_that_does_not_evict_keeps_what_it_has() -> None:
+    sizes = initial_sizes(_servers(2), {"s0": 70 * MB, "s1": 70 * MB}, {"s0"}, BUDGET)
+    assert sizes == {"s0": 70 * MB, "s1": 30 * MB}
+
+
+def test_a_server_that_does_not_evict_and_has_no_limit_is_refused() -> None:
+    with pytest.raises(DocumentError, match=r"server s0: .*noeviction"):
+        initial_sizes(_servers(1), {"s0": 0}, {"s0"}, BUDGET)
+    with pytest.raises(DocumentError, match=r"s0\) and the others' minima need"):
+        initial_sizes(_servers(2), {"s0": BUDGET, "s1": 0}, {"s0"}, BUDGET)

@@ -1,0 +1,163 @@
+"""``spreds run`` as a process: without boto3, until a signal, leaving the servers in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.state import SidecarState, load_state
+from workloads.local_server import LocalServer
+
+MB = 1 << 20
+# As on a machine where boto3 is not installed.
+PROGRAM = """
+import sys
+sys.modules["boto3"] = sys.modules["botocore"] = None
+from sidecar.cli import main
+sys.exit(main(["run", sys.argv[1]]))
+"""
+MORE = (
+    '[cycle]\nmaximum_age = "500ms"\n[planning]\nminimum_gain_ratio = 0.0\n'
+    '[controller]\nkind = "embedded"\nfolder = "documents"\n'
+)
+
+
+class Process:
+    """A running sidecar and what it has logged."""
+
+    def __init__(self, path: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(path)],
+            cwd=Path(__file__).parents[2],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: list[str] = []
+
+    def read_until(self, *words: str) -> str:
+        """The log line that has all these words."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if all(word in line for word in words):
+                return line
+        raise AssertionError(f"no line with {words}: {self.lines}")
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal; the exit code."""
+        self.process.send_signal(number)
+        _, rest = self.process.communicate(timeout=30)
+        self.lines += rest.splitlines()
+        return self.process.returncode
+
+
+@contextmanager
+def _process(path: Path) -> Iterator[Process]:
+    made = Process(path)
+    # Ends the test, by the end of the log, should the line that it waits for never come.
+    guard = threading.Timer(60, made.process.kill)
+    guard.start()
+    try:
+        yield made
+    finally:
+        guard.cancel()
+        made.process.kill()
+        made.process.communicate()
+
+
+@pytest.fixture
+def servers(start_server: Callable[..., LocalServer]) -> dict[str, LocalServer]:
+    return {"a": start_server("12mb"), "b": start_server("12mb")}
+
+
+@pytest.fixture
+def path(write_node: Callable[..., Path], servers: dict[str, LocalServer]) -> Path:
+    urls = {name: server.url for name, server in servers.items()}
+    return write_node(urls, budget="24mb", more=MORE)
+
+
+def _knob(server: LocalServer, name: str) -> str:
+    return str(server.client.config_get(name)[name])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_plans_without_boto3_and_stops_cleanly(
+    path: Path, servers: dict[str, LocalServer], number: int
+) -> None:
+    with _process(path) as process:
+        process.read_until("plan: cycle")
+        assert _knob(servers["a"], "spreds-endpoint") != ""
+        assert process.end(number) == 0
+    for server in servers.values():
+        assert _knob(server, "maxmemory-eviction-tenacity") == "10"
+        assert _knob(server, "spreds-endpoint") == ""
+    assert not any("Traceback" in line for line in process.lines)
+
+
+def test_the_cycle_goes_on_counting_after_a_crash(path: Path) -> None:
+    with _process(path) as process:
+        process.read_until("plan: cycle")
+        process.end(signal.SIGKILL)
+    before = load_state(path.parent / "state.json")
+    assert before.applied_cycle > 0
+    with _process(path) as process:
+        process.read_until("plan: cycle")
+        process.end()
+    assert load_state(path.parent / "state.json").applied_cycle > before.applied_cycle
+
+
+def test_a_reload_with_a_mistake_keeps_the_old_configuration(path: Path) -> None:
+    good = path.read_text()
+    with _process(path) as process:
+        process.read_until("plan: cycle")
+        path.write_text(good.replace("[cycle]", "[cyle]"))
+        os.kill(process.process.pid, signal.SIGHUP)
+        assert "did you mean 'cycle'" in process.read_until("reload refused")
+        path.write_text(good.replace("500ms", "400ms"))
+        os.kill(process.process.pid, signal.SIGHUP)
+        process.read_until("reloaded: controller embedded")
+        process.read_until("plan: cycle")
+        assert process.end() == 0
+
+
+def test_an_unlimited_server_that_does_not_evict_is_refused(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+) -> None:
+    server = start_server(0, **{"maxmemory-policy": "noeviction"})
+    with _process(write_node({"a": server.url})) as process:
+        assert "server a" in process.read_until("noeviction", "refuse writes")
+        assert process.process.wait(30) == 2
+    assert _knob(server, "maxmemory") == "0"
+
+
+def test_status_asks_the_servers(
+    path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", str(path)]) == 0
+    assert "total 24mb of 24mb" in capsys.readouterr().out
+    servers["b"].client.config_set("maxmemory", 13 * MB)
+    assert main(["status", str(path)]) == 1
+    servers["b"].stop()
+    capsys.readouterr()
+    assert main(["status", "--json", str(path)]) == 1
+    status = json.loads(capsys.readouterr().out)
+    up, down = status["servers"]
+    assert up["maxmemory_bytes"] == 12 * MB
+    assert up["sampler"] == "patch"
+    assert down["error"]
+
+
+def test_a_damaged_state_file_is_started_without(tmp_path: Path) -> None:
+    for text in ("", "[]", '{"asked": 1}', "\0"):
+        (tmp_path / "state").write_text(text)
+        assert load_state(tmp_path / "state") == SidecarState()
