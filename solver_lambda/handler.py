@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -9,11 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
-from solver_lambda import observation as observations
 from solver_lambda.document import DocumentError
 from solver_lambda.keys import parse_observation_key, plan_key
 from solver_lambda.object_store import ObjectStore, ObjectStoreError
-from solver_lambda.observation import Observation
+from solver_lambda.observation import MAX_BYTES, METHODS, Observation
 from solver_lambda.plan import AdaptationPlan
 from solver_lambda.planner import make_plan
 
@@ -59,14 +59,15 @@ def answer(bucket: str, key: str, environment: Mapping[str, str] = os.environ) -
 
     ``environment`` has SPREDS_PLANS_BUCKET and, optionally, SPREDS_OBSERVATIONS_BUCKET (the only
     bucket to read from), SPREDS_MAX_AGE_SECONDS (of an observation, 900) and SPREDS_SOLVER
-    (``dirichlet`` or ``hill_climbing``, for two functions as in the thesis; ``auto``).
+    (``dirichlet`` or ``hill_climbing`` overrides the observation's method, so that the two
+    solvers can be two functions as in the thesis).
 
     Raises:
         RefusedError: no plan was made, with the reason.
     """
     try:
         observation = _read(bucket, key, environment)
-        plan = make_plan(observation, now_seconds=time.time())
+        plan = make_plan(_with_own_solver(observation, environment), now_seconds=time.time())
         written_to = plan_key(plan.node, plan.cycle)
         written = ObjectStore(environment).put_new(
             _setting(environment, "SPREDS_PLANS_BUCKET"), written_to, plan.dumps()
@@ -85,14 +86,14 @@ def _read(bucket: str, key: str, environment: Mapping[str, str]) -> Observation:
     if expected and bucket != expected:
         raise RefusedError(f"{source}: observations are read from bucket {expected!r} only")
     node, cycle = parse_observation_key(key)
-    text = ObjectStore(environment).get(bucket, key, max_bytes=observations.MAX_BYTES)
+    text = ObjectStore(environment).get(bucket, key, max_bytes=MAX_BYTES)
     observation = Observation.loads(text, source)
     if (observation.node, observation.cycle) != (node, cycle):
         raise RefusedError(
             f"{source}: the document is of node {observation.node!r} and cycle "
             f"{observation.cycle}, not of those in its key"
         )
-    max_age = float(environment.get("SPREDS_MAX_AGE_SECONDS") or DEFAULT_MAX_AGE_SECONDS)
+    max_age = _max_age_seconds(environment)
     age = time.time() - observation.made_at_seconds
     if not -MAX_CLOCK_SKEW_SECONDS <= age <= max_age:
         raise RefusedError(
@@ -100,6 +101,29 @@ def _read(bucket: str, key: str, environment: Mapping[str, str]) -> Observation:
             f"-{MAX_CLOCK_SKEW_SECONDS:.0f} and {max_age:.0f}"
         )
     return observation
+
+
+def _max_age_seconds(environment: Mapping[str, str]) -> float:
+    text = environment.get("SPREDS_MAX_AGE_SECONDS") or str(DEFAULT_MAX_AGE_SECONDS)
+    try:
+        return float(text)
+    except ValueError as error:
+        raise RefusedError(
+            f"the environment variable SPREDS_MAX_AGE_SECONDS must be a number, not {text!r}"
+        ) from error
+
+
+def _with_own_solver(observation: Observation, environment: Mapping[str, str]) -> Observation:
+    solver = environment.get("SPREDS_SOLVER", "auto")
+    if solver not in METHODS:
+        raise RefusedError(
+            f"the environment variable SPREDS_SOLVER must be one of {', '.join(METHODS)}, "
+            f"not {solver!r}"
+        )
+    if solver == "auto":
+        return observation
+    planning = dataclasses.replace(observation.planning, method=solver)
+    return dataclasses.replace(observation, planning=planning)
 
 
 def _setting(environment: Mapping[str, str], name: str) -> str:

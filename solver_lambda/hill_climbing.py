@@ -6,7 +6,7 @@ import heapq
 
 import numpy as np
 
-from solver_lambda.hull import HullSegments
+from solver_lambda.lagrangian import LagrangianBound
 from solver_lambda.problem import IntArray, PartitionProblem
 
 
@@ -16,30 +16,25 @@ class LookAhead:
     Again and again the server with the greatest marginal utility gets the units that attain it:
     max over d of (u(k + d) − u(k)) / d, where d may reach over a cliff but not over the balance.
 
-    Two shortcuts change the time and not the result. As long as the balance is large enough, the
-    best step of a server is the next segment of its curve's hull, so all segments that fit are
-    taken at once, steepest first. After that, each server's best step is kept until it wins or
-    the balance no longer covers it; until then it is an upper bound of the true one.
+    Two shortcuts change the time and not the result. As long as every step fits, the best step of
+    a server is the next segment of its curve's upper concave hull, and these go by falling slope:
+    that ends at the choices of the Lagrangian bound, so it starts there. And each server's best
+    step is kept until it wins or the balance no longer covers it; until then it is an upper bound
+    of the true one.
     """
 
-    def __init__(self, problem: PartitionProblem, segments: HullSegments) -> None:
+    def __init__(self, problem: PartitionProblem, bound: LagrangianBound) -> None:
         self._problem = problem
-        self._segments = segments
+        self._bound = bound
 
     def solve(self) -> IntArray:
         """Units of each server, shape (n,)."""
-        problem, segments = self._problem, self._segments
-        used = np.cumsum(segments.widths)
-        whole = int(np.searchsorted(used, problem.capacity, side="right"))
-        servers = len(problem.limits)
-        units = np.bincount(
-            segments.rows[:whole], weights=segments.widths[:whole], minlength=servers
-        ).astype(np.int64)
-        balance = problem.capacity - int(units.sum())
-        if whole == len(segments.rows) or not balance:
-            return units
+        units = self._bound.units.copy()
+        balance = self._problem.capacity - int(units.sum())
         waiting = [
-            step for row in range(servers) if (step := self._best_step(row, units[row], balance))
+            step
+            for row, start in enumerate(units.tolist())
+            if (step := self._best_step(row, start, balance))
         ]
         heapq.heapify(waiting)
         while waiting and balance:
@@ -47,7 +42,7 @@ class LookAhead:
             if width <= balance:
                 units[row] += width
                 balance -= width
-            if step := self._best_step(row, units[row], balance):
+            if step := self._best_step(row, int(units[row]), balance):
                 heapq.heappush(waiting, step)
         return units
 

@@ -89,7 +89,7 @@ class ObjectStore:
         headers: Mapping[str, str] | None = None,
         max_bytes: int = 0,
     ) -> tuple[int, bytes]:
-        """Status and content, cut if longer than ``max_bytes``; a throttled or broken request again."""
+        """Status and content, cut if longer than ``max_bytes``; failures are tried again."""
         if self._endpoint:
             url = urlsplit(f"{self._endpoint.rstrip('/')}/{encoded_path(f'{bucket}/{key}')}")
         else:

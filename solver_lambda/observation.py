@@ -28,6 +28,7 @@ class PlanningSettings:
         minimum_gain_ratio: relative gain in weighted mean access time below which nothing moves.
         dwell_seconds: a server that was changed keeps its size for so long.
         max_step_ratio: the most that a server may gain or lose in one cycle, of its size.
+        maximum_curve_error_ratio: a server whose curve's expected error is above keeps its size.
         seed: of the random search, so that one observation gives one plan.
     """
 
@@ -39,6 +40,7 @@ class PlanningSettings:
     minimum_gain_ratio: float = 0.005
     dwell_seconds: float = 0.0
     max_step_ratio: float | None = None
+    maximum_curve_error_ratio: float = 0.05
     seed: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -61,6 +63,9 @@ class PlanningSettings:
             dwell_seconds=fields.number("dwell_seconds", cls.dwell_seconds, low=0),
             max_step_ratio=(
                 fields.number("max_step_ratio", above=0) if fields.has("max_step_ratio") else None
+            ),
+            maximum_curve_error_ratio=fields.number(
+                "maximum_curve_error_ratio", cls.maximum_curve_error_ratio, low=0, high=1
             ),
             seed=fields.integer("seed", cls.seed, low=0),
         )

@@ -18,7 +18,8 @@ class ServerPlan:
     """What happens to one server, with predictions by its curve.
 
     Attributes:
-        maxmemory_before_bytes, maxmemory_bytes: in force when observed, and planned.
+        maxmemory_before_bytes, maxmemory_bytes: in force when observed, and planned. 0 is Redis'
+            "no limit", which only a plan that keeps all sizes may have.
         hit_ratio_before, hit_ratio: predicted, at those sizes.
         eat_before_seconds, eat_seconds: effective access time by (8.2), at those sizes.
         marginal_gain_seconds_per_mebibyte: fall of the node's weighted mean access time if this
@@ -44,7 +45,7 @@ class ServerPlan:
         server = cls(
             name=fields.text("name"),
             maxmemory_before_bytes=fields.integer("maxmemory_before_bytes", low=0),
-            maxmemory_bytes=fields.integer("maxmemory_bytes", low=1),
+            maxmemory_bytes=fields.integer("maxmemory_bytes", low=0),
             hit_ratio_before=fields.number("hit_ratio_before", low=0, high=1),
             hit_ratio=fields.number("hit_ratio", low=0, high=1),
             eat_before_seconds=fields.number("eat_before_seconds", low=0),
@@ -159,8 +160,13 @@ class AdaptationPlan:
         names = [server.name for server in plan.servers]
         if len(set(names)) != len(names):
             raise fields.refuse("servers", "names a server twice")
+        if plan.decision == "keep":
+            return plan
+        for server in plan.servers:
+            if not server.maxmemory_bytes:
+                raise fields.refuse("servers", f"has no maxmemory_bytes for {server.name!r}")
         total = sum(server.maxmemory_bytes for server in plan.servers)
-        if plan.decision == "apply" and total > plan.budget_bytes:
+        if total > plan.budget_bytes:
             raise DocumentError(
                 f"{source}: the sizes sum to {total} bytes, "
                 f"more than budget_bytes {plan.budget_bytes}"

@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from solver_lambda.curve import FloatArray
 from solver_lambda.effective_access_time import EffectiveAccessTime
+from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.size_ranges import SizeRange
 
 IntArray = npt.NDArray[np.int64]
 
@@ -17,14 +19,6 @@ IntArray = npt.NDArray[np.int64]
 # servers together (8 bytes each) must fit a small function beside the copies that solvers make.
 MAX_UNITS = 65_536
 MAX_CELLS = 1 << 22
-
-
-@dataclass(frozen=True)
-class SizeRange:
-    """The sizes that one server may have: from ``low_bytes`` to ``high_bytes``, both included."""
-
-    low_bytes: int
-    high_bytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +33,9 @@ class PartitionProblem:
         unit_bytes: step of the grid, a multiple of the observation's.
         capacity: units to give away, above all bases.
         limits: shape (n,), the most units each may have, within [0, capacity].
-        utilities: shape (n, max(limits) + 1), minus infinity beyond each limit. In seconds: they
-            sum to minus the weighted mean access time, Σ wᵢfᵢEATᵢ / Σ wᵢfᵢ, so weights count
-            relative to each other only.
+        utilities: shape (n, max(limits) + 1 or more), minus infinity beyond each limit. In
+            seconds: they sum to minus the weighted mean access time, Σ wᵢfᵢEATᵢ / Σ wᵢfᵢ, so
+            weights count relative to each other only.
     """
 
     names: tuple[str, ...]
@@ -54,6 +48,23 @@ class PartitionProblem:
     def value(self, units: IntArray) -> float:
         """The sum of utilities for ``units``, shape (n,)."""
         return float(self.utilities[np.arange(len(units)), units].sum())
+
+    def with_least(self, units: IntArray) -> PartitionProblem:
+        """The same problem, with ``units``, shape (n,), as the least that each server has."""
+        limits = self.limits - units
+        utilities = np.full((len(limits), int(limits.max()) + 1), -np.inf)
+        for row, (least, limit) in enumerate(zip(units, limits, strict=True)):
+            utilities[row, : limit + 1] = self.utilities[row, least : least + limit + 1]
+        bases = tuple(self.sizes_bytes(units).values())
+        capacity = self.capacity - int(units.sum())
+        return PartitionProblem(
+            self.names,
+            bases,
+            self.unit_bytes,
+            capacity,
+            np.minimum(limits, capacity),
+            utilities[:, : capacity + 1],
+        )
 
     def sizes_bytes(self, units: IntArray) -> dict[str, int]:
         """``maxmemory`` of each server, by name; never more than the budget in sum."""
@@ -82,24 +93,22 @@ def build_problem(
     observation: Observation,
     ranges: dict[str, SizeRange],
     *,
-    budget_bytes: int | None = None,
+    budget_bytes: int,
+    moving: bool,
 ) -> PartitionProblem:
     """The grid of an observation.
 
-    Raises:
-        ValueError: the least sizes already exceed the budget.
+    ``ranges`` by name; their least sizes fit ``budget_bytes``. With ``moving`` the utilities
+    include the cost of leaving the sizes in force, spread over the horizon.
     """
     servers = sorted(observation.servers, key=lambda server: server.name)
     share = shares(observation.servers)
     bases = tuple(ranges[server.name].low_bytes for server in servers)
-    budget = observation.budget_bytes if budget_bytes is None else budget_bytes
-    free_bytes = budget - sum(bases)
-    if free_bytes < 0:
-        raise ValueError(f"the least sizes sum to {sum(bases)} bytes, more than budget {budget}")
     unit = observation.unit_bytes
-    most_units = min(MAX_UNITS, MAX_CELLS // len(servers))
-    unit *= max(1, -(-(free_bytes // unit) // most_units))
-    capacity = free_bytes // unit
+    free_units = (budget_bytes - sum(bases)) // unit
+    most_units = max(1, min(MAX_UNITS, MAX_CELLS // len(servers)))
+    unit *= max(1, -(-free_units // most_units))
+    capacity = (budget_bytes - sum(bases)) // unit
     limits = np.array(
         [
             min(capacity, (ranges[server.name].high_bytes - base) // unit)
@@ -111,9 +120,10 @@ def build_problem(
     steps = np.arange(utilities.shape[1]) * unit
     for row, server in enumerate(servers):
         sizes = bases[row] + steps[: limits[row] + 1]
-        utilities[row, : limits[row] + 1] = -share[server.name] * EffectiveAccessTime.of(
-            server
-        ).seconds(sizes)
+        seconds = EffectiveAccessTime.of(server).seconds(sizes)
+        if moving:
+            seconds = seconds + moving_seconds(server, sizes, observation.planning.horizon_seconds)
+        utilities[row, : len(sizes)] = -share[server.name] * seconds
     return PartitionProblem(
         tuple(server.name for server in servers), bases, unit, capacity, limits, utilities
     )

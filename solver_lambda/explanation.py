@@ -1,0 +1,130 @@
+"""What a plan says to people: its reasons, and what more memory would bring."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from solver_lambda.effective_access_time import EffectiveAccessTime
+from solver_lambda.latency_bounds import reserve_for_bounds
+from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.plan import ServerPlan, WhatIf
+from solver_lambda.problem import build_problem
+from solver_lambda.size_ranges import InfeasibleError, SizeRange, size_ranges
+from solver_lambda.solver import solve
+
+MEBIBYTE = 1 << 20
+MORE_MEMORY_RATIOS = (1.10, 1.25, 1.50)
+
+
+def explain_server(
+    server: ServerObservation, size_bytes: int, *, share: float, held: str | None
+) -> ServerPlan:
+    """The part of the plan for one server.
+
+    ``share`` is its part in the node's mean access time, ``held`` why its size was not free.
+    """
+    eat = EffectiveAccessTime.of(server)
+    before_bytes = size_in_force(server)
+    before, after, one_more = (
+        float(seconds) for seconds in eat.seconds([before_bytes, size_bytes, size_bytes + MEBIBYTE])
+    )
+    ratios = 1.0 - server.curve.miss_ratio([before_bytes, size_bytes])
+    return ServerPlan(
+        name=server.name,
+        maxmemory_before_bytes=server.maxmemory_bytes,
+        maxmemory_bytes=size_bytes,
+        hit_ratio_before=float(ratios[0]),
+        hit_ratio=float(ratios[1]),
+        eat_before_seconds=before,
+        eat_seconds=after,
+        marginal_gain_seconds_per_mebibyte=share * (after - one_more),
+        reason=_reason(server, size_bytes, before, after, held) + _bound_note(server, after),
+        settings_version=server.settings_version,
+    )
+
+
+def size_in_force(server: ServerObservation) -> float:
+    """``maxmemory`` in bytes, where Redis' 0 means no limit."""
+    return server.maxmemory_bytes or np.inf
+
+
+def _reason(
+    server: ServerObservation, size_bytes: int, before: float, after: float, held: str | None
+) -> str:
+    if size_bytes == server.maxmemory_bytes:
+        return f"stays: {held or 'no other size is better'}"
+    if not server.maxmemory_bytes:
+        return f"shrinks: it had no limit, and gets {_size(size_bytes)}"
+    change = size_bytes - server.maxmemory_bytes
+    words = f"{_time(before)} to {_time(after)}"
+    if change > 0:
+        text = f"grows: {_size(change)} more"
+        effect = f"bring its mean access time from {words}" if after < before else ""
+        effect = effect or "in reserve; its curve promises no gain from them"
+        return f"{text} {effect}"
+    if after > before:
+        effect = f"cost it {_time(after - before)} ({words}), which others more than save"
+    else:
+        effect = "do not change its mean access time, and others need them"
+    return f"shrinks: {_size(-change)} less {effect}"
+
+
+def _bound_note(server: ServerObservation, after: float) -> str:
+    bound = server.latency_bound_seconds
+    if bound is None:
+        return ""
+    if after <= bound:
+        return f"; its bound of {_time(bound)} is met"
+    return f"; its bound of {_time(bound)} cannot be met now, {_time(after)} is what it gets"
+
+
+def what_if(
+    observation: Observation, mean_seconds: float, *, deadline_seconds: float
+) -> tuple[WhatIf, ...]:
+    """The mean access time with more memory, once all moves are made and have paid.
+
+    Steps, dwell times and the cost of moving are left out, because they pass with time; servers
+    that are kept for lasting reasons keep their size. ``mean_seconds`` is the plan's: more memory
+    is never worse, even if the search had no time to find out.
+    """
+    found = []
+    try:
+        ranges = size_ranges(observation, lasting=True)
+    except InfeasibleError:
+        return ()
+    for ratio in MORE_MEMORY_RATIOS:
+        budget = round(observation.budget_bytes * ratio)
+        mean_seconds = min(mean_seconds, _mean_with(observation, ranges, budget, deadline_seconds))
+        found.append(WhatIf(budget, mean_seconds))
+    return tuple(found)
+
+
+def _mean_with(
+    observation: Observation, ranges: dict[str, SizeRange], budget: int, deadline_seconds: float
+) -> float:
+    kept = {
+        server.name: ranges[server.name]
+        if ranges[server.name].kept_because or server.maximum_bytes is not None
+        else SizeRange(ranges[server.name].low_bytes, budget)
+        for server in observation.servers
+    }
+    problem = build_problem(observation, kept, budget_bytes=budget, moving=False)
+    problem = reserve_for_bounds(problem, observation, deadline_seconds=deadline_seconds)
+    # Hill climbing starts the certificate as well as Dirichlet search does, and takes no time.
+    planning = dataclasses.replace(observation.planning, method="hill_climbing")
+    return max(0.0, -solve(problem, planning, deadline_seconds=deadline_seconds).value)
+
+
+def _size(size_bytes: float) -> str:
+    """A size for people, in the unit that keeps it short."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.4g} {name}"
+    return f"{size_bytes:.0f} B"
+
+
+def _time(seconds: float) -> str:
+    """A time for people."""
+    return f"{seconds * 1e3:.4g} ms"

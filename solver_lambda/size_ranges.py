@@ -1,0 +1,106 @@
+"""The sizes that each server may have in the next plan, and what holds a server back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver_lambda.observation import Observation, ServerObservation
+
+
+class InfeasibleError(ValueError):
+    """No split keeps the rules; the message says which, in one sentence."""
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """From ``low_bytes`` to ``high_bytes``, both included.
+
+    Attributes:
+        kept_because: why the size is not free, for people; ``None`` if it is.
+    """
+
+    low_bytes: int
+    high_bytes: int
+    kept_because: str | None = None
+
+
+def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str, SizeRange]:
+    """The range of each server, by name.
+
+    The rules, the strongest first:
+
+    1. the budget: if the least sizes exceed it, the rules from 4 on are dropped;
+    2. ``keep_reason`` and a curve whose expected error is above ``maximum_curve_error_ratio``
+       keep a size as it is (the second within the server's bounds);
+    3. a server's minimum and maximum;
+    4. ``dwell_seconds``: a server that was changed keeps its size for so long;
+    5. ``max_step_ratio``: the most a server gains or loses in a cycle.
+
+    With ``lasting`` the rules 4 and 5 are left out, because they pass with time.
+
+    Raises:
+        InfeasibleError: the budget does not hold the least sizes, or a server without
+            ``maxmemory`` has to keep it.
+    """
+    if not lasting:
+        ranges = {server.name: _range_now(server, observation) for server in observation.servers}
+        if _least(ranges) <= observation.budget_bytes:
+            return ranges
+    ranges = {server.name: _lasting_range(server, observation) for server in observation.servers}
+    if _least(ranges) > observation.budget_bytes:
+        kept = sorted(name for name, found in ranges.items() if found.kept_because)
+        raise InfeasibleError(
+            f"the sizes that must be kept ({', '.join(kept)}) and the minima of the others sum to "
+            f"{_least(ranges)} bytes, more than the budget of {observation.budget_bytes}"
+        )
+    return ranges
+
+
+def _least(ranges: dict[str, SizeRange]) -> int:
+    return sum(found.low_bytes for found in ranges.values())
+
+
+def _lasting_range(server: ServerObservation, observation: Observation) -> SizeRange:
+    low = server.minimum_bytes
+    high = observation.budget_bytes if server.maximum_bytes is None else server.maximum_bytes
+    size = server.maxmemory_bytes
+    most_error = observation.planning.maximum_curve_error_ratio
+    if server.keep_reason is not None:
+        low, high, reason = size, size, server.keep_reason
+    elif server.curve_error_ratio > most_error:
+        low = high = min(max(size, low), high)
+        reason = (
+            f"its curve's expected error of {server.curve_error_ratio:.3g} "
+            f"is above {most_error:.3g}"
+        )
+    else:
+        return SizeRange(low, high)
+    if not size:
+        raise InfeasibleError(
+            f"{server.name} has no maxmemory and is to be kept as it is: {reason}"
+        )
+    return SizeRange(low, high, reason)
+
+
+def _range_now(server: ServerObservation, observation: Observation) -> SizeRange:
+    lasting = _lasting_range(server, observation)
+    size, planning = server.maxmemory_bytes, observation.planning
+    if lasting.kept_because or not size:
+        return lasting
+    within = min(max(size, lasting.low_bytes), lasting.high_bytes)
+    if server.changed_at_seconds is not None:
+        ago = observation.made_at_seconds - server.changed_at_seconds
+        if ago < planning.dwell_seconds:
+            return SizeRange(
+                within,
+                within,
+                f"it was changed {ago:.0f} s ago, and a change holds for "
+                f"{planning.dwell_seconds:.0f} s",
+            )
+    if planning.max_step_ratio is None:
+        return lasting
+    step = int(size * planning.max_step_ratio)
+    unit = observation.unit_bytes
+    # Up to the grid, which starts at the minimum.
+    low = lasting.low_bytes + max(0, -(-(size - step - lasting.low_bytes) // unit)) * unit
+    return SizeRange(min(low, within), max(min(size + step, lasting.high_bytes), within))

@@ -1,0 +1,92 @@
+"""Solve a partition problem: the thesis' search, then the certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver_lambda.certificate import CertifiedSplit, Certifier
+from solver_lambda.dirichlet import DirichletSearch
+from solver_lambda.hill_climbing import LookAhead
+from solver_lambda.lagrangian import lagrangian_bound
+from solver_lambda.observation import PlanningSettings
+from solver_lambda.problem import IntArray, PartitionProblem
+
+# The thesis' rule: up to so many servers the Dirichlet search, above that hill climbing.
+MOST_SERVERS_FOR_DIRICHLET = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The split found.
+
+    Attributes:
+        units: shape (n,); no server has units that do nothing for it.
+        value: the sum of utilities.
+        gap_ratio: excess over the proven lower bound of the mean access time.
+        method: whose split it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
+    """
+
+    units: IntArray
+    value: float
+    gap_ratio: float
+    method: str
+
+
+def solve(
+    problem: PartitionProblem, planning: PlanningSettings, *, deadline_seconds: float
+) -> Solution:
+    """Search, and certify unless ``planning.certify`` is false.
+
+    ``deadline_seconds`` is on the clock of ``time.perf_counter``. The gap is always given; of the
+    bare search it is the gap to the Lagrangian bound.
+    """
+    method = planning.method
+    if method == "auto":
+        few = len(problem.names) <= MOST_SERVERS_FOR_DIRICHLET
+        method = "dirichlet" if few else "hill_climbing"
+    bound = lagrangian_bound(problem)
+    if method == "dirichlet":
+        units = DirichletSearch(seed=planning.seed).solve(problem)
+    else:
+        units = LookAhead(problem, bound).solve()
+    found = split = CertifiedSplit(units, problem.value(units), bound.value)
+    if planning.certify:
+        split = Certifier(
+            problem,
+            bound,
+            epsilon_ratio=planning.epsilon_ratio,
+            deadline_seconds=deadline_seconds,
+        ).certify(found)
+    if split.value > found.value:
+        method = "certified"
+    return Solution(without_idle_units(problem, split.units), split.value, split.gap_ratio, method)
+
+
+def without_idle_units(problem: PartitionProblem, units: IntArray) -> IntArray:
+    """The least units with at least the same utility, for each server."""
+    least = units.copy()
+    for row, count in enumerate(units):
+        least[row] = int(problem.utilities[row, : count + 1].argmax())
+    return least
+
+
+def with_surplus(problem: PartitionProblem, units: IntArray) -> IntArray:
+    """Hand out what helps nobody, as a reserve against a curve that is wrong about its tail.
+
+    Each server's part is in proportion to its units. It takes no more than costs it nothing, and
+    a server whose whole curve is flat takes none: memory has never helped it. What is left then
+    stays unassigned.
+    """
+    given = units.copy()
+    total = int(units.sum())
+    surplus = problem.capacity - total
+    if not total or surplus <= 0:
+        return given
+    for row, count in enumerate(units.tolist()):
+        part = surplus * count // total
+        curve = problem.utilities[row, count : min(count + part, int(problem.limits[row])) + 1]
+        worse = np.flatnonzero(curve < curve[0])
+        given[row] += (int(worse[0]) if len(worse) else len(curve)) - 1
+    return given
