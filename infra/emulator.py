@@ -30,6 +30,7 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 DEFAULT_PORT = 4566
 START_LIMIT_SECONDS = 60.0
+STOP_LIMIT_SECONDS = 1.0  # nothing in it is worth keeping
 
 
 def client_environment(port: int) -> dict[str, str]:
@@ -105,7 +106,7 @@ class Emulator:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGTERM)
             try:
-                self._process.wait(5)
+                self._process.wait(STOP_LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

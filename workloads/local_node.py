@@ -1,0 +1,160 @@
+"""A node of our own: two servers with unequal demands, their load, and a sidecar in a thread.
+
+Every cycle has something to move, so that what is seen is the road and not the plan: for tests and
+measurements of the loop.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from sidecar.config import load_config
+from sidecar.daemon import Sidecar
+from workloads.local_server import LocalServer
+from workloads.lookaside import LookAsideClient
+
+# Number of keys of each server: one fits into its least size, the other needs all that it gets.
+DEMANDS = {"modest": 400, "hungry": 40_000}
+OBJECT_BYTES = 700
+FIRST_BYTES = 16 << 20
+BUDGET_BYTES = 32 << 20
+BATCH_REQUESTS = 200
+WAIT_LIMIT_SECONDS = 60.0
+
+_FILE = """
+node = "{name}"
+state_file = "state.json"
+
+[memory]
+budget = {budget_bytes}
+rss_wait = "0s"                # the road, not the resident memory
+
+[sampling]
+endpoint = "ipc://{folder}/samples"
+rate = 1.0
+
+[cycle]
+samples = 4000
+
+[planning]
+minimum_gain_ratio = 0.0
+"""
+
+
+class LocalNode:
+    """The servers and the file of a node; a context manager.
+
+    Args:
+        name: of the node.
+        controller: the text of its ``[controller]``.
+
+    Attributes:
+        servers: by name.
+        folder: of the file, the state and the samples' socket.
+    """
+
+    def __init__(self, name: str, controller: str) -> None:
+        # Not in the caller's folder: a Unix socket's path may have 107 bytes at most.
+        self.folder = Path(tempfile.mkdtemp(prefix="spreds-node-"))
+        self._running = ExitStack()
+        self._running.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        with ExitStack() as undone:
+            undone.push(self._running)
+            self.servers = {
+                server: self._running.enter_context(
+                    LocalServer({"maxmemory": FIRST_BYTES, "maxmemory-policy": "allkeys-lru"})
+                )
+                for server in DEMANDS
+            }
+            undone.pop_all()
+        text = _FILE.format(name=name, folder=self.folder, budget_bytes=BUDGET_BYTES)
+        for server, local in self.servers.items():
+            text += f'\n[[server]]\nname = "{server}"\nurl = "{local.url}"\n'
+            text += 'backend_latency = "50ms"\n'
+        self._text = text
+        self._controller = controller
+
+    def write(self, controller: str | None = None) -> Path:
+        """The file for the sidecar, with another ``[controller]`` if one is given."""
+        path = self.folder / "node.toml"
+        path.write_text(f"{self._text}\n{controller or self._controller}")
+        return path
+
+    def sizes_bytes(self) -> dict[str, int]:
+        """``maxmemory`` in force, by server."""
+        return {
+            name: int(str(server.client.config_get("maxmemory")["maxmemory"]))
+            for name, server in self.servers.items()
+        }
+
+    @contextmanager
+    def load(self) -> Iterator[None]:
+        """Requests to both servers, as fast as they go, in a thread."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._request, args=(stop,), name="load")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _request(self, stop: threading.Event) -> None:
+        choice = random.Random(1)
+        with ExitStack() as stack:
+            clients = {
+                keys: stack.enter_context(LookAsideClient(self.servers[name].url))
+                for name, keys in DEMANDS.items()
+            }
+            while not stop.is_set():
+                for keys, client in clients.items():
+                    batch = [
+                        b"key%d" % int(keys * choice.random() ** 2) for _ in range(BATCH_REQUESTS)
+                    ]
+                    client.request(batch, [OBJECT_BYTES] * len(batch), [0.0] * len(batch))
+
+    @contextmanager
+    def sidecar(self, controller: str | None = None) -> Iterator[Sidecar]:
+        """A sidecar in a thread, stopped at the end."""
+        sidecar = Sidecar(load_config(self.write(controller)))
+        thread = threading.Thread(target=sidecar.run, name="sidecar")
+        thread.start()
+        try:
+            yield sidecar
+        finally:
+            sidecar.stop()
+            thread.join()
+
+    def __enter__(self) -> LocalNode:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._running.close()
+
+
+def wait_until(
+    condition: Callable[[], object], what: Callable[[], object], pause_seconds: float = 0.02
+) -> None:
+    """Return when ``condition`` holds.
+
+    Raises:
+        TimeoutError: it does not within a minute; the message has ``what`` is the case instead.
+    """
+    deadline = time.monotonic() + WAIT_LIMIT_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited in vain: {what()}")
+        time.sleep(pause_seconds)
