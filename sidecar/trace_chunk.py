@@ -1,0 +1,43 @@
+"""Consecutive requests of a trace, and what identifies a key."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+class TraceError(ValueError):
+    """A trace cannot be read; the message names the file and, where there are lines, the line."""
+
+
+@dataclass(frozen=True, eq=False)
+class TraceChunk:
+    """Consecutive requests of a trace.
+
+    Attributes:
+        times_seconds: shape (n,), float64; since the trace's own origin.
+        keys: shape (n,), uint64 identities: a decimal key is its own identity, another text
+            has a 64-bit hash of it.
+        sizes_bytes: shape (n,), uint32; key and value.
+        texts: the keys as they stand in the file (decimal for binary formats), if asked for.
+    """
+
+    times_seconds: npt.NDArray[np.float64]
+    keys: npt.NDArray[np.uint64]
+    sizes_bytes: npt.NDArray[np.uint32]
+    texts: list[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def identity(text: bytes) -> int:
+    """The u64 that stands for a key's text."""
+    if text.isdigit() and len(text) <= 20 and (text[0] != 48 or len(text) == 1):
+        number = int(text)
+        if number < 1 << 64:
+            return number
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
