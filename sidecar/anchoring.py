@@ -1,4 +1,4 @@
-"""Anchoring: bend a curve so that it says, at the current size, what the server itself says."""
+"""Anchoring: bend a curve so that it says, at the sizes the server had, what the server saw."""
 
 from __future__ import annotations
 
@@ -7,13 +7,58 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
+_FEWEST_MISSES = 100.0
+# A factor beyond these says that the model is wrong, which a factor cannot mend.
+_LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.0
 
-def anchored(miss_ratios: FloatArray, predicted: float, observed: float) -> FloatArray:
-    """``miss_ratios`` scaled by ``observed / predicted``, and kept within [0, 1].
 
-    ``predicted`` is the curve's miss ratio at the size at which the server had ``observed``.
-    Nothing is done when either is 0, as a ratio would tell nothing.
+class Anchor:
+    """Bends a curve through one point: mean observed over mean predicted miss ratio, of the
+    windows in which the server was full and kept its size; faded.
+
+    Larger caches than at that point have their misses scaled, smaller ones their hits, so that the
+    curve stays within [0, 1] and never increases. The form is chosen by experiment on real servers
+    (three traces, five sizes, ``python -m workloads experiment curves``): mean error 0.0022, where
+    scaling the misses everywhere had 0.0022 too but a worse worst (0.021 against 0.019), raising
+    the curve to a power 0.0023, adding the difference 0.0028, scaling the hits everywhere 0.0030,
+    and no anchor at all 0.0031.
     """
-    if predicted <= 0 or observed <= 0:
-        return miss_ratios
-    return np.asarray(np.clip(miss_ratios * (observed / predicted), 0.0, 1.0))
+
+    def __init__(self) -> None:
+        self._observed = 0.0
+        self._predicted = 0.0
+        self._reads = 0.0
+
+    def add(self, observed_misses: float, predicted_misses: float, reads: float) -> None:
+        """Take one window."""
+        self._observed += observed_misses
+        self._predicted += predicted_misses
+        self._reads += reads
+
+    def decay(self, factor: float) -> None:
+        """Let the windows so far count ``factor`` times as much."""
+        self._observed *= factor
+        self._predicted *= factor
+        self._reads *= factor
+
+    @property
+    def drift_ratio(self) -> float:
+        """Mean predicted less observed miss ratio; 0 without a window."""
+        return (self._predicted - self._observed) / self._reads if self._reads else 0.0
+
+    def anchored(self, miss_ratios: FloatArray) -> FloatArray:
+        """``miss_ratios`` bent; shape (k,). Unchanged with too few misses to tell."""
+        if min(self._observed, self._predicted) < _FEWEST_MISSES:
+            return miss_ratios
+        predicted = min(1.0, self._predicted / self._reads)
+        observed = self._observed / self._reads
+        observed = min(_MOST_FACTOR * predicted, max(_LEAST_FACTOR * predicted, observed), 1.0)
+        if predicted >= 1 or observed >= 1:
+            return miss_ratios
+        of_hits = (1 - observed) / (1 - predicted)
+        bent = np.where(
+            miss_ratios > predicted,
+            1 - (1 - miss_ratios) * of_hits,
+            miss_ratios * (observed / predicted),
+        )
+        return np.asarray(np.clip(bent, 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""Fewer points for the same curve: what an observation carries."""
+"""From miss ratios at many depths to the curve of an observation."""
 
 from __future__ import annotations
 
@@ -34,3 +34,20 @@ def simplified(
             keep[first + worst] = True
             spans += [(first, first + worst), (first + worst, last)]
     return MissRatioCurve(sizes_bytes[keep], miss_ratios[keep])
+
+
+def curve_through(
+    start_bytes: float, depths_bytes: FloatArray, miss_ratios: FloatArray, budget_bytes: int
+) -> MissRatioCurve:
+    """The curve over ``maxmemory``: 1 at ``start_bytes``, which holds no key, then ``miss_ratios``
+    where there is room for ``depths_bytes`` more; it ends at ``budget_bytes``.
+
+    Shapes (k,); depths increase and are positive, ratios are within [0, 1] and do not increase.
+    """
+    sizes = np.concatenate(([0.0], depths_bytes)) + start_bytes
+    ratios = np.concatenate(([1.0], miss_ratios))
+    within = sizes < budget_bytes
+    end = np.interp(budget_bytes, sizes, ratios)
+    sizes = np.append(sizes[within], float(budget_bytes))
+    ratios = np.append(ratios[within], end)
+    return simplified(sizes, ratios)

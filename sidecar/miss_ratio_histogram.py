@@ -33,14 +33,14 @@ class MissRatioHistogram:
         self.samples = 0.0
         """Sampled reads, decayed."""
 
-    def add(
-        self, distances_bytes: FloatArray, weight: float, groups: npt.NDArray[np.uint8]
-    ) -> None:
-        """Count reads, each as ``weight``; ``groups`` as in ``References``."""
+    def add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
+        """Count reads, each as ``weight``, of the objects ``ids``; shapes (n,)."""
         buckets = np.searchsorted(EDGES_BYTES, distances_bytes)
         self._counts += weight * np.bincount(buckets, minlength=len(self._counts))
         width = self._coarse.shape[1]
-        cells = (groups % GROUPS).astype(np.intp) * width + (buckets + _COARSE - 1) // _COARSE
+        # Bits of the hash that the sampling does not look at (P is 2^32 at most).
+        groups = ((ids >> np.uint64(32)) % np.uint64(GROUPS)).astype(np.intp)
+        cells = groups * width + (buckets + _COARSE - 1) // _COARSE
         self._coarse += weight * np.bincount(cells, minlength=self._coarse.size).reshape(
             self._coarse.shape
         )

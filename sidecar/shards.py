@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.lru_stack import COLD, UNSEEN_HIT, LruStack
-from sidecar.samples import FLAG_SIZE_KNOWN, UNKNOWN_DB, Batch, Operation
+from sidecar.miniature_simulation import MiniatureSimulation
+from sidecar.samples import FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB, Batch, Operation
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -28,14 +29,40 @@ class References:
     Attributes:
         distances_bytes: shape (n,), the cache size from which the read is a hit; ``inf`` if it
             misses at any size.
-        groups: shape (n,), a number in [0, 256) for each object's key, independent of the
-            sampling: splits the sample for error estimates.
+        ids: shape (n,), u64 identities of the objects, see ``object_ids``.
+        operations: shape (n,), read hit or read miss, on the server.
         rate: R in force: each read stands for 1 / R reads.
     """
 
     distances_bytes: FloatArray
-    groups: npt.NDArray[np.uint8]
+    ids: npt.NDArray[np.uint64]
+    operations: npt.NDArray[np.uint8]
     rate: float
+
+
+def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+    """Identity of each record's object: the db above the low 48 bits of the hash, which hold the
+    bits that sampling looks at."""
+    return np.asarray(
+        (records["hash"] & _HASH_MASK) | (records["db"].astype(np.uint64) << np.uint64(_DB_SHIFT))
+    )
+
+
+class _Accesses:
+    """Records as plain lists, which a Python loop reads fastest."""
+
+    def __init__(self, records: npt.NDArray[np.void], overhead_bytes: int) -> None:
+        sizes = records["size_bytes"].astype(np.int64) + overhead_bytes
+        known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
+        self.keys: list[int] = object_ids(records).tolist()
+        self.operations: list[int] = records["operation"].tolist()
+        self.weights: list[int] = np.where(known, np.maximum(sizes, 1), 0).tolist()
+        self.flags = records["flags"]
+
+    @property
+    def has_ttl(self) -> list[bool]:
+        has_ttl: list[bool] = ((self.flags & FLAG_TTL) != 0).tolist()
+        return has_ttl
 
 
 class Shards:
@@ -48,6 +75,10 @@ class Shards:
     Attributes:
         threshold: T in force here, at most the server's; ``None`` before the first batch.
         modulus: P.
+        volatile: for ``volatile-lru``: keys without a TTL are never evicted, so they are *pinned*:
+            they take memory at any size, and reads of them are hits at any size.
+        pinned: weights of the pinned objects, by key.
+        simulation: caches that shall see the same accesses, for policies that are no stack.
     """
 
     def __init__(self, live_objects: int | None = 8192) -> None:
@@ -57,12 +88,24 @@ class Shards:
         self.stack = LruStack()
         self.threshold: int | None = None
         self.modulus = 1
+        self.volatile = False
+        self.pinned: dict[int, int] = {}
+        self.simulation: MiniatureSimulation | None = None
         self._salt_id = 0
+
+    def __len__(self) -> int:
+        """Live objects."""
+        return len(self.stack) + len(self.pinned)
 
     @property
     def rate(self) -> float:
         """R = T / P in force here; 0 before the first batch."""
         return (self.threshold or 0) / self.modulus
+
+    @property
+    def pinned_bytes(self) -> float:
+        """Estimate for all pinned objects, sampled or not."""
+        return sum(self.pinned.values()) / self.rate if self.pinned else 0.0
 
     def take(
         self,
@@ -80,47 +123,60 @@ class Shards:
         self._notice_change(batch)
         assert self.threshold is not None
         records = batch.records
-        hashes = records["hash"]
-        sampled = (hashes & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)
-        of_whole_db = records["operation"] >= Operation.FLUSH
+        operations = records["operation"]
+        sampled = (records["hash"] & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)
         rate = self.rate
-        places = np.flatnonzero(of_whole_db)
         above: list[int] = []
         own: list[int] = []
         start = 0
-        for place in [*places.tolist(), len(records)]:
-            part = records[start:place][sampled[start:place]]
-            more_above, more_own = self._access(part, overhead_bytes, default_bytes)
+        for place in [*np.flatnonzero(operations >= Operation.FLUSH).tolist(), len(records)]:
+            part = _Accesses(records[start:place][sampled[start:place]], overhead_bytes)
+            if self.simulation is not None and rate:
+                self.simulation.access(part, default_bytes, batch.last_time_us // 1_000_000, rate)
+            access = self._access_volatile if self.volatile else self._access
+            more_above, more_own = access(part, default_bytes)
             above += more_above
             own += more_own
             if place < len(records):
                 self._take_whole_db(records[place])
             start = place + 1
-        reads = sampled & (records["operation"] <= Operation.READ_MISS)
         distances = np.array(above, dtype=np.float64)
         known = distances >= 0
-        distances[known] = distances[known] / rate + np.array(own, dtype=np.float64)[known]
+        distances[known] = distances[known] / (rate or 1) + np.array(own, np.float64)[known]
         unseen = distances == UNSEEN_HIT
         if np.any(unseen):
             least = self.stack.total_weight / rate
             distances[unseen] = (least + max(least, resident_bytes)) / 2
         distances[distances == COLD] = np.inf
-        groups = ((hashes[reads] >> np.uint64(32)) & np.uint64(255)).astype(np.uint8)
-        if self.live_objects is not None and len(self.stack) > self.live_objects:
+        if self.live_objects is not None and len(self) > self.live_objects:
             self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
-        return References(distances, groups, rate)
+        reads = records[sampled & (operations <= Operation.READ_MISS)]
+        return References(distances, object_ids(reads), reads["operation"], rate)
 
-    def _access(
-        self, records: npt.NDArray[np.void], overhead_bytes: int, default_bytes: int
-    ) -> tuple[list[int], list[int]]:
-        keys = (records["hash"] & _HASH_MASK) | (
-            records["db"].astype(np.uint64) << np.uint64(_DB_SHIFT)
-        )
-        known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
-        weights = np.where(known, records["size_bytes"].astype(np.int64) + overhead_bytes, 0)
-        return self.stack.access(
-            keys.tolist(), records["operation"].tolist(), weights.tolist(), default_bytes
-        )
+    def _access(self, part: _Accesses, default_bytes: int) -> tuple[list[int], list[int]]:
+        return self.stack.access(part.keys, part.operations, part.weights, default_bytes)
+
+    def _access_volatile(self, part: _Accesses, default_bytes: int) -> tuple[list[int], list[int]]:
+        pinned = self.pinned
+        to_stack: tuple[list[int], list[int], list[int]] = ([], [], [])
+        read_is_pinned = []
+        for key, operation, weight, has_ttl in zip(
+            part.keys, part.operations, part.weights, part.has_ttl, strict=True
+        ):
+            if operation in (Operation.READ_HIT, Operation.WRITE) and not has_ttl:
+                pinned[key] = weight or pinned.get(key, default_bytes)
+                if operation == Operation.READ_HIT:
+                    read_is_pinned.append(True)
+                operation = int(Operation.DELETE)
+            elif operation != Operation.EVICTION:
+                pinned.pop(key, None)
+            if operation <= Operation.READ_MISS:
+                read_is_pinned.append(False)
+            for column, value in zip(to_stack, (key, operation, weight), strict=True):
+                column.append(value)
+        of_stack = zip(*self.stack.access(*to_stack, default_bytes), strict=True)
+        told = [(0, 0) if is_pinned else next(of_stack) for is_pinned in read_is_pinned]
+        return [above for above, _ in told], [own for _, own in told]
 
     def _notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
@@ -129,53 +185,83 @@ class Shards:
             self.modulus,
             self._salt_id,
         ):
-            self.stack.clear()
+            self.clear()
             self.threshold = batch.threshold
             self.modulus, self._salt_id = batch.modulus, batch.salt_id
+            if self.simulation is not None:
+                self.simulation.set_rate(self.rate)
         elif batch.threshold < self.threshold:
             self._lower(batch.threshold)
 
     def _shed(self, keep: int) -> None:
-        lows = sorted(key & (self.modulus - 1) for key in self.stack)
+        mask = self.modulus - 1
+        lows = sorted(key & mask for keys in (self.stack, self.pinned) for key in keys)
         self._lower(lows[keep])
 
     def _lower(self, threshold: int) -> None:
         self.threshold = threshold
         mask = self.modulus - 1
         self.stack.forget([key for key in self.stack if key & mask >= threshold])
+        self.pinned = {key: w for key, w in self.pinned.items() if key & mask < threshold}
+        if self.simulation is not None:
+            self.simulation.set_rate(self.rate)
+            self.simulation.keep_only(lambda key: key & mask < threshold)
 
     def _take_whole_db(self, record: np.void) -> None:
         db = int(record["db"])
-        if record["operation"] == Operation.FLUSH:
-            if db == UNKNOWN_DB:
-                self.stack.clear()
-            else:
-                # What the sampler cannot place may well be in this db.
-                self.stack.delete([k for k in self.stack if k >> _DB_SHIFT in (db, UNKNOWN_DB)])
+        if record["operation"] == Operation.FLUSH and db == UNKNOWN_DB:
+            self.clear()
+        elif record["operation"] == Operation.FLUSH:
+            # What the sampler cannot place may well be in this db.
+            gone = (db, UNKNOWN_DB)
+            self.expire([key for key in self.stack if key >> _DB_SHIFT in gone])
+            self.pinned = {k: w for k, w in self.pinned.items() if k >> _DB_SHIFT not in gone}
+            if self.simulation is not None:
+                self.simulation.keep_only(lambda key: key >> _DB_SHIFT not in gone)
         else:
             other = int(record["size_bytes"])
             turn = {db: other, other: db}
-            hash_bits = int(_HASH_MASK)
-            self.stack.rename(
-                {
-                    key: key & hash_bits | turn[key >> _DB_SHIFT] << _DB_SHIFT
-                    for key in self.stack
-                    if key >> _DB_SHIFT in turn
-                }
-            )
+            bits = int(_HASH_MASK)
+            names = {
+                key: key & bits | turn[key >> _DB_SHIFT] << _DB_SHIFT
+                for keys in (self.stack, self.pinned)
+                for key in keys
+                if key >> _DB_SHIFT in turn
+            }
+            self.stack.rename(names)
+            self.pinned = {names.get(key, key): w for key, w in self.pinned.items()}
+            if self.simulation is not None:
+                # Two dbs swapped within a simulated cache: rare enough to begin again.
+                self.simulation.keep_only(lambda key: key >> _DB_SHIFT not in turn)
+
+    def clear(self) -> None:
+        """Forget all objects: the server is empty."""
+        self.stack.clear()
+        self.pinned.clear()
+        if self.simulation is not None:
+            self.simulation.keep_only(lambda _: False)
+
+    def expire(self, keys: list[int]) -> None:
+        """Remove objects from caches of every size; those that are not in the stack are passed
+        over."""
+        self.stack.delete([key for key in keys if key in self.stack])
 
     def forget_below(self, depth_bytes: float) -> None:
         """Drop objects that lie too deep for a cache of ``depth_bytes``: their next read is a
         miss at any size that matters, and their places are worth a higher rate."""
         self.stack.forget(self.stack.below(int(depth_bytes * self.rate)))
+        if self.simulation is not None:
+            stack = self.stack
+            self.simulation.keep_only(lambda key: key in stack)
 
     def mean_weight_of_top(self, objects: float) -> float | None:
-        """Mean bytes of the most recent objects, as many as are sampled of ``objects``; ``None``
-        if fewer than 32 are."""
-        count = round(objects * self.rate)
-        weights = self.stack.weights_by_recency()[:count]
+        """Mean bytes of the pinned and the most recent objects, as many as are sampled of
+        ``objects``; ``None`` if fewer than 32 are."""
+        weights = [*self.pinned.values(), *self.stack.weights_by_recency()]
+        weights = weights[: round(objects * self.rate)]
         return sum(weights) / len(weights) if len(weights) >= 32 else None
 
     def reweigh(self, more_bytes: int) -> None:
         """Add ``more_bytes`` (or take, if negative) to each object."""
         self.stack.add_weight(more_bytes)
+        self.pinned = {key: max(1, w + more_bytes) for key, w in self.pinned.items()}

@@ -17,8 +17,7 @@ distance_lists = st.lists(
 
 def filled(distances: list[float], weight: float = 1.0) -> MissRatioHistogram:
     histogram = MissRatioHistogram()
-    groups = np.arange(len(distances)).astype(np.uint8)
-    histogram.add(np.array(distances), weight, groups)
+    histogram.add(np.array(distances), weight, np.arange(len(distances)).astype(np.uint64) << 32)
     histogram.reads = weight * len(distances)
     return histogram
 
@@ -55,7 +54,7 @@ def test_decay_changes_no_ratio_but_lets_new_reads_count_more() -> None:
     histogram = filled([500.0] * 100)
     histogram.decay(0.25)
     assert histogram.miss_ratios()[0] == 1
-    histogram.add(np.full(75, 10.0), 1.0, np.zeros(75, np.uint8))
+    histogram.add(np.full(75, 10.0), 1.0, np.zeros(75, np.uint64))
     histogram.reads += 75
     assert histogram.miss_ratios()[0] == pytest.approx(0.25)
 
@@ -80,9 +79,9 @@ def test_standard_error_is_that_of_the_spread_between_groups() -> None:
     random = np.random.default_rng(4)
     size = 10_000
     distances = np.where(random.random(size) < 0.3, 1e5, np.inf)
-    groups = random.integers(0, 256, size).astype(np.uint8)
+    groups = random.integers(0, 256, size)
     histogram = MissRatioHistogram()
-    histogram.add(distances, 1.0, groups)
+    histogram.add(distances, 1.0, groups.astype(np.uint64) << 32)
     histogram.reads = size
     naive = [np.sum(distances[groups % GROUPS == g] > 5e6) * GROUPS / size for g in range(GROUPS)]
     place = int(np.searchsorted(EDGES_BYTES, 5e6))

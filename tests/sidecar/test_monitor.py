@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sidecar.monitor import Estimate, ServerMonitor
+from sidecar.calibration import FIRST_FIXED_BYTES
+from sidecar.estimate import Estimate
+from sidecar.monitor import ServerMonitor
 from sidecar.samples import Batch, decode_batch
 from sidecar.server_stats import ServerStats
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
 READ_MISS, WRITE = 2, 3
-BASELINE = 1_000_000
+BASELINE = 1_000_000  # with what the calibration assumes
 OVERHEAD = 60
 SIZE = 140
 BUDGET = 50_000_000
@@ -31,7 +33,7 @@ STATS = ServerStats(
     lfu_decay_time_minutes=1,
     used_memory_bytes=2_000_000,
     used_memory_startup_bytes=BASELINE,
-    baseline_bytes=BASELINE,
+    baseline_bytes=BASELINE - FIRST_FIXED_BYTES,
     rss_bytes=3_000_000,
     keyspace_hits=0,
     keyspace_misses=0,
@@ -94,7 +96,7 @@ def estimate(
     live_objects: int | None = 8192,
 ) -> Estimate:
     monitor = ServerMonitor("one", live_objects=live_objects)
-    monitor.overhead_bytes = OVERHEAD
+    monitor.calibration.overhead_bytes = OVERHEAD
     assert monitor.observe(stats, BUDGET) is None
     for batch in taken:
         monitor.take(batch)
@@ -169,7 +171,7 @@ def test_windows_go_on_from_each_other() -> None:
     """Two windows of one load tell what one window twice as long tells: recency is kept."""
     taken = batches(zipf(3000, 20_000), batch_records=500)
     monitor = ServerMonitor("one")
-    monitor.overhead_bytes = OVERHEAD
+    monitor.calibration.overhead_bytes = OVERHEAD
     monitor.observe(STATS, BUDGET)
     stats, told = STATS, None
     for part in (taken[:40], taken[40:]):

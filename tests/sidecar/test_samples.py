@@ -12,6 +12,8 @@ import pytest
 from sidecar.samples import HEADER, SampleError, decode_batch
 from workloads.sample_batches import MODULUS, SampledServer, key_hash, number_hashes
 
+HEADER_FIELDS = """source instance sequence first_time_us last_time_us threshold modulus salt_id
+seen seen_reads sampled dropped"""
 TEST_VECTOR = Path(__file__).parents[2] / "redis_patch" / "test_vector.json"
 
 
@@ -88,11 +90,20 @@ def test_flush_is_taken_whatever_its_hash() -> None:
     assert len(decode_batch(changed(message, 48, "Q", 0)).records) == 1
 
 
-@pytest.mark.skipif(not TEST_VECTOR.exists(), reason="redis_patch/test_vector.json is missing")
 def test_vector_shared_with_the_sampler() -> None:
     vector = json.loads(TEST_VECTOR.read_text())
     assert vector["hashes"]
     for case in vector["hashes"]:
-        assert key_hash(bytes.fromhex(case["key_hex"]), int(case["salt"], 16)) == int(
-            case["hash"], 16
-        )
+        assert key_hash(bytes.fromhex(case["key_hex"]), case["salt"]) == case["hash"]
+    expected = vector["batch"]
+    batch = decode_batch(bytes.fromhex(expected["hex"]))
+    header = expected["header"]
+    for field in HEADER_FIELDS.split():
+        assert getattr(batch, field) == header[field], field
+    assert batch.salt_id == key_hash(b"spreds", expected["salt"])
+    fields = ("hash", "size_bytes", "db", "operation", "flags")
+    assert batch.records[list(fields)].tolist() == [
+        tuple(record[field] for field in fields) for record in expected["records"]
+    ]
+    sampled = {key_hash(key.encode(), expected["salt"]) for key in expected["sampled_keys"]}
+    assert {int(h) for h in batch.records["hash"]} - {0} >= sampled

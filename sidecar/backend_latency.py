@@ -1,0 +1,107 @@
+"""Backend latency, as the time from a sampled miss to the fill of the same key."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sidecar.samples import Batch, Operation
+
+LONGEST_SECONDS = 60.0
+_MOST_PENDING = 4096
+_FEWEST_FILLS = 30
+_FEWEST_FILL_RATIO = 0.2
+
+
+class BackendLatency:
+    """Estimates bd of equation (8.2) for look-aside clients: read, miss, ask the backend, write.
+
+    What it measures, and where that differs from the latency that a user waits for:
+
+    * *From the first miss to the first write.* Later readers of the same key wait less.
+    * *Queues count.* Time that a client spends before asking, or between the answer and the write
+      (a connection pool, a batch of writes), is in it: biased upward.
+    * *A write from elsewhere*, such as an update of a key that was just missed, looks like a fill:
+      biased downward where keys are often written.
+    * *What is never filled* within a minute is left out, and says nothing (backends that answer
+      "no such object" may be faster): ``fill_ratio`` tells how much that is.
+    * *Resolution.* A batch tells the time of its first and last record only; the others are taken
+      to be evenly spaced. With two to five records in a batch (of 50 ms at most) a latency much
+      below 50 ms can come out several times too long; with two, or with many, it does not.
+
+    Memory: a bounded number of misses wait for their fill.
+    """
+
+    def __init__(self) -> None:
+        self._missed_at_us: dict[tuple[int, int], float] = {}
+        self._fills = 0.0
+        self._unfilled = 0.0
+        self._seconds = 0.0
+
+    def take(self, batch: Batch) -> None:
+        """Take the next batch of one server."""
+        operations = batch.records["operation"]
+        places = np.flatnonzero(
+            (operations == Operation.READ_MISS) | (operations == Operation.WRITE)
+        )
+        if not len(places):
+            return
+        records = batch.records[places]
+        span_us = batch.last_time_us - batch.first_time_us
+        times = batch.first_time_us + places * (span_us / max(1, len(batch.records) - 1))
+        pending = self._missed_at_us
+        for key, db, operation, time_us in zip(
+            records["hash"].tolist(),
+            records["db"].tolist(),
+            records["operation"].tolist(),
+            times.tolist(),
+            strict=True,
+        ):
+            if operation == Operation.READ_MISS:
+                pending.setdefault((key, db), time_us)
+            elif pending:
+                missed_us = pending.pop((key, db), None)
+                if missed_us is not None:
+                    self._count(max(0.0, time_us - missed_us) / 1e6)
+        self._give_up(batch.last_time_us - LONGEST_SECONDS * 1e6)
+
+    def _count(self, seconds: float) -> None:
+        if seconds > LONGEST_SECONDS:
+            self._unfilled += 1
+        else:
+            self._fills += 1
+            self._seconds += seconds
+
+    def _give_up(self, before_us: float) -> None:
+        """Forget the misses that waited too long, and the oldest of too many."""
+        pending = self._missed_at_us
+        while pending:
+            oldest = next(iter(pending))
+            if pending[oldest] >= before_us and len(pending) <= _MOST_PENDING:
+                break
+            # Too many is no sign that they stay unfilled: only the old ones count.
+            self._unfilled += pending.pop(oldest) < before_us
+
+    def decay(self, factor: float) -> None:
+        """Let what was seen so far count ``factor`` times as much."""
+        self._fills *= factor
+        self._unfilled *= factor
+        self._seconds *= factor
+
+    def clear_pending(self) -> None:
+        """Forget the misses that wait, for example as the server has restarted."""
+        self._missed_at_us.clear()
+
+    @property
+    def fill_ratio(self) -> float | None:
+        """Share of the misses that were followed by a write; ``None`` if none is decided yet."""
+        decided = self._fills + self._unfilled
+        return self._fills / decided if decided else None
+
+    @property
+    def mean_seconds(self) -> float | None:
+        """Mean latency; ``None`` with fewer than 30 fills, or when fewer than one miss in five is
+        filled (the others would have to be guessed)."""
+        ratio = self.fill_ratio
+        if self._fills < _FEWEST_FILLS or ratio is None or ratio < _FEWEST_FILL_RATIO:
+            return None
+        return self._seconds / self._fills

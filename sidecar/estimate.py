@@ -1,0 +1,41 @@
+"""The estimate: what a monitor knows of one server at the end of a window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver_lambda.curve import MissRatioCurve
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one window, and those before it, say of a server.
+
+    Attributes:
+        curve: miss ratio over ``maxmemory``, up to the budget; anchored.
+        raw_curve: the same without anchoring.
+        curve_error_ratio: expected absolute error of the curve's miss ratio near the present size:
+            the sampling's standard error, or the drift if that is larger.
+        drift_ratio: miss ratio as predicted for the windows so far, less what the server reported.
+        sampled_objects: live in the stack.
+        mean_object_bytes: memory that a key takes, ``None`` if unknown.
+        request_rate_per_second: reads, by the server's counters.
+        miss_ratio: of the window, by the server's counters; ``None`` without reads.
+        measured_backend_latency_seconds: see ``BackendLatency`` for when it is biased; ``None`` if
+            too few misses were filled.
+        fill_ratio: share of the misses that were filled; ``None`` if none is decided.
+        keep_reason: why this server's size must not change, or ``None``.
+    """
+
+    curve: MissRatioCurve
+    raw_curve: MissRatioCurve
+    curve_error_ratio: float
+    drift_ratio: float
+    sampled_objects: int
+    mean_object_bytes: float | None
+    request_rate_per_second: float
+    miss_ratio: float | None
+    window_seconds: float
+    measured_backend_latency_seconds: float | None
+    fill_ratio: float | None
+    keep_reason: str | None
