@@ -1,0 +1,166 @@
+"""A sidecar that waits for a plan, to send it notifications good and bad."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+from sidecar.config import load_config
+from sidecar.daemon import Sidecar
+from solver_lambda.keys import plan_key
+from solver_lambda.observation import Observation
+from solver_lambda.plan import AdaptationPlan
+from solver_lambda.planner import make_plan
+from tests.sidecar.signed_cloud import SignedCloud
+from workloads.local_server import LocalServer
+
+MB = 1 << 20
+EVENT = "the S3 event of the plan"
+
+
+@dataclass
+class WaitingSidecar:
+    """A sidecar that waits for the plan of its first observation.
+
+    Attributes:
+        plan: a good answer, which moves memory.
+        key: where it lies in the plans bucket.
+    """
+
+    sidecar: Sidecar
+    cloud: SignedCloud
+    servers: list[LocalServer]
+    port: int
+    plan: AdaptationPlan
+    key: str
+
+    def put(self, plan: AdaptationPlan | bytes, key: str | None = None) -> None:
+        body = plan if isinstance(plan, bytes) else plan.dumps()
+        self.cloud.s3.put_object(Bucket="plans", Key=key or self.key, Body=body)
+
+    def message(self, text: str = EVENT, **fields: Any) -> dict[str, Any]:
+        """A good message but for what is said, signed."""
+        text = self.cloud.event(self.key) if text is EVENT else text
+        return dict(self.cloud.sign(self.cloud.message(text, **fields)))
+
+    def post(self, body: bytes | dict[str, Any]) -> int:
+        """Status of the answer."""
+        if isinstance(body, dict):
+            body = json.dumps(body).encode()
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("POST", "/", body)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def post_raw(self, request: bytes) -> int:
+        """Status of the answer to a request that no client would send."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            return int(connection.makefile("rb").readline().split()[1])
+
+    def config_sets(self) -> list[int]:
+        """CONFIG SET calls that each server has seen."""
+        return [
+            server.client.info("commandstats").get("cmdstat_config|set", {}).get("calls", 0)
+            for server in self.servers
+        ]
+
+    def refused(self) -> dict[str, int]:
+        return {
+            name: count
+            for name, count in self.sidecar.counters.snapshot().items()
+            if "_refused_" in name or name == "notifications_deferred"
+        }
+
+    def assert_refused(self, counter: str, send: Callable[[], int], statuses: range) -> None:
+        """``send`` is refused for this reason and no other, and no CONFIG SET follows."""
+        before, calls = self.refused(), self.config_sets()
+        assert send() in statuses
+        after = self.refused()
+        assert after.get(counter, 0) == before.get(counter, 0) + 1
+        assert sum(after.values()) == sum(before.values()) + 1
+        # Not now, and not when the actuator looks again.
+        self.sidecar._actuator.step()
+        assert self.config_sets() == calls
+        assert self.sidecar.cycles == 0
+
+
+def _answer(observation: Observation) -> AdaptationPlan:
+    """A plan that moves 4 MB from the first server to the second."""
+    plan = make_plan(observation, now_seconds=observation.made_at_seconds)
+    sizes = [12 * MB, 20 * MB]
+    servers = tuple(
+        replace(server, maxmemory_bytes=size)
+        for server, size in zip(plan.servers, sizes, strict=True)
+    )
+    return replace(plan, servers=servers, decision="apply")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def waiting_sidecar(cloud: SignedCloud, folder: Path) -> Iterator[WaitingSidecar]:
+    """Runs one with its servers, in a thread."""
+    port = _free_port()
+    settings: dict[str, object] = {"maxmemory": "16mb", "maxmemory-policy": "allkeys-lru"}
+    with LocalServer(settings) as first, LocalServer(settings) as second:
+        servers = [first, second]
+        sidecar = Sidecar(load_config(_write(folder, cloud, port, servers)))
+        thread = threading.Thread(target=sidecar.run)
+        thread.start()
+        try:
+            observation = _first_observation(sidecar, thread, servers)
+            plan = _answer(observation)
+            key = plan_key("n1", plan.cycle)
+            made = WaitingSidecar(sidecar, cloud, servers, port, plan, key)
+            made.put(plan)
+            yield made
+        finally:
+            sidecar.stop()
+            thread.join()
+
+
+def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServer]) -> Path:
+    delivery = (
+        f'delivery = "http"\nlisten = "127.0.0.1:{port}"\npublic_url = "http://localhost:{port}/"\n'
+        'plan_deadline = "1h"\n'
+    )
+    tables = "".join(
+        f'[[server]]\nname = "s{place}"\nurl = "{server.url}"\nbackend_latency = "50ms"\n'
+        for place, server in enumerate(servers)
+    )
+    path = folder / "node.toml"
+    path.write_text(
+        f'node = "n1"\n[memory]\nbudget = "32mb"\n'
+        f'[sampling]\nendpoint = "ipc://{folder}/samples"\nrate = 1\n'
+        f"[cycle]\nsamples = 5000\n{cloud.controller(delivery)}{tables}"
+    )
+    return path
+
+
+def _first_observation(
+    sidecar: Sidecar, thread: threading.Thread, servers: list[LocalServer]
+) -> Observation:
+    """Some load, until the sidecar knows the curves of both servers well enough to ask."""
+    while thread.is_alive():
+        for server in servers:
+            for key in range(300):
+                if server.client.get(f"key{key}") is None:
+                    server.client.set(f"key{key}", b"x" * 100)
+        if sidecar.last_observation is not None:
+            return sidecar.last_observation
+    raise AssertionError("the sidecar ended")
