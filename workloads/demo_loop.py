@@ -86,6 +86,21 @@ def _exported(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
     raise RuntimeError(f"the stack was not deployed: {log.read_text()[-4000:]}")
 
 
+def controller_text(cloud: Cloud) -> str:
+    """``[controller]`` of the stack's node, by the command an operator would use."""
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "infra.node_config", "--node", NODE),
+            *("--outputs", str(cloud.outputs)),
+            *("--endpoint-url", cloud.environment["AWS_ENDPOINT_URL"]),
+        ],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
 @dataclass(frozen=True)
 class SidecarRun:
     """What a sidecar did, read from the stack's buckets and the sidecar's state when it ended.
@@ -115,18 +130,8 @@ def running_sidecar(
         RuntimeError: it did not start, or ended before it was told to.
     """
     config, state = folder / "sidecar.toml", folder / "state.json"
-    controller = subprocess.run(
-        [
-            *(sys.executable, "-m", "infra.node_config", "--node", NODE),
-            *("--outputs", str(cloud.outputs)),
-            *("--endpoint-url", cloud.environment["AWS_ENDPOINT_URL"]),
-        ],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    config.write_text(_configuration(servers, running, budget_bytes, folder, state) + controller)
+    text = _configuration(servers, running, budget_bytes, folder, state) + controller_text(cloud)
+    config.write_text(text)
     with log.open("wb") as messages:
         process = subprocess.Popen(
             [sys.executable, "-m", "sidecar.cli", "run", str(config)],
