@@ -25,16 +25,17 @@ static const char *const NEVER_MAKING[] = {"lset", "linsert", "lpushx", "rpushx"
 /* They look the key up as a read. GETDEL and GETEX then change it: an event says so. */
 static const char *const READING[] = {"getdel", "getex", NULL};
 
-/* Where the value is an argument. */
+/* Where the value is an argument, and what else is special. */
 static const struct {
     const char *name;
     int value_after;
     command_special special;
-} SETTERS[] = {
+} SPECIALS[] = {
     {"set", 1, SPECIAL_SET},      {"setnx", 1, SPECIAL_NONE},     {"getset", 1, SPECIAL_NONE},
     {"mset", 1, SPECIAL_NONE},    {"msetnx", 1, SPECIAL_NONE},    {"setex", 2, SPECIAL_EXPIRES},
     {"psetex", 2, SPECIAL_EXPIRES}, {"flushall", 0, SPECIAL_EMPTIES},
     {"flushdb", 0, SPECIAL_EMPTIES}, {"swapdb", 0, SPECIAL_EMPTIES},
+    {"copy", 0, SPECIAL_COPIES},    {"exec", 0, SPECIAL_EXECUTES},
 };
 
 static int is_among(const char *name, const char *const *names) {
@@ -156,7 +157,7 @@ static void insert(const char *name, const command *c) {
     size_t length = strlen(name);
     unsigned char padded[64] = {0};
     const key_range *r = &c->range[0];
-    int is_one = c->ranges == 1 && r->start == 1 && !r->keyword && !r->count_at && r->last == 0 &&
+    int is_one = c->ranges == 1 && r->start == 1 && !r->keyword && !r->first && r->last == 0 &&
                  (r->use == KEYS_READ || r->use == KEYS_WRITTEN);
 
     if (length == 0 || length >= sizeof padded) return;
@@ -168,7 +169,7 @@ static void insert(const char *name, const command *c) {
         .length = (uint32_t)length,
         .index = command_count,
         .one_key = is_one ? (uint8_t)r->use : 0,
-        .has_options = c->special == SPECIAL_SET,
+        .has_options = c->special == SPECIAL_SET || c->special == SPECIAL_COPIES,
     };
     commands[command_count++] = *c;
     uint64_t i = command_hash(slot.head, slot.tail);
@@ -190,10 +191,10 @@ static int load_command(RedisModuleCallReply *reply) {
         key_range range = {.use = use_of(name, flags, categories, value_of(spec, "flags"))};
         if (range.use && parse_range(spec, &range)) c.range[c.ranges++] = range;
     }
-    for (size_t i = 0; i < sizeof SETTERS / sizeof *SETTERS; i++) {
-        if (!strcmp(name, SETTERS[i].name)) {
-            c.value_after = SETTERS[i].value_after;
-            c.special = SETTERS[i].special;
+    for (size_t i = 0; i < sizeof SPECIALS / sizeof *SPECIALS; i++) {
+        if (!strcmp(name, SPECIALS[i].name)) {
+            c.value_after = SPECIALS[i].value_after;
+            c.special = SPECIALS[i].special;
         }
     }
     if (c.ranges == 0 && c.special == SPECIAL_NONE) return 0;

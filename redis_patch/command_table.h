@@ -23,8 +23,8 @@ typedef struct {
     key_use use;
     int start;           /* index of the first key, or where the search for the keyword starts */
     const char *keyword; /* the first key follows it; NULL: there is none */
-    int count_at;        /* keys are counted by this argument, from the start; 0: they are not */
-    int first;           /* from the start, where they are counted */
+    int first;           /* from the start, if an argument counts the keys; 0: none does */
+    int count_at;        /* that argument, from the start */
     int last;            /* from the start; negative: from the command's end */
     int step;
     int limit;           /* of the rest of the arguments, one in `limit` is a key; 0: all */
@@ -36,6 +36,8 @@ typedef enum {
     SPECIAL_SET,     /* its options say whether it reads, and whether it sets a TTL */
     SPECIAL_EXPIRES, /* always sets a TTL: SETEX, PSETEX */
     SPECIAL_EMPTIES, /* may flush or swap databases */
+    SPECIAL_COPIES,  /* may write into another database: COPY */
+    SPECIAL_EXECUTES /* runs commands that passed the filter before: EXEC */
 } command_special;
 
 #define COMMAND_MAX_RANGES 3
@@ -53,7 +55,7 @@ typedef struct {
     uint32_t length;     /* of the name; 0: an empty slot */
     uint16_t index;      /* of the command in `commands` */
     uint8_t one_key;     /* KEYS_READ or KEYS_WRITTEN if argument 1 is its only key; else 0 */
-    uint8_t has_options; /* with more than three arguments `one_key` does not hold */
+    uint8_t has_options; /* with more than three arguments there is more to know */
 } command_slot;
 
 /* Fills the table; returns the number of commands that touch keys, or -1 if the server's answer is

@@ -74,6 +74,9 @@ static key_state look_at(RedisModuleCommandFilterCtx *call, RedisModuleString *k
 /* Misses whose read was no longer in the open batch: these reads stay recorded as hits. */
 static uint64_t late_misses;
 
+/* Where the records of the newest command begin in the open batch: its misses belong to them. */
+static uint32_t command_start;
+
 /* A sampled SET gives a TTL: the "expire" event that follows belongs to the same write. */
 static uint64_t expiring_hash;
 static int expiring;
@@ -82,6 +85,19 @@ static int expiring;
 static uint64_t emptying_us;
 
 static void watch_databases(void);
+
+/* The database that a client was in before it moved or copied a key; -1: not known. */
+static int home_db = -1;
+
+static void remember_home(RedisModuleCommandFilterCtx *call) {
+    RedisModuleClientInfoV1 client = {.version = 1};
+    home_db = -1;
+    if (get_client_id &&
+        RedisModule_GetClientInfoById(&client, get_client_id(call)) == REDISMODULE_OK &&
+        !(client.flags & REDISMODULE_CLIENTINFO_FLAG_MULTI)) {
+        home_db = client.db;
+    }
+}
 
 typedef struct {
     int reads, expires, keeps_ttl;
@@ -179,7 +195,7 @@ static void access_range(RedisModuleCommandFilterCtx *call, const command *c, co
     int first = start, last;
 
     if (start == 0) return;
-    if (r->count_at || r->first) {
+    if (r->first) {
         RedisModuleString *number = RedisModule_CommandFilterArgGet(call, start + r->count_at);
         long long keys;
         if (!number || RedisModule_StringToLongLong(number, &keys) != REDISMODULE_OK) return;
@@ -194,13 +210,18 @@ static void access_range(RedisModuleCommandFilterCtx *call, const command *c, co
         last = count + r->last;
     }
     if (last >= count) last = count - 1;
-    if (last > first) sampler_reserve(&spreds, (uint64_t)((last - first) / r->step + 1));
+    if (last > first) {
+        sampler_reserve(&spreds, (uint64_t)((last - first) / r->step + 1));
+        if (command_start > spreds.count) command_start = 0;
+    }
     for (int at = first; at <= last; at += r->step) access_key(call, c, r->use, at);
 }
 
 __attribute__((noinline)) static void access_all(RedisModuleCommandFilterCtx *call,
                                                  const command *c) {
     if (c->special == SPECIAL_EMPTIES) watch_databases();
+    if (c->special == SPECIAL_COPIES) remember_home(call);
+    command_start = c->special == SPECIAL_EXECUTES ? 0 : spreds.count;
     for (int i = 0; i < c->ranges; i++) access_range(call, c, &c->range[i]);
 }
 
@@ -224,6 +245,7 @@ static void filter(RedisModuleCommandFilterCtx *call) {
     if (slot->one_key == KEYS_READ) spreds.seen_reads++;
     else spreds.seen_others++;
     if (sampler_takes(&spreds, hash)) {
+        command_start = spreds.count;
         record_access(call, &commands[slot->index], slot->one_key, (set_options){0}, 1, hash);
     }
 }
@@ -236,7 +258,7 @@ static int is_event(const char *event, const char *name) {
 
 /* The read that missed stands in the open batch as a hit. */
 static void record_miss(uint64_t hash, uint16_t db) {
-    sampler_record_t *read = sampler_amend(&spreds, hash, SAMPLER_READ_HIT);
+    sampler_record_t *read = sampler_amend(&spreds, hash, SAMPLER_READ_HIT, command_start);
     if (!read) {
         late_misses++;
         return;
@@ -244,18 +266,15 @@ static void record_miss(uint64_t hash, uint16_t db) {
     *read = (sampler_record_t){.hash = hash, .db = db, .operation = SAMPLER_READ_MISS};
 }
 
-static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
+static void record_event(int type, const char *event, RedisModuleString *key, uint16_t db) {
     size_t key_bytes;
     int operation, flags = 0;
-
-    if (!spreds.on) return REDISMODULE_OK;
     const char *text = RedisModule_StringPtrLen(key, &key_bytes);
     uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
-    uint16_t db = (uint16_t)RedisModule_GetSelectedDb(ctx);
 
     if (type == REDISMODULE_NOTIFY_KEY_MISS) {
         if (sampler_takes(&spreds, hash)) record_miss(hash, db);
-        return REDISMODULE_OK;
+        return;
     }
     if (type == REDISMODULE_NOTIFY_EXPIRED) {
         operation = SAMPLER_EXPIRY;
@@ -267,7 +286,7 @@ static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModul
     } else if (is_event(event, "expire")) {
         int is_of_set = expiring && expiring_hash == hash;
         if (is_of_set) expiring = 0;
-        if (is_of_set) return REDISMODULE_OK;
+        if (is_of_set) return;
         operation = SAMPLER_WRITE;
         flags = SAMPLER_HAS_TTL;
     } else if (is_event(event, "persist") || is_event(event, "rename_to") ||
@@ -275,15 +294,32 @@ static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModul
                is_event(event, "restore")) {
         operation = SAMPLER_WRITE;
     } else {
-        return REDISMODULE_OK;
+        return;
     }
     spreds.seen_others++;
     if (sampler_takes(&spreds, hash)) {
         sampler_record(&spreds, hash, operation, flags, db, 0, now_us());
     }
-    return REDISMODULE_OK;
 }
 
+/* Valkey 8.1 runs this on the client's own context, and leaves the client in the database of the
+ * event (valkey-io/valkey pull request 4024 repairs it): bring it back after MOVE and COPY. */
+static void bring_home(RedisModuleCtx *ctx, const char *event) {
+    if (is_event(event, "move_from")) {
+        home_db = RedisModule_GetSelectedDb(ctx);
+    } else if ((is_event(event, "move_to") || is_event(event, "copy_to")) && home_db >= 0) {
+        RedisModule_SelectDb(ctx, home_db);
+        home_db = -1;
+    }
+}
+
+static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
+    uint16_t db = (uint16_t)RedisModule_GetSelectedDb(ctx);
+
+    if (type == REDISMODULE_NOTIFY_GENERIC) bring_home(ctx, event);
+    if (spreds.on) record_event(type, event, key, db);
+    return REDISMODULE_OK;
+}
 /* ----------------------------------------------------------------------------- databases as a whole */
 
 static void on_flush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
@@ -338,6 +374,26 @@ static void on_timer(RedisModuleCtx *ctx, void *data) {
 
 /* ---------------------------------------------------------------------------------- configuration */
 
+/* Looks at commands and events, or at commands no longer; the server has no way to unsubscribe from
+ * events. A module that was never switched on costs nothing at either. */
+static void look(int on) {
+    static RedisModuleCommandFilter *registered;
+    static int subscribed;
+
+    if (on && !registered) {
+        registered = RedisModule_RegisterCommandFilter(detached, filter, 0);
+    } else if (!on && registered) {
+        RedisModule_UnregisterCommandFilter(detached, registered);
+        registered = NULL;
+    }
+    if (on && !subscribed) {
+        RedisModule_SubscribeToKeyspaceEvents(
+            detached, REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
+                          REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_KEY_MISS, on_event);
+        subscribed = 1;
+    }
+}
+
 static struct {
     RedisModuleString *endpoint;
     long long threshold, modulus, salt; /* salt 0 is replaced by a random one */
@@ -386,6 +442,7 @@ static const char *apply_endpoint(void) {
         free(endpoint_in_force);
         endpoint_in_force = *wanted ? strdup(wanted) : NULL;
     }
+    look(endpoint_in_force != NULL);
     if (endpoint_in_force) {
         sampler_start(&spreds, now_us());
         if (!timer_runs) {
@@ -470,11 +527,7 @@ __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx *ct
         RedisModule_RegisterNumericConfig(ctx, "salt", 0, REDISMODULE_CONFIG_DEFAULT, 0, INT64_MAX,
                                           get_number, set_number, apply, &settings.salt) ||
         RedisModule_LoadConfigs(ctx) ||
-        RedisModule_RegisterInfoFunc(ctx, info) ||
-        !RedisModule_RegisterCommandFilter(ctx, filter, 0) ||
-        RedisModule_SubscribeToKeyspaceEvents(
-            ctx, REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
-                     REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_KEY_MISS, on_event)) {
+        RedisModule_RegisterInfoFunc(ctx, info)) {
         return REDISMODULE_ERR;
     }
     if (apply(ctx, NULL, NULL) != REDISMODULE_OK) {

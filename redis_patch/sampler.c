@@ -64,8 +64,9 @@ void sampler_reserve(sampler *s, uint64_t records) {
     }
 }
 
-sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation) {
-    for (uint32_t i = s->count; i-- > 0;) {
+sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32_t from) {
+    if (from > s->count) from = 0;
+    for (uint32_t i = s->count; i-- > from;) {
         sampler_record_t *record = &s->batch.records[i];
         if (record->hash == hash && record->operation == operation) return record;
     }

@@ -153,8 +153,9 @@ void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_
 void sampler_reserve(sampler *s, uint64_t records);
 
 /* The newest record of the open batch with this hash and operation, or NULL: for what is learnt
- * about an access only after it. */
-sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation);
+ * about an access only after it. Records before `from` are left alone; a `from` of a batch that has
+ * been sent since, which is more than the open one holds, counts as 0. */
+sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32_t from);
 
 /* Sends what is open: part of a batch, or none of it, only a header. */
 void sampler_flush(sampler *s, uint64_t now_us);

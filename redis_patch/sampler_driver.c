@@ -7,7 +7,7 @@
  *   read KEY OPERATION FLAGS DB SIZE now      counts a read, records it if it is sampled
  *   other KEY OPERATION FLAGS DB SIZE now     the same for other accesses
  *   record HASH OPERATION FLAGS DB SIZE now   records it as it is
- *   amend HASH OPERATION NEW                  changes the operation of a record in the open batch
+ *   amend HASH OPERATION FROM NEW             changes the operation of a record in the open batch
  *   reserve RECORDS
  *   accept 0|1                                whether batches are taken from now on
  *   hash SALT KEY                             prints: hash HASH
@@ -91,8 +91,8 @@ int main(void) {
         } else if (sscanf(line, "record %" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64, &a, &operation,
                           &flags, &db, &b, &now) == 6) {
             sampler_record(&s, a, operation, flags, (uint16_t)db, b, now);
-        } else if (sscanf(line, "amend %" SCNu64 " %d %d", &a, &operation, &flags) == 3) {
-            sampler_record_t *record = sampler_amend(&s, a, operation);
+        } else if (sscanf(line, "amend %" SCNu64 " %d %d %d", &a, &operation, &db, &flags) == 4) {
+            sampler_record_t *record = sampler_amend(&s, a, operation, (uint32_t)db);
             if (record) record->operation = (uint8_t)flags;
             else printf("none\n");
         } else if (sscanf(line, "reserve %" SCNu64, &a) == 1) {

@@ -77,7 +77,7 @@ void spredsRecordDatabases(int operation, uint16_t db, uint64_t other) {
 void spredsAmendExpire(robj *key) {
     if (spreds_write_command != server.stat_numcommands) return;
     uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
-    sampler_record_t *record = sampler_amend(&spreds, hash, SAMPLER_WRITE);
+    sampler_record_t *record = sampler_amend(&spreds, hash, SAMPLER_WRITE, 0);
     if (record) record->flags |= SAMPLER_HAS_TTL;
 }
 

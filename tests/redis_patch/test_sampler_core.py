@@ -278,13 +278,14 @@ def test_amend_finds_the_newest_record_of_its_operation() -> None:
         *["init 2 1", "sampling 1 1 1 0", "start 0"],
         *[f"record 5 {READ_HIT} 0 0 0 0", f"record 5 {WRITE} 0 0 0 0"],
         *[f"record 5 {READ_HIT} 0 0 0 0", f"record 6 {READ_HIT} 0 0 0 0"],
-        f"amend 5 {READ_HIT} {READ_MISS}",
-        f"amend 7 {READ_HIT} {READ_MISS}",
+        f"amend 5 {READ_HIT} 3 {READ_MISS}",
+        f"amend 5 {READ_HIT} 2 {READ_MISS}",
+        f"amend 7 {READ_HIT} 0 {READ_MISS}",
         "flush 0",
-        f"amend 5 {READ_HIT} {READ_MISS}",
+        f"amend 5 {READ_HIT} 0 {READ_MISS}",
     ]
-    nothing, batch, sent = run(script)
-    assert (nothing, sent) == ("none", "none")
+    too_old, other_key, batch, sent = run(script)
+    assert (too_old, other_key, sent) == ("none", "none", "none")
     records = unpack(bytes.fromhex(batch.split()[1])).records
     assert [r.operation for r in records] == [READ_HIT, WRITE, READ_MISS, READ_HIT]
 

@@ -1,0 +1,120 @@
+"""Sampling is exact: what a server records of every kind of command is what they do to keys."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.redis_patch.command_cases import CASES, ELSEWHERE, UNCHECKED, Case
+from tests.redis_patch.sampled_server import KINDS, MODULUS, SampledServer, ServerKind, named
+from tests.redis_patch.wire_twin import Record
+
+KEYS = ["k", "j", "i"]
+
+
+@pytest.fixture(params=KINDS, ids=[kind.name for kind in KINDS])
+def kind(request: pytest.FixtureRequest) -> ServerKind:
+    kind: ServerKind = request.param
+    if kind.why_not:
+        pytest.skip(kind.why_not)
+    return kind
+
+
+@pytest.fixture
+def server(kind: ServerKind) -> Iterator[SampledServer]:
+    with SampledServer(kind) as server:
+        yield server
+
+
+def run_cases(server: SampledServer, cases: list[Case]) -> list[Any]:
+    """Run each case on empty databases, between reads of two keys that nothing else uses."""
+    server.raw("SET dumped value")
+    dumped = server.raw("DUMP dumped")
+    replies = []
+    for number, case in enumerate(cases):
+        server.raw("FLUSHALL")
+        for command in case.setup.split(";"):
+            if command.strip():
+                reply = server.raw(command.strip())
+                assert not isinstance(reply, Exception), f"{command}: {reply}"
+        server.raw(f"EXISTS begin:{number}")
+        for command in case.command.split(";"):
+            words = command.split()
+            if words[-1] == "DUMPED":
+                replies.append(server.raw([*words[:-1], dumped]))
+            else:
+                replies.append(server.raw(command.strip()))
+        server.raw(f"EXISTS end:{number}")
+    return replies
+
+
+def events_by_case(records: list[Record], count: int) -> list[list[str]]:
+    """The events between the two markers of each case, sorted."""
+    markers = [f"{edge}:{number}" for number in range(count) for edge in ("begin", "end")]
+    events: list[list[str]] = []
+    inside = False
+    for event in named(records, [*KEYS, *markers]):
+        name = event.removeprefix("miss ")
+        if name.startswith("begin:"):
+            events.append([])
+            inside = True
+        elif name.startswith("end:"):
+            inside = False
+        elif inside:
+            events[-1].append(event)
+    return [sorted(case) for case in events]
+
+
+def test_every_command_is_recorded_as_worked_out(server: SampledServer) -> None:
+    server.start()
+    replies = run_cases(server, CASES)
+    unknown = {
+        case.command
+        for case, reply in zip(CASES, replies, strict=False)
+        if isinstance(reply, Exception) and "unknown command" in str(reply)
+    }
+    found = events_by_case(server.records(), len(CASES))
+    wrong = [
+        f"{case.setup} | {case.command}: {events}, not {case.expected(server.kind.source)}"
+        for case, events in zip(CASES, found, strict=True)
+        if case.command not in unknown and events != case.expected(server.kind.source)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_lower_rate_records_the_same_of_the_keys_it_takes(server: SampledServer) -> None:
+    """What T < P takes is the subset of what T = P takes, record by record."""
+    script = [*CASES, *UNCHECKED]
+    server.start(threshold=MODULUS)
+    run_cases(server, script)
+    everything = server.records()
+    server.set(threshold=MODULUS // 3)
+    before = len(everything)
+    run_cases(server, script)
+    sampled = server.records()[before:]
+    expected = [r for r in everything if r.operation >= 7 or r.hash % MODULUS < MODULUS // 3]
+    assert Counter(sampled) == Counter(expected)
+    assert 0 < len(sampled) < len(everything)
+
+
+def test_no_command_is_forgotten(server: SampledServer) -> None:
+    """Each command of Redis 7.0 that names keys stands in the list of cases."""
+    if server.kind.binary not in ("redis-server", "redis-server-stock"):
+        pytest.skip("later servers have commands that not all servers have")
+    tested = {
+        word
+        for case in [*CASES, *UNCHECKED]
+        for words in [case.command.lower().split()]
+        for word in (words[0], "|".join(words[:2]))
+    }
+
+    def with_keys(entries: list[Any]) -> Iterator[str]:
+        for entry in entries:
+            if entry[8]:
+                yield entry[0].decode()
+            yield from with_keys(entry[9])
+
+    assert set(with_keys(server.raw("COMMAND"))) - tested - set(ELSEWHERE) == set()
