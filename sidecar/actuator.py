@@ -84,6 +84,7 @@ class Actuator:
             if sum(targets.values()) > self._budget_bytes:
                 raise ValueError(f"{purpose}: the targets exceed the budget")
             self._state.targets_bytes = targets
+            self._state.settled = False
             self._purpose = purpose
             self._progress_at = time.monotonic()
             self._settled.clear()
@@ -147,6 +148,8 @@ class Actuator:
             self._counters.add("shrink_stuck")
             log.warning("%s: a shrink frees no memory; growth that needs it waits", self._purpose)
         self._settled.set()
+        self._state.settled = True
+        self._save()
         log.info("%s: servers are at their sizes: %s", self._purpose, self._describe())
 
     def _describe(self) -> str:

@@ -116,7 +116,8 @@ class CloudController:
 
     def close(self) -> None:
         self._delivery.close()
-        self._worker.shutdown(cancel_futures=True)
+        # Not waited for: where there is no route, a PUT takes its whole time limit.
+        self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _put(self, observation: Observation) -> None:
         key = observation_key(observation.node, observation.cycle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from sidecar.actuator import Actuator
@@ -50,6 +51,7 @@ class Sidecar:
         self._lock = threading.RLock()
         self._save_lock = threading.Lock()
         self._stop = threading.Event()
+        self._logged: Counter[str] = Counter()
         self._next_config: SidecarConfig | None = None
         self._monitors = {
             server.name: ServerMonitor(
@@ -108,17 +110,17 @@ class Sidecar:
             OSError: the endpoint for samples cannot be bound.
             DocumentError: a server cannot be brought under the budget.
         """
-        with SampleReceiver(self.config.sampling.endpoint) as receiver:
+        with SampleReceiver(self.config.sampling.endpoint) as self._receiver:
             try:
                 self._begin()
                 while not self._stop.is_set():
-                    self._take_samples(receiver)
+                    self._take_samples()
                     self._supervise()
                     self._actuator.check()
                     if self._next_config is not None and self._reading is None:
                         self._take_config(self._next_config)
             finally:
-                self._reader.shutdown(cancel_futures=True)
+                self._reader.shutdown(wait=False, cancel_futures=True)
                 self._controller.close()
                 self._actuator.stop()
                 self._save()
@@ -127,16 +129,17 @@ class Sidecar:
     def _begin(self) -> None:
         readings = self._actuator.read_all()
         found = {name: reading.maxmemory_bytes for name, reading in readings.items() if reading}
-        fixed = {
-            name for name, reading in readings.items() if reading and reading.policy == "noeviction"
-        }
+        fixed = {name for name, reading in readings.items() if reading and not reading.evicts}
         before = ", ".join(
             f"{name} {format_size(found[name]) if found.get(name) else found.get(name, 'down')}"
             for name in readings
         )
+        targets = self._state.targets_bytes
+        # A transition that was interrupted goes on.
+        known = {**targets, **found} if self._state.settled else {**found, **targets}
         sizes = initial_sizes(
             self.config.servers,
-            {**self._state.targets_bytes, **found},
+            {**known, **{name: found[name] for name in fixed}},
             fixed,
             self.config.memory.budget_bytes,
         )
@@ -173,8 +176,8 @@ class Sidecar:
             self._outstanding = (self._outstanding[0], time.monotonic())
             controller.ask(self._outstanding[0])
 
-    def _take_samples(self, receiver: SampleReceiver) -> None:
-        for batch in receiver.receive(RECEIVE_SECONDS):
+    def _take_samples(self) -> None:
+        for batch in self._receiver.receive(RECEIVE_SECONDS):
             monitor = self._by_instance.get(batch.instance)
             if monitor is None:
                 self.counters.add("batches_of_unknown_instance")
@@ -244,7 +247,17 @@ class Sidecar:
             len(self.config.servers),
             format_duration(observation.window_seconds),
         )
+        self._log_counts()
         self._controller.ask(observation)
+
+    def _log_counts(self) -> None:
+        counts = Counter(self.counters.snapshot())
+        for reason, count in self._receiver.malformed.items():
+            counts[f"batches_malformed_{reason}"] = count
+        counts["batches_lost"] = self._receiver.lost.total()
+        new = counts - self._logged
+        self._logged = counts
+        log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in sorted(new.items())))
 
     def _estimate(self, reading: ServerReading, monitor: ServerMonitor) -> Estimate | None:
         try:

@@ -32,8 +32,8 @@ def initial_sizes(
         if name in fixed:
             if not size_bytes:
                 raise DocumentError(
-                    f"server {name}: has neither a maxmemory nor an eviction policy (noeviction): "
-                    "a limit would make it refuse writes; set one of them, or take it out"
+                    f"server {name}: has no maxmemory and does not evict (noeviction, or a "
+                    "replica): a limit would make it refuse writes; give it one or take it out"
                 )
             sizes[name] = minima[name] = size_bytes
             continue

@@ -55,7 +55,8 @@ class ServerReading:
 
     @property
     def used_memory_bytes(self) -> int:
-        return int(self.info["used_memory"])
+        """What counts for ``maxmemory``: without buffers of replicas and of the AOF."""
+        return int(self.info["used_memory"]) - int(self.info.get("mem_not_counted_for_evict", 0))
 
     @property
     def rss_bytes(self) -> int:
@@ -68,6 +69,11 @@ class ServerReading:
     @property
     def policy(self) -> str:
         return self.config.get("maxmemory-policy", "noeviction")
+
+    @property
+    def evicts(self) -> bool:
+        """Whether a full server makes room: not with noeviction, and not a replica."""
+        return self.policy != "noeviction" and self.info.get("role") != "slave"
 
     @property
     def sampler_prefix(self) -> str | None:

@@ -192,8 +192,11 @@ class ServerWatch:
         if not self._reachable:
             log.info("server %s answers again", self.name)
         if last is None:
-            if reading.policy == "noeviction":
-                log.warning("server %s: noeviction: its size will not be changed", self.name)
+            if not reading.evicts:
+                log.warning(
+                    "server %s does not evict (noeviction, or a replica): it keeps its size",
+                    self.name,
+                )
             return
         if last.run_id != reading.run_id:
             self._counters.add("servers_restarted")

@@ -36,6 +36,7 @@ class SidecarState:
 
     Attributes:
         targets_bytes: the sizes last planned, by server.
+        settled: the servers have reached them.
         changed_at_seconds: Unix time of a server's last change by a plan.
         normal: of each server, what ``redis_server.GENTLE`` replaced.
     """
@@ -44,6 +45,7 @@ class SidecarState:
     applied_cycle: int = 0
     asked: dict[int, Asked] = field(default_factory=dict)
     targets_bytes: dict[str, int] = field(default_factory=dict)
+    settled: bool = True
     changed_at_seconds: dict[str, float] = field(default_factory=dict)
     normal: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -83,6 +85,7 @@ class SidecarState:
             applied_cycle=int(table["applied_cycle"]),
             asked={item.cycle: item for item in asked},
             targets_bytes={str(k): int(v) for k, v in table["targets_bytes"].items()},
+            settled=bool(table["settled"]),
             changed_at_seconds={str(k): float(v) for k, v in table["changed_at_seconds"].items()},
             normal={
                 str(name): {str(k): str(v) for k, v in values.items()}

@@ -17,15 +17,9 @@ _SIZE_UNITS = {
     "t": 1000**4,
     "tb": 1 << 40,
 }
-_DURATION_UNITS = {
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-}
+# How many make a second, or how many seconds make one: so that 200us is 0.0002 to the last digit.
+_PER_SECOND = {"us": 1e6, "ms": 1e3, "s": 1.0}
+_IN_SECONDS = {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
 
 
@@ -52,9 +46,11 @@ def parse_duration(value: object) -> float:
     if value == 0 and not isinstance(value, bool):
         return 0.0
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if not match or match[2].lower() not in _DURATION_UNITS:
-        raise ValueError(f"must be a duration such as '200ms', not {value!r}")
-    return float(match[1]) * _DURATION_UNITS[match[2].lower()]
+    if match and match[2].lower() in _PER_SECOND:
+        return float(match[1]) / _PER_SECOND[match[2].lower()]
+    if match and match[2].lower() in _IN_SECONDS:
+        return float(match[1]) * _IN_SECONDS[match[2].lower()]
+    raise ValueError(f"must be a duration such as '200ms', not {value!r}")
 
 
 def format_size(size_bytes: float) -> str:

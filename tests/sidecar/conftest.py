@@ -22,9 +22,11 @@ def start_server() -> Iterator[StartServer]:
     """Starts patched servers, and stops them after the test."""
     with ExitStack() as stack:
 
-        def start(maxmemory: str | int = "16mb", **settings: object) -> LocalServer:
+        def start(
+            maxmemory: str | int = "16mb", binary: Path | None = None, **settings: object
+        ) -> LocalServer:
             directives = {"maxmemory": maxmemory, "maxmemory-policy": "allkeys-lru", **settings}
-            return stack.enter_context(LocalServer(directives))
+            return stack.enter_context(LocalServer(directives, binary))
 
         yield start
 

@@ -17,7 +17,7 @@ from sidecar.config import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.redis_server import RedisServer, ServerDownError
 from sidecar.state import SidecarState, load_state, save_state
-from workloads.local_server import LocalServer
+from workloads.local_server import BUILD, LocalServer
 
 MB = 1 << 20
 BUDGET = 48 * MB
@@ -72,8 +72,8 @@ def make_node(
     load_node: Callable[..., SidecarConfig],
     tmp_path: Path,
 ) -> Callable[..., Node]:
-    def make(*sizes: object, memory: str = 'rss_wait = "0s"') -> Node:
-        servers = {f"s{place}": start_server(size) for place, size in enumerate(sizes)}
+    def make(*sizes: object, memory: str = 'rss_wait = "0s"', **settings: object) -> Node:
+        servers = {f"s{place}": start_server(size, **settings) for place, size in enumerate(sizes)}
         config = load_node({name: server.url for name, server in servers.items()}, memory=memory)
         return Node(config, servers, tmp_path / "state")
 
@@ -87,10 +87,13 @@ def _fill(server: LocalServer, megabytes: int) -> None:
     pipe.execute()
 
 
+@pytest.mark.parametrize("binary", ["redis-server", "valkey-server-stock", "redis8-server-stock"])
 def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the_budget(
-    make_node: Callable[..., Node],
+    make_node: Callable[..., Node], binary: str
 ) -> None:
-    node = make_node("16mb", "16mb", "16mb")
+    if not (BUILD / "bin" / binary).exists():
+        pytest.skip(f"build/bin/{binary} is not built")
+    node = make_node("16mb", "16mb", "16mb", binary=BUILD / "bin" / binary)
     _fill(node.servers["s0"], 16)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}, "test")
     greatest = node.step_until(lambda: node.actuator.settled)
@@ -98,6 +101,30 @@ def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the
     assert greatest <= BUDGET
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
     assert node.knob("s0", "activedefrag") == "no"
+
+
+def test_the_modules_knobs_are_set_as_the_patchs_are(make_node: Callable[..., Node]) -> None:
+    module = BUILD / "lib" / "spreds.so"
+    if not module.exists():
+        pytest.skip("build/lib/spreds.so is not built")
+    node = make_node("16mb", binary=BUILD / "bin" / "redis-server-stock", loadmodule=module)
+    node.actuator.set_targets({"s0": 16 * MB}, "test")
+    node.actuator.step()
+    assert node.knob("s0", "spreds.endpoint") == node.config.sampling.endpoint
+    assert node.knob("s0", "spreds.threshold") == str(1 << 23)
+    node.actuator.stop()
+    assert node.knob("s0", "spreds.endpoint") == ""
+
+
+def test_a_server_without_a_sampler_is_told_of_and_still_sized(
+    make_node: Callable[..., Node], caplog: pytest.LogCaptureFixture
+) -> None:
+    node = make_node("16mb", binary=BUILD / "bin" / "redis-server-stock")
+    node.actuator.set_targets({"s0": 8 * MB}, "test")
+    with caplog.at_level("WARNING"):
+        node.step_until(lambda: node.actuator.settled)
+    assert "server s0 has no sampler" in caplog.text
+    assert node.maxmemory() == {"s0": 8 * MB}
 
 
 def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sidecar.config as config_module
 from sidecar.cli import main
 from sidecar.config import load_config
 from sidecar.units import format_duration, format_size, parse_duration, parse_size
@@ -188,3 +189,21 @@ def test_units_are_those_of_redis() -> None:
     assert [parse_duration(text) for text in ("2us", "200ms", "1m", "2h", "1d")] == pytest.approx(
         [2e-6, 0.2, 60, 7200, 86400]
     )
+
+
+def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) -> None:
+    text = Path(config_module.__file__).with_name("example.toml").read_text()
+    config = load_config(_write(tmp_path, text))
+    assert config.controller.kind == "auto"
+    assert config.controller.cloud is None
+    # Every default, written out, changes nothing; nor is any key there that does not exist.
+    other = ("username", "password_file", "maximum", "latency_bound", "observations_bucket")
+    cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
+    lines = [
+        line[2:]
+        if line.startswith("# ") and " = " in line and line.split()[1] not in other + cloud
+        else line
+        for line in text.splitlines()
+    ]
+    assert lines != text.splitlines()
+    assert load_config(_write(tmp_path, "\n".join(lines))) == config

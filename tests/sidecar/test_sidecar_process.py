@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
-from sidecar.state import SidecarState, load_state
+from sidecar.state import SidecarState, load_state, save_state
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
@@ -114,6 +114,20 @@ def test_the_cycle_goes_on_counting_after_a_crash(path: Path) -> None:
         process.read_until("plan: cycle")
         process.end()
     assert load_state(path.parent / "state.json").applied_cycle > before.applied_cycle
+
+
+def test_a_transition_that_was_interrupted_goes_on(
+    path: Path, servers: dict[str, LocalServer]
+) -> None:
+    interrupted = SidecarState(targets_bytes={"a": 8 * MB, "b": 16 * MB}, settled=False)
+    save_state(path.parent / "state.json", interrupted)
+    with _process(path) as process:
+        process.read_until("initial sizes: servers are at their sizes")
+        assert [_knob(server, "maxmemory") for server in servers.values()] == [
+            str(8 * MB),
+            str(16 * MB),
+        ]
+        assert process.end() == 0
 
 
 def test_a_reload_with_a_mistake_keeps_the_old_configuration(path: Path) -> None:
