@@ -10,11 +10,11 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from sidecar import command_check, command_run, command_status, command_weights
+from sidecar import command_check, command_mrc, command_run, command_status, command_weights
 from sidecar.store import StoreError
 from solver_lambda.document import DocumentError
 
-COMMANDS = (command_run, command_check, command_status, command_weights)
+COMMANDS = (command_run, command_check, command_status, command_weights, command_mrc)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

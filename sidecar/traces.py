@@ -18,10 +18,10 @@ from __future__ import annotations
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -34,19 +34,27 @@ __all__ = ["FORMATS", "TraceChunk", "TraceError", "identity", "load_trace", "rea
 FORMATS = ("csv", "cachelib", "cache2k", "oracle-general")
 CHUNK_BYTES = 1 << 22
 
+Progress = Callable[[float], None]
 
-def read_trace(path: Path, format: str | None = None, texts: bool = False) -> Iterator[TraceChunk]:  # noqa: A002
+
+def read_trace(
+    path: Path,
+    format: str | None = None,  # noqa: A002
+    texts: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[TraceChunk]:
     """The requests of a file, in order, a few megabytes at a time; no chunk is empty.
 
     Args:
         path: of the file.
         format: one of ``FORMATS``, or ``None`` to find out.
         texts: also give each key's text.
+        progress: called with the share of the file that has been read, in (0, 1].
 
     Raises:
         TraceError: the file is missing, of no known format, or has a line that does not parse.
     """
-    blocks = _blocks(path)
+    blocks = _blocks(path, progress)
     first = next(blocks, b"")
     if not first:
         return
@@ -93,22 +101,31 @@ def load_trace(
     )
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _blocks(path: Path, progress: Progress | None) -> Iterator[bytes]:
     """The decompressed contents; a file that is cut off is an error, not a short trace."""
     try:
-        if path.suffix == ".zst":
-            yield from _zstandard_blocks(path)
-            return
-        opener: Any = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
-        with opener(path, "rb") as file:
-            while block := file.read(CHUNK_BYTES):
+        total = max(path.stat().st_size, 1)
+        with path.open("rb") as file:
+            for block in _decompressed(path, file):
+                if progress:
+                    progress(file.tell() / total)
                 yield block
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise TraceError(f"{path}: cannot be read: {why}") from error
 
 
-def _zstandard_blocks(path: Path) -> Iterator[bytes]:
+def _decompressed(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    if path.suffix == ".zst":
+        yield from _zstandard_blocks(path, file)
+        return
+    opener: Any = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix)
+    reader = opener(file) if opener else file
+    while block := reader.read(CHUNK_BYTES):
+        yield block
+
+
+def _zstandard_blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError as error:
@@ -117,13 +134,12 @@ def _zstandard_blocks(path: Path) -> Iterator[bytes]:
         ) from error
     frame = zstandard.ZstdDecompressor().decompressobj()
     try:
-        with path.open("rb") as file:
-            while block := file.read(CHUNK_BYTES // 4):
-                while block:
-                    if frame.eof:
-                        frame = zstandard.ZstdDecompressor().decompressobj()
-                    yield from filter(None, (frame.decompress(block),))
-                    block = frame.unused_data if frame.eof else b""
+        while block := file.read(CHUNK_BYTES // 4):
+            while block:
+                if frame.eof:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+                yield from filter(None, (frame.decompress(block),))
+                block = frame.unused_data if frame.eof else b""
     except zstandard.ZstdError as error:
         raise TraceError(f"{path}: cannot be read: {error}") from error
     if not frame.eof:
