@@ -51,12 +51,19 @@ class SqsDelivery:
         while not self._stop.is_set():
             try:
                 self._poll()
-                pause_seconds = FIRST_PAUSE_SECONDS
             except self._errors as error:
                 self._counters.add("sqs_errors")
                 log.warning("queue cannot be read, next try in %.0f s: %s", pause_seconds, error)
-                self._stop.wait(pause_seconds)
-                pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
+            except Exception:
+                # A message that breaks us must not end delivery: it is delivered again, and ends
+                # in the dead-letter queue.
+                self._counters.add("sqs_failures")
+                log.exception("a message could not be dealt with")
+            else:
+                pause_seconds = FIRST_PAUSE_SECONDS
+                continue
+            self._stop.wait(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
 
     def _poll(self) -> None:
         answer = self._sqs.receive_message(

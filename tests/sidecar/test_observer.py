@@ -1,0 +1,138 @@
+"""What stands in an observation: whose latency, whose weight, and why a size must stay."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sidecar.config import (
+    CycleConfig,
+    MemoryConfig,
+    SamplingConfig,
+    ServerConfig,
+    SettingsLimits,
+    SidecarConfig,
+)
+from sidecar.config_controller import ControllerConfig
+from sidecar.monitor import Estimate
+from sidecar.observer import Seen, asked_about, observe, reserved
+from sidecar.redis_server import ServerReading
+from sidecar.settings import TeamSettings
+from solver_lambda.curve import MissRatioCurve
+from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
+
+MB = 1 << 20
+
+
+def _estimate(**values: Any) -> Estimate:
+    curve = MissRatioCurve(np.array([float(MB), 8.0 * MB]), np.array([0.9, 0.1]))
+    known: dict[str, Any] = {
+        "curve": curve,
+        "raw_curve": curve,
+        "curve_error_ratio": 0.01,
+        "sampled_objects": 5000,
+        "mean_object_bytes": 800.0,
+        "request_rate_per_second": 1000.0,
+        "miss_ratio": 0.3,
+        "window_seconds": 60.0,
+    }
+    names = [field.name for field in dataclasses.fields(Estimate)]
+    return Estimate(**(dict.fromkeys(names) | known | values))
+
+
+def _config(*servers: ServerConfig) -> SidecarConfig:
+    return SidecarConfig(
+        node="n1",
+        memory=MemoryConfig(64 * MB),
+        sampling=SamplingConfig("ipc:///x"),
+        cycle=CycleConfig(),
+        controller=ControllerConfig(),
+        planning=PlanningSettings(),
+        limits=SettingsLimits(MB),
+        servers=servers,
+    )
+
+
+def _seen(
+    estimate: Estimate | None,
+    settings: TeamSettings | None = None,
+    sampler: bool = True,
+    **values: Any,
+) -> Seen:
+    config = {"maxmemory": str(16 * MB)} | ({"spreds-endpoint": ""} if sampler else {})
+    return Seen(
+        ServerConfig("a", "", **values), ServerReading(0, {}, config), estimate, settings, 9
+    )
+
+
+def _observe(*seen: Seen, reserved_bytes: int = 0) -> Observation:
+    observation = observe(
+        _config(*(item.config for item in seen)), 7, 1000.0, list(seen), reserved_bytes
+    )
+    # What is sent is what the function reads.
+    assert Observation.loads(observation.dumps(), "x").to_json() == observation.to_json()
+    return observation
+
+
+def _server(*arguments: Any, **values: Any) -> ServerObservation:
+    return _observe(_seen(*arguments, **values)).servers[0]
+
+
+TEAM = TeamSettings("ann", "2026-11-21", weight=5.0, backend_latency_seconds=0.3)
+
+
+@pytest.mark.parametrize(
+    ("team", "configured", "measured", "latency", "source"),
+    [
+        (TEAM, 0.2, 0.1, 0.3, "team"),
+        (TEAM, None, None, 0.3, "team"),
+        (None, 0.2, 0.1, 0.2, "configured"),
+        (None, None, 0.1, 0.1, "measured"),
+        (TeamSettings("ann", "2026-11-21", weight=5.0), None, 0.1, 0.1, "measured"),
+    ],
+)
+def test_the_teams_latency_goes_before_the_operators_before_the_measured(
+    team: TeamSettings | None,
+    configured: float | None,
+    measured: float | None,
+    latency: float,
+    source: str,
+) -> None:
+    estimate = _estimate(measured_backend_latency_seconds=measured)
+    server = _server(estimate, team, backend_latency_seconds=configured)
+    assert server.backend_latency_seconds == latency
+    assert server.backend_latency_source == source
+    assert server.keep_reason is None
+    assert server.weight == (5.0 if team else 1.0)
+    assert server.settings_version == (team.version if team else None)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "sampler", "latency", "code"),
+    [
+        (None, False, 0.1, "no_sampler"),
+        (None, True, 0.1, "no_samples"),
+        (_estimate(), True, None, "no_backend_latency"),
+        (_estimate(keep_reason="replica: it is one"), True, 0.1, "replica"),
+    ],
+)
+def test_a_server_of_which_too_little_is_known_keeps_its_size(
+    estimate: Estimate | None, sampler: bool, latency: float | None, code: str
+) -> None:
+    seen = _seen(estimate, sampler=sampler, backend_latency_seconds=latency)
+    observation = _observe(seen)
+    assert (observation.servers[0].keep_reason or "").split(":")[0] == code
+    assert asked_about(observation).bounds_bytes == {"a": (16 * MB, 16 * MB)}
+
+
+def test_the_bounds_asked_about_are_those_in_force() -> None:
+    team = TeamSettings("ann", "2026-11-21", minimum_bytes=3 * MB)
+    seen = _seen(_estimate(), team, backend_latency_seconds=0.1, maximum_bytes=9 * MB)
+    observation = _observe(seen, reserved_bytes=4 * MB)
+    asked = asked_about(observation)
+    assert asked.bounds_bytes == {"a": (3 * MB, 9 * MB)}
+    assert asked.budget_bytes == observation.budget_bytes == 60 * MB
+    assert reserved({"a": 16 * MB, "gone": 4 * MB}, [seen]) == 4 * MB

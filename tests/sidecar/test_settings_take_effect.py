@@ -1,0 +1,84 @@
+"""Teams' settings in a running sidecar: in force in the next cycle, named in its plan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.config import load_config
+from sidecar.daemon import Sidecar
+from sidecar.settings import MAX_BYTES, TeamSettings
+from sidecar.store import FolderStore
+from solver_lambda.keys import settings_key
+from solver_lambda.plan import ServerPlan
+from workloads.local_server import LocalServer
+
+MORE = (
+    '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\nfolder = "documents"\n'
+    "[limits]\nmaximum_weight = 10\n"
+)
+
+
+@pytest.fixture
+def path(write_node: Callable[..., Path], start_server: Callable[..., LocalServer]) -> Path:
+    urls = {name: start_server("12mb").url for name in ("a", "b")}
+    return write_node(urls, budget="24mb", more=MORE)
+
+
+@pytest.fixture
+def sidecar(path: Path) -> Iterator[Sidecar]:
+    made = Sidecar(load_config(path))
+    thread = threading.Thread(target=made.run)
+    thread.start()
+    yield made
+    made.stop()
+    thread.join()
+
+
+def _next_plan(sidecar: Sidecar) -> dict[str, ServerPlan]:
+    """Of an observation that has been made since now."""
+    cycles = sidecar.cycles
+    wait = threading.Event()
+    for _ in range(2000):
+        plan = sidecar.last_plan
+        # The one under way may have been observed before.
+        if sidecar.cycles >= cycles + 2 and plan is not None:
+            return {server.name: server for server in plan.servers}
+        wait.wait(0.02)
+    raise AssertionError(sidecar.counters.snapshot())
+
+
+def test_the_next_plan_says_which_version_it_used(path: Path, sidecar: Sidecar) -> None:
+    assert _next_plan(sidecar)["a"].settings_version is None
+    assert main(["weights", "set", "a", "--config", str(path), "--weight", "4"]) == 0
+    store = FolderStore(path.parent / "documents")
+    stored = store.get(settings_key("n1", "a"), MAX_BYTES)
+    assert stored is not None
+    version = TeamSettings.loads(stored, "a").version
+    plan = _next_plan(sidecar)
+    assert (plan["a"].settings_version, plan["b"].settings_version) == (version, None)
+    assert sidecar.last_observation is not None
+    assert [server.weight for server in sidecar.last_observation.servers] == [4, 1]
+    # Somebody writes past the command, and past the limit.
+    store.put(settings_key("n1", "a"), TeamSettings("eve", "2026-11-21", weight=99).dumps())
+    assert _next_plan(sidecar)["a"].settings_version == version
+    assert sidecar.counters["settings_refused"]
+    assert main(["weights", "unset", "a", "--config", str(path)]) == 0
+    assert _next_plan(sidecar)["a"].settings_version is None
+
+
+def test_a_failure_of_the_actuator_ends_the_sidecar(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sidecar = Sidecar(load_config(path))
+
+    def fail() -> None:
+        raise ArithmeticError("broken")
+
+    monkeypatch.setattr(sidecar._actuator, "step", fail)
+    with pytest.raises(ArithmeticError, match="broken"):
+        sidecar.run()
