@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.outputs import output_name
+
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
-NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+# With "-observations-", account and region the name of a bucket has 63 characters at most.
+NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
+REFUSED, UNDELIVERED = DEAD_LETTERS = ("refused-observations", "undelivered-plans")
+ROLE_NAME_CHARACTERS = 64
 
 
 class ConfigurationError(ValueError):
@@ -117,19 +123,36 @@ class _Checker:
         if log_retention_days not in LOG_RETENTION_DAYS:
             allowed = ", ".join(map(str, LOG_RETENTION_DAYS))
             raise self._refuse("log_retention_days", f"must be one of {allowed}")
+        name = self._name("name", table.get("name", "spreds"), NAME_PATTERN)
+        made = tuple(self._node(node, line) for node, line in nodes.items())
+        self._distinct(name, made)
         return Configuration(
-            name=self._name("name", table.get("name", "spreds"), NAME_PATTERN),
+            name=name,
             controller=self._choice("controller", table.get("controller", "lambda"), CONTROLLERS),
             cycles_per_day=self._count(table, "cycles_per_day", 24),
             retention_days=self._count(table, "retention_days", 180),
             log_retention_days=log_retention_days,
             reserved_concurrency=self._count(table, "reserved_concurrency", 5),
-            nodes=tuple(self._node(name, line) for name, line in nodes.items()),
+            nodes=made,
         )
+
+    def _distinct(self, stack: str, nodes: tuple[Node, ...]) -> None:
+        outputs: set[str] = set()
+        for node in nodes:
+            if node.name in DEAD_LETTERS:
+                raise self._refuse(f"nodes.{node.name}", "is the name of a dead-letter queue")
+            if len(f"{stack}-{node.name}") > ROLE_NAME_CHARACTERS:
+                raise self._refuse(f"nodes.{node.name}", "is too long for the name of a role")
+            for name in ("", *node.servers):
+                output = output_name(node.name, "", name)
+                if output in outputs:
+                    path = f"nodes.{node.name}.servers" if name else f"nodes.{node.name}"
+                    raise self._refuse(path, f"and another name differ in punctuation only: {name}")
+                outputs.add(output)
 
     def _node(self, name: str, line: object) -> Node:
         path = f"nodes.{name}"
-        self._name("a node's name", name, NAME_PATTERN)
+        self._name("a node's name", name, NODE_PATTERN)
         if not isinstance(line, dict):
             raise self._refuse(path, f"must be a table, not {line!r}")
         self._known(line, ("servers", "delivery", "public_url"), f"{path}.")

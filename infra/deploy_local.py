@@ -52,9 +52,11 @@ def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, str]:
     }
     bootstrap = _start("bootstrap", f"aws://{ACCOUNT}/{REGION}", environment=environment, cwd=BUILD)
     assembly = _assembly(stack_file)
-    if not assembly.exists():
-        _synthesise(stack_file, assembly, environment)
-    _finish(bootstrap)
+    try:
+        if not assembly.exists():
+            _synthesise(stack_file, assembly, environment)
+    finally:
+        _finish(bootstrap)
     outputs = Path(f"{assembly}-outputs.json")
     _finish(
         _start(
@@ -112,7 +114,12 @@ def _start(*arguments: str, environment: dict[str, str], cwd: Path) -> subproces
 
 
 def _finish(process: subprocess.Popen[str]) -> None:
-    said, _ = process.communicate()
+    try:
+        said, _ = process.communicate()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     if process.returncode:
         assert isinstance(process.args, list)
         command = " ".join(["cdk", *map(str, process.args[1:])])
@@ -130,6 +137,7 @@ def _main() -> int:
     parser.add_argument("--outputs", type=Path, default=BUILD / "outputs.json", metavar="FILE")
     parser.add_argument("--once", action="store_true", help="stop the emulator when deployed")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     started = time.monotonic()
     try:
         with Emulator(arguments.port) as emulator:

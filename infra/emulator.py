@@ -55,11 +55,12 @@ class Emulator:
         log: what it printed.
 
     Raises:
-        RuntimeError: it did not come up; the message has the end of its log.
+        RuntimeError: the port is taken, or it did not come up; the message has the end of its log.
     """
 
     def __init__(self, port: int | None = None) -> None:
         port = port or _free_port()
+        _check_free(port)
         self.environment = client_environment(port)
         self.endpoint_url = self.environment["AWS_ENDPOINT_URL"]
         self._folder = tempfile.TemporaryDirectory(prefix="spreds-emulator-")
@@ -128,6 +129,13 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _check_free(port: int) -> None:
+    """Raises RuntimeError if something listens there, which we would take for our emulator."""
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise RuntimeError(f"port {port} is in use: stop what listens there, or give --port")
 
 
 def serve(port: int) -> None:

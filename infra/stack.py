@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sqs
 from constructs import Construct, IDependable
 
-from infra.configuration import Configuration, Node
+from infra.configuration import REFUSED, UNDELIVERED, Configuration, Node
 from infra.controller import chosen_controller
 from infra.dead_letters import AlarmTopic, DeadLetters
 from infra.document_bucket import DocumentBucket
@@ -65,7 +65,7 @@ class SpredsStack(Stack):
             observations.node.add_dependency(may_notify)
         plans.node.add_dependency(self._plans_topic.policy)
         self._undelivered = self._dead_letters(
-            "Undelivered", "undelivered-plans", "A node was not told of a plan, or refused to hear"
+            "Undelivered", UNDELIVERED, "A node was not told of a plan, or refused to hear"
         )
         team_path = f"/{name}/teams/"
         only_teams_write_settings(
@@ -86,9 +86,7 @@ class SpredsStack(Stack):
         """The solver, by who is the controller: what S3 needs before it may notify it, and how."""
         if controller == "embedded":
             return None, None
-        refused = self._dead_letters(
-            "Refused", "refused-observations", "The solver gave up on an observation"
-        )
+        refused = self._dead_letters("Refused", REFUSED, "The solver gave up on an observation")
         accept(refused, "SQS3", IS_A_DEAD_LETTER_QUEUE)
         if controller == "fargate":
             SolverTask(

@@ -1,0 +1,51 @@
+"""The function's package holds what it needs for the platform that runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from infra.function_bundle import LAMBDA_PLATFORM, SOURCE, bundle, target_platform
+
+ZIPPED_LIMIT_BYTES = 16 << 20
+
+
+def test_an_endpoint_is_an_emulator_that_runs_functions_on_our_python() -> None:
+    assert target_platform({}) == LAMBDA_PLATFORM
+    emulator = {"AWS_ENDPOINT_URL": "http://localhost:4566"}
+    assert target_platform(emulator) == ("--python", sys.executable)
+
+
+def test_the_package_for_lambda_is_small_and_for_arm(tmp_path: Path) -> None:
+    bundle(tmp_path / "package", LAMBDA_PLATFORM)
+    files = sorted(path for path in (tmp_path / "package").rglob("*") if path.is_file())
+    names = {str(path.relative_to(tmp_path / "package")) for path in files}
+    assert {f"solver_lambda/{path.name}" for path in SOURCE.glob("*.py")} <= names
+    assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
+    compiled = [name for name in names if name.endswith(".so") and "cpython" in name]
+    assert compiled
+    assert all("cpython-314-aarch64" in name for name in compiled), compiled
+    with zipfile.ZipFile(tmp_path / "package.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            archive.write(path, path.relative_to(tmp_path))
+    assert (tmp_path / "package.zip").stat().st_size <= ZIPPED_LIMIT_BYTES
+
+
+def test_the_package_for_the_emulator_runs_here_with_nothing_else(tmp_path: Path) -> None:
+    bundle(tmp_path, target_platform({"AWS_ENDPOINT_URL": "http://localhost:4566"}))
+    said = subprocess.run(
+        # -I: neither this folder nor this environment's packages, only the package's own
+        [
+            *(sys.executable, "-I", "-S", "-c"),
+            f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+            "import solver_lambda.handler, numpy; print(numpy.__file__)\n"
+            "print(solver_lambda.handler.handler({'Event': 's3:TestEvent'}, None))",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert str(tmp_path) in said
+    assert "{'plans': []}" in said

@@ -1,0 +1,64 @@
+"""A configuration with a mistake is refused with one sentence that names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra.app import DEFAULT
+from infra.configuration import ConfigurationError, Node, read_configuration
+
+
+def read(tmp_path: Path, text: str) -> object:
+    path = tmp_path / "stack.toml"
+    path.write_text(text)
+    return read_configuration(path)
+
+
+NODES = "[nodes]\na = {}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("retention_day = 3\n" + NODES, "retention_day is not a known key; did you mean 'retent"),
+        ("retention_days = 0\n" + NODES, "retention_days must be a whole number of at least 1"),
+        ("retention_days = true\n" + NODES, "retention_days must be a whole number"),
+        ("log_retention_days = 100\n" + NODES, "log_retention_days must be one of 1, 3, 5"),
+        ('controller = "lamda"\n' + NODES, "controller must be one of auto, lambda, fargate"),
+        ('name = "Spreds"\n' + NODES, "name must match"),
+        ("", "nodes must be a table"),
+        ("nodes = {}", "nodes must be a table"),
+        ("[nodes]\nA = {}\n", "a node's name must match"),
+        ('[nodes]\na = { server = ["x"] }\n', "nodes.a.server is not a known key; did you mean"),
+        ('[nodes]\na = { servers = ["x", "x"] }\n', "nodes.a.servers must be a list of different"),
+        ('[nodes]\na = { servers = ["x/y"] }\n', "nodes.a.servers must match"),
+        ('[nodes]\na = { delivery = "mail" }\n', "nodes.a.delivery must be one of sqs, http"),
+        ('[nodes]\na = { delivery = "http" }\n', "nodes.a.public_url goes with"),
+        ('[nodes]\na = { public_url = "https://x" }\n', "nodes.a.public_url goes with"),
+        ('[nodes]\na = { delivery = "http", public_url = "x" }\n', "must be a URL"),
+        ("[nodes", "not a TOML document"),
+        ('name = "a-rather-long-stack-name"\n' + NODES, "name must match"),
+        ("[nodes]\nundelivered-plans = {}\n", "nodes.undelivered-plans is the name of a dead-l"),
+        (f"[nodes]\n{'n' * 60} = {{}}\n", "is too long for the name of a role"),
+        ('[nodes]\na = { servers = ["x-y", "x_y"] }\n', "differ in punctuation only: x_y"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"stack\.toml: ") as refused:
+        read(tmp_path, text)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_node_is_one_line(tmp_path: Path) -> None:
+    line = 'a = { servers = ["x"], delivery = "http", public_url = "https://a.example.com" }'
+    made = read(tmp_path, f"[nodes]\n{line}\n")
+    assert made.nodes == (Node("a", ("x",), "http", "https://a.example.com"),)
+
+
+def test_the_file_that_comes_with_the_stack_is_good() -> None:
+    configuration = read_configuration(DEFAULT)
+    assert configuration.retention_days == 180
+    assert configuration.nodes
