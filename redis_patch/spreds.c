@@ -20,7 +20,7 @@ static long long spreds_write_command = -1;
 /* --------------------------------------------------------------------------------- the keyspace */
 
 #ifdef VALKEY_VERSION
-#define findKey(db, key) dbFind(db, objectGetVal(key))
+#define findKey(db, key) dbFind(db, (key)->ptr)
 #else
 static robj *findKey(redisDb *db, robj *key) {
     dictEntry *de = dictFind(db->dict, key->ptr);

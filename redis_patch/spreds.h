@@ -13,6 +13,10 @@
 
 #include "sampler.h"
 
+#ifdef VALKEY_VERSION
+#define redisDb serverDb
+#endif
+
 extern sampler spreds;
 
 /* The configuration directives spreds-endpoint, -threshold, -modulus and -salt. */
