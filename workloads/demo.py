@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from workloads.demo_scenario import (
     demo_servers,
     find_trace,
 )
+from workloads.interruption import unwind_when_interrupted
 from workloads.report import Report, write_report
 from workloads.table import mebibytes, milliseconds, percent, text_table
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0; 1 if something failed; 2 for wrong usage; 130 or 143 if interrupted."""
-    interrupted = _unwind_when_interrupted()
+    interrupted = unwind_when_interrupted()
     try:
         if arguments.seconds < LEAST_SECONDS:
             _say(f"--seconds must be at least {LEAST_SECONDS:g}, not {arguments.seconds:g}")
@@ -78,29 +78,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _unwind_when_interrupted() -> list[int]:
-    """The first SIGINT, SIGTERM or SIGHUP raises ``KeyboardInterrupt``; later ones are ignored.
-
-    So that an impatient second Ctrl-C does not leave servers behind. The list gets the number.
-    """
-    received: list[int] = []
-
-    def interrupt(number: int, _frame: object) -> None:
-        if not received:
-            received.append(number)
-            raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
-    return received
-
-
 def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
     log = output / "sidecar.log"
     with tempfile.TemporaryDirectory(prefix="spreds-demo-") as name:
         folder = Path(name)
+        # The servers' folders go here too, whatever moment an interruption comes at.
+        tempfile.tempdir = name
         began = time.monotonic()
         _say("starting the emulator and deploying the stack to it")
         with local_cloud(servers, folder) as cloud:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 from workloads.demo_scenario import CACHE_LATENCY_SECONDS, DemoServer
+from workloads.interruption import uninterrupted
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient, Tally, replay
 from workloads.table import percent
@@ -85,17 +86,14 @@ def run_half(
     """
     result = HalfResult()
     with ExitStack() as stack:
-        running = {
-            server.name: stack.enter_context(
-                LocalServer(
-                    {
-                        "maxmemory": budget_bytes // len(servers),
-                        "maxmemory-policy": "allkeys-lru",
-                    }
-                )
-            )
-            for server in servers
-        }
+        running: dict[str, LocalServer] = {}
+        for server in servers:
+            settings = {
+                "maxmemory": budget_bytes // len(servers),
+                "maxmemory-policy": "allkeys-lru",
+            }
+            with uninterrupted():
+                running[server.name] = stack.enter_context(LocalServer(settings))
         stack.enter_context(adaptation(running))
         clients = {
             server.name: stack.enter_context(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from sidecar.state import load_state
 from solver_lambda.keys import observation_key, plan_key
 from solver_lambda.observation import Observation
 from workloads.demo_scenario import CACHE_LATENCY_SECONDS, DemoServer
+from workloads.interruption import uninterrupted
 from workloads.local_server import LocalServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,23 +56,10 @@ def local_cloud(servers: list[DemoServer], folder: Path) -> Iterator[Cloud]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with log.open("wb") as messages:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "infra.deploy_local", "--port", str(port)),
-                *("--stack", str(stack), "--outputs", str(outputs)),
-            ],
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=messages,
-            text=True,
-            start_new_session=True,  # Ctrl-C is for us, who then stop it
-        )
-    try:
+    command = ["infra.deploy_local", "--port", str(port), "--stack", str(stack)]
+    command += ["--outputs", str(outputs)]
+    with _program(command, log, signal.SIGINT, stdout=subprocess.PIPE) as process:
         yield Cloud(_exported(process, log), outputs)
-    finally:
-        _stop(process, signal.SIGINT)
 
 
 def _exported(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
@@ -132,24 +120,12 @@ def running_sidecar(
     config, state = folder / "sidecar.toml", folder / "state.json"
     text = _configuration(servers, running, budget_bytes, folder, state) + controller_text(cloud)
     config.write_text(text)
-    with log.open("wb") as messages:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sidecar.cli", "run", str(config)],
-            cwd=ROOT,
-            env={**os.environ, **cloud.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=messages,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-    try:
+    command = ["sidecar.cli", "run", str(config)]
+    with _program(command, log, signal.SIGTERM, environment=cloud.environment) as process:
         _wait_until_sampled(process, running, log)
         yield
         if process.poll() is not None:
             raise RuntimeError(f"the sidecar ended: {log.read_text()[-4000:]}")
-    finally:
-        _stop(process, signal.SIGTERM)
     ended.append(_what_happened(cloud, load_state(state).applied_cycle))
 
 
@@ -229,6 +205,33 @@ def _what_happened(cloud: Cloud, applied_cycle: int) -> SidecarRun:
         body = s3.get_object(Bucket=outputs["ObservationsBucket"], Key=name)["Body"]
         observation = Observation.loads(body.read(), name)
     return SidecarRun(len(plans), observation)
+
+
+@contextmanager
+def _program(
+    command: list[str],
+    log: Path,
+    stopped_by: signal.Signals,
+    *,
+    environment: dict[str, str] | None = None,
+    stdout: int | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """Run one of our programs as a user would, in a process group of its own."""
+    with ExitStack() as stack:
+        messages = stack.enter_context(log.open("wb"))
+        with uninterrupted():
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=messages if stdout is None else stdout,
+                stderr=messages,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for us, who then stop it
+            )
+            stack.callback(_stop, process, stopped_by)
+        yield process
 
 
 def _stop(process: subprocess.Popen[str], number: signal.Signals) -> None:

@@ -1,0 +1,46 @@
+"""Ctrl-C that never falls between the start of a process and the note that it must be stopped."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_received: list[int] = []
+_held: list[bool] = []
+
+
+def unwind_when_interrupted() -> list[int]:
+    """From now on, the first of SIGINT, SIGTERM and SIGHUP raises ``KeyboardInterrupt``.
+
+    Later ones are ignored, so that an impatient second Ctrl-C does not cut the cleaning up short.
+    Returns a list that will hold the signal's number.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    return _received
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    if not _received:
+        _received.append(number)
+        if not _held:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """What is done in here is finished first; short things of the main thread.
+
+    Raises:
+        KeyboardInterrupt: at its end, if a signal came meanwhile.
+    """
+    before = len(_received)
+    _held.append(True)
+    try:
+        yield
+    finally:
+        _held.pop()
+    if len(_received) > before:
+        raise KeyboardInterrupt
