@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,7 @@ _ROUNDING = 1e-12
 _ROWS_AT_ONCE = 64
 
 
-@dataclass(frozen=True, eq=False)
-class CertifiedSplit:
+class CertifiedSplit(NamedTuple):
     """A split with a proof of how good it is.
 
     Attributes:
@@ -97,7 +95,7 @@ class Certifier:
                     most_loss *= _GROWTH
                 elif block == 1:
                     best = self._better(best, found[1])
-                    return dataclasses.replace(best, bound=best.value)
+                    return best._replace(bound=best.value)
                 else:
                     loss, blocks = found
                     best = self._lower(best, loss)
@@ -125,7 +123,7 @@ class Certifier:
     def _lower(self, best: CertifiedSplit, loss: float) -> CertifiedSplit:
         """There is no split with less than this loss, but for ``best`` perhaps."""
         bound = max(best.value, min(best.bound, self._bound.value - loss))
-        return dataclasses.replace(best, bound=bound)
+        return best._replace(bound=bound)
 
     def _better(self, best: CertifiedSplit, units: IntArray) -> CertifiedSplit:
         value = self._problem.value(units)
@@ -180,8 +178,7 @@ class Certifier:
         return found[0], takes
 
 
-@dataclass(frozen=True, eq=False)
-class _Points:
+class _Points(NamedTuple):
     """Points of curves, sorted by row and then by units, with their reduced costs."""
 
     rows: IntArray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,7 @@ _ROUNDING = 1e-13
 _MOST_ROUNDS = 200
 
 
-@dataclass(frozen=True, eq=False)
-class LagrangianBound:
+class LagrangianBound(NamedTuple):
     """The best upper bound of the optimum that one price for memory gives.
 
     With a price λ >= 0 for a unit, no split is worth more than Σ maxₖ(uᵢ(k) − λk) + λ·capacity:

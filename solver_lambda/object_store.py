@@ -7,8 +7,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from solver_lambda.signature import Credentials, encoded_path, signed_headers
@@ -112,7 +110,7 @@ class ObjectStore:
             )
             try:
                 status, answer = _exchange(method, url, content, signed, max_bytes)
-            except (OSError, HTTPException) as error:
+            except OSError as error:
                 failure = f"{type(error).__name__}: {error}"
                 continue
             # 409: another conditional PUT of this key is under way.
@@ -140,7 +138,11 @@ def _summary(answer: bytes) -> str:
 def _exchange(
     method: str, url: SplitResult, content: bytes, headers: Mapping[str, str], max_bytes: int
 ) -> tuple[int, bytes]:
-    """One HTTP request. Raises OSError or HTTPException."""
+    """One HTTP request. Raises OSError."""
+    # With all of TLS it takes a third of the function's own import time, and the embedded
+    # controller never needs it.
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
     kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
     connection = kind(url.netloc, timeout=TIMEOUT_SECONDS)
     path = f"{url.path}?{url.query}" if url.query else url.path
@@ -148,6 +150,8 @@ def _exchange(
         connection.request(method, path, content or None, dict(headers))
         response = connection.getresponse()
         return response.status, response.read(max(max_bytes, MAX_ERROR_BYTES) + 1)
+    except HTTPException as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
     finally:
         connection.close()
 
@@ -174,7 +178,8 @@ def find_credentials(environment: Mapping[str, str]) -> Credentials:
     url = urlsplit(_CONTAINER_ENDPOINT + relative if relative else str(full))
     token = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
     if file := environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
-        token = Path(file).read_text().strip()
+        with open(file) as opened:
+            token = opened.read().strip()
     try:
         status, answer = _exchange(
             "GET", url, b"", {"authorization": token} if token else {}, 1 << 16
@@ -183,7 +188,7 @@ def find_credentials(environment: Mapping[str, str]) -> Credentials:
             raise ObjectStoreError(f"the container's credentials endpoint answered {status}")
         found = json.loads(answer)
         return Credentials(found["AccessKeyId"], found["SecretAccessKey"], found.get("Token"))
-    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ObjectStoreError(
             f"the container's credentials endpoint gave none: {type(error).__name__}: {error}"
         ) from error

@@ -40,7 +40,7 @@ class PlanningSettings:
     minimum_gain_ratio: float = 0.005
     dwell_seconds: float = 0.0
     max_step_ratio: float | None = None
-    maximum_curve_error_ratio: float = 0.05
+    maximum_curve_error_ratio: float = 0.1
     seed: int = 0
 
     def to_json(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import heapq
 import math
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,7 @@ class OutOfTimeError(Exception):
     """The time limit has passed."""
 
 
-@dataclass(frozen=True, eq=False)
-class Choices:
+class Choices(NamedTuple):
     """What one server, or several together, may take: one choice for each total.
 
     Attributes:
@@ -36,8 +36,8 @@ class Choices:
     losses: FloatArray
     parts: tuple[Choices, Choices] | int | None
 
-    def __lt__(self, other: Choices) -> bool:
-        return len(self.totals) < len(other.totals)
+    def __lt__(self, other: object) -> bool:
+        return len(self.totals) < len(other.totals) if isinstance(other, Choices) else False
 
 
 _NOTHING = Choices(np.zeros(1, np.int64), np.zeros(1), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from solver_lambda.effective_access_time import EffectiveAccessTime
 from solver_lambda.explanation import explain_server, size_in_force, what_if
@@ -17,8 +17,7 @@ from solver_lambda.size_ranges import InfeasibleError, SizeRange, size_ranges
 from solver_lambda.solver import Solution, solve, with_surplus
 
 
-@dataclass(frozen=True)
-class _Decision:
+class _Decision(NamedTuple):
     """``apply`` or ``keep``, and why."""
 
     word: str

@@ -10,14 +10,13 @@ import hashlib
 import hmac
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
-@dataclass(frozen=True)
-class Credentials:
+class Credentials(NamedTuple):
     """Keys of an AWS identity; ``session_token`` only for a role's."""
 
     access_key_id: str

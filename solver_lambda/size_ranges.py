@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from solver_lambda.observation import Observation, ServerObservation
 
@@ -11,8 +11,7 @@ class InfeasibleError(ValueError):
     """No split keeps the rules; the message says which, in one sentence."""
 
 
-@dataclass(frozen=True)
-class SizeRange:
+class SizeRange(NamedTuple):
     """From ``low_bytes`` to ``high_bytes``, both included.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from solver_lambda.problem import IntArray, PartitionProblem
 MOST_SERVERS_FOR_DIRICHLET = 7
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(NamedTuple):
     """The split found.
 
     Attributes:
