@@ -48,7 +48,7 @@ class LruStack:
         """The live objects, least recently used first."""
         return iter(self._slots)
 
-    def __contains__(self, key: int) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._slots
 
     @property

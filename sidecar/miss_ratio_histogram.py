@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.lifetimes import Corrections
+
 FloatArray = npt.NDArray[np.float64]
 
 _PER_OCTAVE = 64
@@ -46,6 +48,13 @@ class MissRatioHistogram:
         )
         self.samples += len(distances_bytes)
 
+    def move(self, corrections: Corrections, weight: float) -> None:
+        """Count reads elsewhere than ``add`` did."""
+        for moves, signed in ((corrections.added, weight), (corrections.removed, -weight)):
+            distances = np.array([distance for distance, _ in moves])
+            self.add(distances, signed, np.array([key for _, key in moves], dtype=np.uint64))
+            self.samples -= len(moves)
+
     def decay(self, factor: float) -> None:
         """Multiply what was counted so far by ``factor``."""
         self._counts *= factor
@@ -84,7 +93,8 @@ class MissRatioHistogram:
 
 def _tails(counts: FloatArray, reads: float) -> FloatArray:
     beyond = np.cumsum(counts[::-1])[::-1][1:]
-    return np.asarray(np.clip(beyond / reads, 0.0, 1.0))
+    # Expired copies make a larger cache miss what a smaller one hits; a curve does not rise.
+    return np.asarray(np.minimum.accumulate(np.clip(beyond / reads, 0.0, 1.0)))
 
 
 def _shifted(counts: FloatArray, shift: float) -> FloatArray:

@@ -10,11 +10,12 @@ from sidecar.backend_latency import BackendLatency
 from sidecar.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curve_points import curve_through
 from sidecar.estimate import Estimate as Estimate
+from sidecar.lifetimes import Corrections, Lifetimes, TimedAccesses
 from sidecar.miniature_simulation import EvictionSettings, MiniatureSimulation
 from sidecar.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
-from sidecar.samples import Batch
+from sidecar.samples import FLAG_TTL, Batch
 from sidecar.server_stats import ServerStats
-from sidecar.shards import References, Shards
+from sidecar.shards import References, Shards, object_ids
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -56,13 +57,14 @@ class ServerMonitor:
         self.calibration = Calibration()
         self.latency = BackendLatency()
         self.anchor = Anchor()
+        self.lifetimes = Lifetimes()
         self.samples_since_observation = 0
         self._successor: Shards | None = None
         self._successor_since_us = 0
         self._previous: ServerStats | None = None
         self._last: Batch | None = None
         self._faded_at_us: int | None = None
-        self._depth_bytes = np.inf
+        self._depth_bytes = self._resident_bytes = np.inf
         self._window_misses = self._window_reads = 0.0
 
     def take(self, batch: Batch) -> None:
@@ -72,15 +74,22 @@ class ServerMonitor:
             # A restarted server is empty (or loaded a file, which is as unknown to us).
             self.shards.clear()
             self.latency.clear_pending()
+            self.lifetimes.keep_only(())
             self._successor = last = None
         self._fade(batch.last_time_us)
+        self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
+        corrections = self._expiries(references, batch)
         if self._successor is not None:
             self._references(self._successor, batch)
         if references.rate > 0:
             weight = 1 / references.rate
             self.histogram.add(references.distances_bytes, weight, references.ids)
-            missed = np.count_nonzero(references.distances_bytes > self._depth_bytes)
+            missed = int(np.count_nonzero(references.distances_bytes > self._depth_bytes))
+            if corrections is not None:
+                self.histogram.move(corrections, weight)
+                missed += sum(size > self._depth_bytes for size, _ in corrections.added)
+                missed -= sum(size > self._depth_bytes for size, _ in corrections.removed)
             self._window_misses += weight * missed
         reads = self._true_reads(last, batch, references)
         self.histogram.reads += reads
@@ -93,6 +102,21 @@ class ServerMonitor:
         known = self.calibration
         default_bytes = round(known.object_bytes or FIRST_OBJECT_BYTES)
         return shards.take(batch, known.overhead_bytes, default_bytes, known.keys_bytes)
+
+    def _expiries(self, references: References, batch: Batch) -> Corrections | None:
+        """What TTLs change in the distances; ``None`` if no object has one."""
+        records = references.records
+        has_ttl = (records["flags"] & FLAG_TTL) != 0
+        if not len(self.lifetimes) and not np.any(has_ttl):
+            return None
+        accesses = TimedAccesses(
+            object_ids(records).tolist(),
+            records["operation"].tolist(),
+            has_ttl.tolist(),
+            references.distances_bytes.tolist(),
+            (batch.first_time_us + batch.last_time_us) / 2e6,
+        )
+        return self.lifetimes.take(accesses, self._resident_bytes)
 
     def _fade(self, now_us: int) -> None:
         if self._faded_at_us is None:
@@ -137,6 +161,8 @@ class ServerMonitor:
         self._follow_policy(stats, budget_bytes)
         self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
         self._widen()
+        self.lifetimes.keep_only(self.shards.stack)
+        self.lifetimes.distribution.refresh(stats.average_ttl_seconds)
         self._depth_bytes = max(
             0.0,
             self.calibration.depth_at(stats, stats.maxmemory_bytes) - self.shards.pinned_bytes,
@@ -146,6 +172,8 @@ class ServerMonitor:
             window_misses = float(
                 np.interp(depth_bytes, simulation.sizes_bytes, simulation.take_window())
             )
+        is_full = stats.used_memory_bytes >= _FULL_RATIO * stats.maxmemory_bytes > 0
+        self._resident_bytes = self._depth_bytes if is_full else np.inf
         if previous is None or previous.instance != stats.instance:
             return None
         window = stats.at_seconds - previous.at_seconds

@@ -30,13 +30,13 @@ class References:
         distances_bytes: shape (n,), the cache size from which the read is a hit; ``inf`` if it
             misses at any size.
         ids: shape (n,), u64 identities of the objects, see ``object_ids``.
-        operations: shape (n,), read hit or read miss, on the server.
+        records: all records that were taken, of which the reads are n.
         rate: R in force: each read stands for 1 / R reads.
     """
 
     distances_bytes: FloatArray
     ids: npt.NDArray[np.uint64]
-    operations: npt.NDArray[np.uint8]
+    records: npt.NDArray[np.void]
     rate: float
 
 
@@ -150,8 +150,9 @@ class Shards:
         distances[distances == COLD] = np.inf
         if self.live_objects is not None and len(self) > self.live_objects:
             self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
-        reads = records[sampled & (operations <= Operation.READ_MISS)]
-        return References(distances, object_ids(reads), reads["operation"], rate)
+        taken = records[sampled]
+        reads = taken[taken["operation"] <= Operation.READ_MISS]
+        return References(distances, object_ids(reads), taken, rate)
 
     def _access(self, part: _Accesses, default_bytes: int) -> tuple[list[int], list[int]]:
         return self.stack.access(part.keys, part.operations, part.weights, default_bytes)

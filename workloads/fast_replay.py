@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,13 +66,14 @@ class FastServer(LocalServer):
     """
 
     def __init__(self, settings: dict[str, object], binary: Path, speed: float) -> None:
+        self.speed = speed
         self._tools = Path(tempfile.mkdtemp(prefix="spreds-clock-"))
         library, wrapper = self._tools / "fast_clock.so", self._tools / "server"
         source = Path(__file__).with_name("fast_clock.c")
         try:
             subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
             wrapper.write_text(
-                f"#!/bin/sh\nFAST_CLOCK={speed} LD_PRELOAD={library} exec {binary} \"$@\"\n"
+                f'#!/bin/sh\nFAST_CLOCK={speed} LD_PRELOAD={library} exec {binary} "$@"\n'
             )
             wrapper.chmod(0o700)
             # By its clock everything is slow, and the slow log would take half a megabyte.
@@ -87,9 +89,16 @@ class FastServer(LocalServer):
         shutil.rmtree(self._tools, ignore_errors=True)
 
 
-def replay(server: LocalServer, load: Load, after_round: Callable[[], None]) -> None:
-    """Send all of ``load``, in order; ``after_round`` is called every
-    ``REQUESTS_PER_SCRIPT * SCRIPTS_PER_ROUND`` requests and at the end."""
+def replay(
+    server: FastServer, load: Load, requests_per_second: float, after_round: Callable[[], None]
+) -> float:
+    """Send all of ``load``, in order, ``requests_per_second`` by the server's clock;
+    ``after_round`` is called every ``REQUESTS_PER_SCRIPT * SCRIPTS_PER_ROUND`` requests and at
+    the end.
+
+    Returns:
+        How many times longer it took than it should have: 1 is on time.
+    """
     texts = [str(key) for key in range(len(load.sizes_bytes))]
     limit = _LARGEST_VALUE
     fills = [
@@ -101,6 +110,8 @@ def replay(server: LocalServer, load: Load, after_round: Callable[[], None]) -> 
     script = server.client.script_load(_SCRIPT)
     keys = load.keys.tolist()
     step = REQUESTS_PER_SCRIPT
+    started = time.monotonic()
+    real_rate = requests_per_second * server.speed
     for start in range(0, len(keys), step * SCRIPTS_PER_ROUND):
         pipeline = server.client.pipeline(transaction=False)
         end = min(len(keys), start + step * SCRIPTS_PER_ROUND)
@@ -111,3 +122,5 @@ def replay(server: LocalServer, load: Load, after_round: Callable[[], None]) -> 
             )
         pipeline.execute()
         after_round()
+        time.sleep(max(0.0, started + end / real_rate - time.monotonic()))
+    return (time.monotonic() - started) * real_rate / len(keys)

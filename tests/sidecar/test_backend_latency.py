@@ -1,0 +1,121 @@
+"""Backend latency: right where it can be, and biased where the docstring says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sidecar.backend_latency import BackendLatency
+from sidecar.samples import Batch, decode_batch
+from workloads.sample_batches import SampledServer, number_hashes
+
+MISS, WRITE = 2, 3
+WINDOW_US = 50_000
+
+
+def measured(
+    miss_times_us: np.ndarray,
+    latencies_us: np.ndarray,
+    filled: np.ndarray | None = None,
+    extra: list[tuple[int, int, int]] | None = None,
+) -> BackendLatency:
+    """Feed misses of as many keys and their fills, in batches that close as the sampler's do.
+    ``extra`` are more accesses: time, key, operation."""
+    count = len(miss_times_us)
+    filled = np.ones(count, bool) if filled is None else filled
+    events = [(int(t), key, MISS) for key, t in enumerate(miss_times_us)]
+    events += [
+        (int(t + delay), key, WRITE)
+        for key, (t, delay, is_filled) in enumerate(
+            zip(miss_times_us, latencies_us, filled, strict=True)
+        )
+        if is_filled
+    ]
+    events = sorted(events + (extra or []))
+    latency = BackendLatency()
+    for batch in in_batches(events):
+        latency.take(batch)
+    return latency
+
+
+def in_batches(events: list[tuple[int, int, int]]) -> list[Batch]:
+    server = SampledServer()
+    batches = []
+    start = 0
+    while start < len(events):
+        end = start
+        while end < len(events) and events[end][0] < events[start][0] + WINDOW_US:
+            end += 1
+        part = events[start:end]
+        hashes = number_hashes(np.array([key for _, key, _ in part]), 0)
+        times = np.array([at for at, _, _ in part])
+        operations = [operation for _, _, operation in part]
+        batches += map(decode_batch, server.batches(hashes, operations, 9, times_us=times))
+        start = end
+    return batches
+
+
+def poisson(rate_per_second: float, count: int, seed: int = 1) -> np.ndarray:
+    gaps = np.random.default_rng(seed).exponential(1e6 / rate_per_second, count)
+    return np.cumsum(gaps)
+
+
+@pytest.mark.parametrize("rate", [1.0, 2000.0])
+@pytest.mark.parametrize("mean_ms", [5, 200])
+def test_sparse_and_dense_traffic_give_the_mean(rate: float, mean_ms: int) -> None:
+    latencies = np.random.default_rng(2).exponential(mean_ms * 1000, 2000)
+    told = measured(poisson(rate, 2000), latencies)
+    assert told.fill_ratio == 1
+    assert told.mean_seconds == pytest.approx(latencies.mean() / 1e6, rel=0.15)
+
+
+def test_few_records_in_a_batch_make_short_latencies_too_long() -> None:
+    """The documented limit of the resolution; long latencies do not suffer."""
+    for mean_ms, least, most in ((5, 1.2, 3.0), (200, 0.95, 1.05)):
+        latencies = np.random.default_rng(2).exponential(mean_ms * 1000, 3000)
+        told = measured(poisson(30, 3000), latencies).mean_seconds
+        assert told is not None
+        assert least < told / (latencies.mean() / 1e6) < most
+
+
+def test_time_in_a_queue_is_part_of_it() -> None:
+    queue_us = 100_000
+    told = measured(poisson(2000, 2000), np.full(2000, 20_000 + queue_us))
+    assert told.mean_seconds == pytest.approx(0.12, rel=0.05)
+
+
+def test_misses_that_are_never_filled_are_counted_but_left_out() -> None:
+    filled = np.random.default_rng(3).random(4000) < 0.6
+    times = poisson(100, 4000)
+    later = [(int(times[-1] + 70e6), 10**6, MISS)]
+    told = measured(times, np.full(4000, 80_000), filled, later)
+    assert told.mean_seconds == pytest.approx(0.08, rel=0.05)
+    assert told.fill_ratio == pytest.approx(filled.mean(), abs=0.005)
+
+
+def test_nothing_is_told_when_hardly_any_miss_is_filled() -> None:
+    filled = np.arange(4000) % 10 == 0
+    times = poisson(100, 4000)
+    told = measured(times, np.full(4000, 80_000), filled, [(int(times[-1] + 70e6), 10**6, MISS)])
+    assert told.mean_seconds is None
+    assert told.fill_ratio == pytest.approx(0.1, abs=0.01)
+
+
+def test_a_write_from_elsewhere_makes_it_too_short() -> None:
+    """The documented bias: half of the keys are updated 10 ms after their miss."""
+    times = poisson(2000, 2000)
+    updates = [(int(t + 10_000), key, WRITE) for key, t in enumerate(times) if key % 2]
+    told = measured(times, np.full(2000, 100_000), extra=updates)
+    assert told.mean_seconds == pytest.approx(0.055, rel=0.1)
+
+
+def test_later_misses_of_one_key_wait_for_the_same_fill() -> None:
+    times = np.arange(100) * 1e6
+    again = [(int(t + 30_000), key, MISS) for key, t in enumerate(times)]
+    told = measured(times, np.full(100, 90_000), extra=again)
+    assert told.mean_seconds == pytest.approx(0.09, rel=0.01)
+
+
+def test_waiting_misses_are_bounded() -> None:
+    told = measured(poisson(10_000, 20_000), np.zeros(20_000), np.zeros(20_000, bool))
+    assert len(told._missed_at_us) <= 4096

@@ -1,0 +1,137 @@
+"""The miniature caches against a naive LFU and LRU, and against Redis' rules one by one."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from sidecar.miniature_simulation import EvictionSettings, MiniatureCache, MiniatureSimulation
+
+HIT, MISS, WRITE, DELETE, _, EVICTION = range(1, 7)
+
+
+@dataclass
+class Accesses:
+    keys: list[int]
+    operations: list[int]
+    weights: list[int]
+
+
+def zipf(keys: int, count: int, exponent: float = 0.99) -> list[int]:
+    share = 1 / np.arange(1, keys + 1) ** exponent
+    cumulated = np.cumsum(share / share.sum())
+    drawn = np.searchsorted(cumulated, np.random.default_rng(1).random(count))
+    return list(map(int, drawn))
+
+
+def look_aside_misses(cache: MiniatureCache, keys: list[int], per_second: int = 100) -> float:
+    misses = 0
+    for place, key in enumerate(keys):
+        if not cache.touch(key, place // per_second):
+            misses += 1
+            cache.put(key, 1, place // per_second)
+    return misses / len(keys)
+
+
+def test_never_above_its_capacity_and_weights_add_up() -> None:
+    cache = MiniatureCache(500, EvictionSettings())
+    weights: dict[int, int] = {}
+    for place, key in enumerate(zipf(300, 3000)):
+        weights[key] = 1 + (key * 7 + place) % 20
+        cache.put(key, weights[key], place)
+        if place % 5 == 0:
+            cache.remove(key)
+        assert cache.used <= 500
+    assert cache.used == sum(weights[key] for key in weights if key in cache)
+
+
+def test_samples_of_everything_are_exact_lru() -> None:
+    """With as many samples as objects and a tick for each access, the sampled LRU is LRU."""
+    keys = zipf(200, 4000)
+    cache = MiniatureCache(50, EvictionSettings(lfu=False, samples=500))
+    exact: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for key in keys:
+        if key in exact:
+            exact.move_to_end(key)
+        else:
+            misses += 1
+            exact[key] = None
+            if len(exact) > 50:
+                exact.popitem(last=False)
+    assert look_aside_misses(cache, keys, per_second=1) == pytest.approx(
+        misses / len(keys), abs=0.02
+    )
+
+
+def test_lfu_keeps_what_is_used_often_where_lru_is_flushed_by_a_scan() -> None:
+    hot, scan = list(range(50)), iter(range(1000, 10**6))
+    keys = [k for _ in range(100) for k in [*hot, *hot, *(next(scan) for _ in range(200))]]
+    lfu = look_aside_misses(MiniatureCache(100, EvictionSettings(lfu=True)), keys)
+    lru = look_aside_misses(MiniatureCache(100, EvictionSettings(lfu=False)), keys)
+    assert lfu < 0.72  # two thirds are the scan
+    assert lru > 0.8
+
+
+def test_counter_grows_logarithmically_and_decays_by_the_minute() -> None:
+    """The table in redis.conf: with factor 10, 100 hits are about 10, 1000 about 18."""
+    for hits, least, most in ((100, 8, 13), (1000, 15, 21)):
+        counts = []
+        for seed in range(30):
+            cache = MiniatureCache(10, EvictionSettings(), seed)
+            cache.put(1, 1, 0)
+            for _ in range(hits):
+                cache.touch(1, 0)
+            counts.append(cache._entries[1].count)
+        assert least <= np.mean(counts) <= most
+    assert cache._idle(cache._entries[1], 60 * 5) == 255 - (counts[-1] - 5)
+    forever = MiniatureCache(10, EvictionSettings(lfu_decay_time_minutes=0))
+    forever.put(1, 1, 0)
+    assert forever._idle(forever._entries[1], 10**6) == 250
+
+
+def simulated(
+    keys: list[int], operations: list[int], sizes: list[float], rate: float = 1.0
+) -> list[float]:
+    simulation = MiniatureSimulation(np.array(sizes), EvictionSettings())
+    simulation.set_rate(rate)
+    simulation.access(Accesses(keys, operations, [10] * len(keys)), 10, 0, rate)
+    return list(simulation.misses)
+
+
+def test_misses_at_each_size_from_a_server_that_misses_everything() -> None:
+    keys = [1, 1, 2, 2, 1, 1]
+    assert simulated(keys, [MISS, WRITE] * 3, [5, 20]) == [3, 2]
+
+
+def test_misses_at_each_size_from_a_server_that_has_everything() -> None:
+    assert simulated([1, 2, 1, 2], [WRITE, WRITE, HIT, HIT], [5, 20]) == [2, 0]
+
+
+def test_a_deleted_object_misses_and_an_evicted_one_does_not() -> None:
+    assert simulated([1, 1, 1], [WRITE, EVICTION, MISS], [20]) == [0]
+    assert simulated([1, 1, 1], [WRITE, DELETE, MISS], [20]) == [1]
+
+
+def test_each_sampled_miss_stands_for_its_rate() -> None:
+    assert simulated([1, 2], [MISS, MISS], [1000], rate=0.25) == [8]
+
+
+def test_window_is_what_came_since_the_last_one() -> None:
+    simulation = MiniatureSimulation(np.array([100.0]), EvictionSettings())
+    simulation.set_rate(1)
+    for count in (3, 2):
+        simulation.access(Accesses(list(range(count)), [MISS] * count, [0] * count), 1, 0, 1)
+        assert simulation.take_window() == [count]
+
+
+def test_small_caches_predict_large_ones() -> None:
+    keys = zipf(20_000, 60_000)
+    whole = look_aside_misses(MiniatureCache(4000, EvictionSettings()), keys, 1000)
+    sampled = [key for key in keys if (key * 2654435761) % 2**32 < 2**32 // 4]
+    part = look_aside_misses(MiniatureCache(1000, EvictionSettings()), sampled, 250)
+    # The correction for how many of the hottest keys are sampled, as for SHARDS.
+    assert part * len(sampled) * 4 / len(keys) == pytest.approx(whole, abs=0.03)
