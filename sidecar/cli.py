@@ -9,12 +9,12 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from sidecar import command_check, command_mrc, command_run, command_status, command_weights
 from sidecar.store import StoreError
 from solver_lambda.document import DocumentError
 
-COMMANDS = (command_run, command_check, command_status, command_weights, command_mrc)
+COMMANDS = ("run", "check", "status", "weights", "mrc")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,8 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="Exit codes: 0 done; 1 something failed or is down; 2 wrong usage or configuration.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add_parser(commands)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # Only the command asked for is imported: some need libraries that take a second to import.
+    for command in [name for name in COMMANDS if name in arguments[:1]] or COMMANDS:
+        import_module(f"sidecar.command_{command}").add_parser(commands)
     options = parser.parse_args(arguments)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
