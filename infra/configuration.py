@@ -14,6 +14,7 @@ from infra.outputs import output_name
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
+SOLVERS = ("auto", "dirichlet", "hill_climbing")
 # With "-observations-", account and region the name of a bucket has 63 characters at most.
 NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -38,12 +39,15 @@ class Node:
         delivery: ``sqs``: plans wait in the node's queue, and the node only makes outbound calls;
             ``http``: SNS posts them to ``public_url``.
         public_url: of the node's listener, http or https; or empty.
+        solver: ``dirichlet`` or ``hill_climbing``: a function of its own that runs only this one,
+            as the thesis has it; ``auto``: the function that chooses by the number of servers.
     """
 
     name: str
     servers: tuple[str, ...] = ()
     delivery: str = "sqs"
     public_url: str = ""
+    solver: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,13 @@ class _Checker:
         name = self._name("name", table.get("name", "spreds"), NAME_PATTERN)
         made = tuple(self._node(node, line) for node, line in nodes.items())
         self._distinct(name, made)
+        controller = self._choice("controller", table.get("controller", "lambda"), CONTROLLERS)
+        for node in made:
+            if node.solver != "auto" and controller != "lambda":
+                raise self._refuse(f"nodes.{node.name}.solver", 'goes with controller = "lambda"')
         return Configuration(
             name=name,
-            controller=self._choice("controller", table.get("controller", "lambda"), CONTROLLERS),
+            controller=controller,
             cycles_per_day=self._count(table, "cycles_per_day", 24),
             retention_days=self._count(table, "retention_days", 180),
             log_retention_days=log_retention_days,
@@ -155,10 +163,8 @@ class _Checker:
         self._name("a node's name", name, NODE_PATTERN)
         if not isinstance(line, dict):
             raise self._refuse(path, f"must be a table, not {line!r}")
-        self._known(line, ("servers", "delivery", "public_url"), f"{path}.")
-        servers = line.get("servers", [])
-        if not isinstance(servers, list) or len(set(servers)) != len(servers):
-            raise self._refuse(f"{path}.servers", f"must be a list of different names: {servers!r}")
+        self._known(line, ("servers", "delivery", "public_url", "solver"), f"{path}.")
+        servers = self._servers(f"{path}.servers", line.get("servers", []))
         delivery = self._choice(f"{path}.delivery", line.get("delivery", "sqs"), DELIVERIES)
         public_url = line.get("public_url", "")
         if (delivery == "http") != bool(public_url):
@@ -169,7 +175,17 @@ class _Checker:
             raise self._refuse(f"{path}.public_url", f"must be a URL, not {public_url!r}")
         return Node(
             name=name,
-            servers=tuple(self._name(f"{path}.servers", s, SERVER_PATTERN) for s in servers),
+            servers=servers,
             delivery=delivery,
             public_url=public_url,
+            solver=self._choice(f"{path}.solver", line.get("solver", "auto"), SOLVERS),
         )
+
+    def _servers(self, key: str, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise self._refuse(key, f"must be a list of names, not {value!r}")
+        names = tuple(self._name(key, name, SERVER_PATTERN) for name in value)
+        for name in names:
+            if names.count(name) > 1:
+                raise self._refuse(key, f"has {name!r} twice")
+        return names

@@ -17,9 +17,9 @@ Everything else about SNS is ministack's.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextvars
 import datetime
+import importlib.metadata
 import json
 import logging
 import threading
@@ -30,59 +30,31 @@ import urllib.request
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from ministack import app as ministack_app
 from ministack.core.responses import get_region, new_uuid
 from ministack.services import sns
 from ministack.services.cloudformation import provisioners
 
+from infra.emulator_signer import Signer
+
 log = logging.getLogger("sns")
 
-SIGNED_KEYS = ("Message", "MessageId", "SubscribeURL", "Subject", "Timestamp", "Token", "TopicArn")
+MINISTACK = "1.5.33"
 RETRY_DELAYS_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 HTTP_TIMEOUT_SECONDS = 15  # as SNS
 
 Message = dict[str, Any]
 
 
-class Signer:
-    """An RSA key and its self-signed certificate."""
-
-    def __init__(self) -> None:
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sns.amazonaws.com")])
-        now = datetime.datetime.now(datetime.UTC)
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(self._key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=365))
-            .sign(self._key, hashes.SHA256())
-        )
-        self.certificate = certificate.public_bytes(serialization.Encoding.PEM)
-        self.path = f"/SimpleNotificationService-{certificate.serial_number:040x}.pem"
-
-    def sign(self, message: Message, version: str) -> Message:
-        """``message`` with signature, by SNS' canonical form of the keys that it signs."""
-        text = "".join(f"{key}\n{message[key]}\n" for key in SIGNED_KEYS if key in message)
-        text += f"Type\n{message['Type']}\n"
-        digest = hashes.SHA256() if version == "2" else hashes.SHA1()  # noqa: S303 as SNS' version 1
-        signature = self._key.sign(text.encode(), padding.PKCS1v15(), digest)
-        return {
-            **message,
-            "SignatureVersion": version,
-            "Signature": base64.b64encode(signature).decode(),
-            "SigningCertURL": f"https://sns.{get_region()}.amazonaws.com{self.path}",
-        }
-
-
 def install() -> None:
-    """Put this layer over ministack, once, before its first request."""
+    """Put this layer over ministack, once, before its first request.
+
+    Raises:
+        RuntimeError: another release of ministack, whose inside may be different.
+    """
+    found = importlib.metadata.version("ministack")
+    if found != MINISTACK:
+        raise RuntimeError(f"the emulator needs ministack {MINISTACK}, this is {found}")
     signer = Signer()
     _sign_messages(signer)
     _confirm_subscriptions(signer)
@@ -94,9 +66,11 @@ def install() -> None:
 # --- signing -------------------------------------------------------------------------------------
 
 
-def _signature_version(topic_arn: str) -> str:
-    topic = sns._topic_by_arn_any_scope(topic_arn)
-    return str((topic or {}).get("attributes", {}).get("SignatureVersion", "1"))
+def _signed(signer: Signer, message: Message) -> Message:
+    """In the version that the topic asks for."""
+    topic = sns._topic_by_arn_any_scope(message["TopicArn"]) or {"attributes": {}}
+    version = str(topic["attributes"].get("SignatureVersion", "1"))
+    return signer.sign(message, version, get_region())
 
 
 def _url(**query: str) -> str:
@@ -127,7 +101,7 @@ def _sign_messages(signer: Signer) -> None:
             "Message": message,
             "Timestamp": _now(),
         }
-        body = signer.sign(body, _signature_version(topic_arn))
+        body = _signed(signer, body)
         body["UnsubscribeURL"] = _url(Action="Unsubscribe", SubscriptionArn=topic_arn)
         if attributes:
             body["MessageAttributes"] = {
@@ -175,7 +149,7 @@ def _confirm_subscriptions(signer: Signer) -> None:
             "SubscribeURL": _url(Action="ConfirmSubscription", TopicArn=topic_arn, Token=token),
             "Timestamp": _now(),
         }
-        message = signer.sign(message, _signature_version(topic_arn))
+        message = _signed(signer, message)
         _in_background(_post_until_accepted, subscription, json.dumps(message), None)
 
     async def send_confirmation(topic_arn: str, subscription: Message) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import (
     Aws,
     Duration,
@@ -14,14 +16,17 @@ from aws_cdk import (
 )
 from constructs import Construct
 
-from infra.naming import OBSERVATIONS_PREFIX, bucket_arn, regional_arn
+from infra.naming import bucket_arn, regional_arn
 from infra.notifications import key_filter
 from infra.review_exceptions import OWN_LOG_STREAMS, accept_wildcards
 from infra.solver_access import grant_documents, solver_environment
 
 
 class SolverFunction(Construct):
-    """Reads observations, writes plans, and can touch nothing else."""
+    """Reads observations, writes plans, and can touch nothing else.
+
+    ``solver`` is the one that it runs, or ``auto``.
+    """
 
     def __init__(
         self,
@@ -30,6 +35,7 @@ class SolverFunction(Construct):
         *,
         name: str,
         code: aws_lambda.Code,
+        solver: str,
         observations_bucket: str,
         plans_bucket: str,
         refused: aws_sqs.IQueue,
@@ -66,9 +72,12 @@ class SolverFunction(Construct):
             handler="solver_lambda.handler.handler",
             code=code,
             role=self.role,
-            environment=solver_environment(
-                observations_bucket=observations_bucket, plans_bucket=plans_bucket
-            ),
+            environment={
+                **solver_environment(
+                    observations_bucket=observations_bucket, plans_bucket=plans_bucket
+                ),
+                "SPREDS_SOLVER": solver,
+            },
             memory_size=512,
             timeout=Duration.seconds(60),
             reserved_concurrent_executions=reserved_concurrency,
@@ -88,14 +97,17 @@ class SolverFunction(Construct):
         )
 
 
-def function_notification(name: str) -> aws_s3.CfnBucket.NotificationConfigurationProperty:
-    """S3 calls the function named ``name`` for each new observation."""
+def function_notification(
+    functions: Mapping[str, str],
+) -> aws_s3.CfnBucket.NotificationConfigurationProperty:
+    """S3 calls a function for each new observation: by the key's prefix, the function's name."""
     return aws_s3.CfnBucket.NotificationConfigurationProperty(
         lambda_configurations=[
             aws_s3.CfnBucket.LambdaConfigurationProperty(
                 event="s3:ObjectCreated:*",
                 function=regional_arn("lambda", f"function:{name}"),
-                filter=key_filter(OBSERVATIONS_PREFIX),
+                filter=key_filter(prefix),
             )
+            for prefix, name in functions.items()
         ]
     )

@@ -61,8 +61,7 @@ class SpredsStack(Stack):
             notification=topic_notification(f"{name}-plans"),
         )
         # S3 refuses a notification that it may not deliver.
-        if may_notify is not None:
-            observations.node.add_dependency(may_notify)
+        observations.node.add_dependency(*may_notify)
         plans.node.add_dependency(self._plans_topic.policy)
         self._undelivered = self._dead_letters(
             "Undelivered", UNDELIVERED, "A node was not told of a plan, or refused to hear"
@@ -82,35 +81,53 @@ class SpredsStack(Stack):
 
     def _solver(
         self, controller: str, name: str, code: aws_lambda.Code
-    ) -> tuple[IDependable | None, Notification | None]:
+    ) -> tuple[list[IDependable], Notification | None]:
         """The solver, by who is the controller: what S3 needs before it may notify it, and how."""
         if controller == "embedded":
-            return None, None
+            return [], None
         refused = self._dead_letters("Refused", REFUSED, "The solver gave up on an observation")
         accept(refused, "SQS3", IS_A_DEAD_LETTER_QUEUE)
-        if controller == "fargate":
-            SolverTask(
-                self,
-                "SolverTask",
-                name=name,
-                observations_bucket=self._observations_name,
-                plans_bucket=self._plans_name,
-                refused=refused,
-                log_retention_days=self._configuration.log_retention_days,
-            )
-            return None, task_notification()
-        solver = SolverFunction(
+        if controller == "lambda":
+            return self._functions(name, code, refused)
+        SolverTask(
             self,
-            "Solver",
+            "SolverTask",
             name=name,
-            code=code,
             observations_bucket=self._observations_name,
             plans_bucket=self._plans_name,
             refused=refused,
             log_retention_days=self._configuration.log_retention_days,
-            reserved_concurrency=self._configuration.reserved_concurrency,
         )
-        return solver.permission, function_notification(name)
+        return [], task_notification()
+
+    def _functions(
+        self, name: str, code: aws_lambda.Code, refused: aws_sqs.IQueue
+    ) -> tuple[list[IDependable], Notification]:
+        """One function for all nodes, or for each solver that a node asks for."""
+        nodes = self._configuration.nodes
+        names = {
+            solver: name if solver == "auto" else f"{name}-{solver.replace('_', '-')}"
+            for solver in sorted({node.solver for node in nodes})
+        }
+        functions = [
+            SolverFunction(
+                self,
+                "Solver" if solver == "auto" else f"Solver-{solver}",
+                name=function_name,
+                code=code,
+                solver=solver,
+                observations_bucket=self._observations_name,
+                plans_bucket=self._plans_name,
+                refused=refused,
+                log_retention_days=self._configuration.log_retention_days,
+                reserved_concurrency=self._configuration.reserved_concurrency,
+            )
+            for solver, function_name in names.items()
+        ]
+        by_prefix = {f"{OBSERVATIONS_PREFIX}/{node.name}": names[node.solver] for node in nodes}
+        if names.keys() == {"auto"}:
+            by_prefix = {OBSERVATIONS_PREFIX: name}
+        return [function.permission for function in functions], function_notification(by_prefix)
 
     def _dead_letters(self, construct_id: str, name: str, meaning: str) -> aws_sqs.Queue:
         return DeadLetters(

@@ -144,6 +144,7 @@ def test_the_function_is_what_the_operator_asked_for(synthesise: Callable) -> No
     assert set(function["Environment"]["Variables"]) == {
         "SPREDS_OBSERVATIONS_BUCKET",
         "SPREDS_PLANS_BUCKET",
+        "SPREDS_SOLVER",
     }
     failing = made.one("Lambda::EventInvokeConfig")
     (refused,) = [
@@ -167,6 +168,40 @@ def test_s3_tells_the_function_and_the_topic_themselves(synthesise: Callable) ->
     permission = made.one("Lambda::Permission")
     assert permission["Principal"] == "s3.amazonaws.com"
     assert {"SourceAccount", "SourceArn"} <= set(permission)
+
+
+def test_a_node_may_have_a_function_that_runs_one_solver(synthesise: Callable) -> None:
+    few, many = Node("few", solver="dirichlet"), Node("many", solver="hill_climbing")
+    made = synthesise(nodes=(few, many, Node("other")))
+    solvers = {
+        function["FunctionName"]: function["Environment"]["Variables"]["SPREDS_SOLVER"]
+        for function in made.of_type("Lambda::Function").values()
+    }
+    assert solvers == {
+        "spreds-solver": "auto",
+        "spreds-solver-dirichlet": "dirichlet",
+        "spreds-solver-hill-climbing": "hill_climbing",
+    }
+    (told,) = [
+        bucket["NotificationConfiguration"]["LambdaConfigurations"]
+        for bucket in made.of_type("S3::Bucket").values()
+        if "LambdaConfigurations" in bucket["NotificationConfiguration"]
+    ]
+    assert {
+        configured["Filter"]["S3Key"]["Rules"][0]["Value"]: configured["Function"]["Fn::Join"][1][
+            -1
+        ]
+        for configured in told
+    } == {
+        "observations/few/": ":function:spreds-solver-dirichlet",
+        "observations/many/": ":function:spreds-solver-hill-climbing",
+        "observations/other/": ":function:spreds-solver",
+    }
+
+
+def test_the_template_is_for_any_account_and_region(synthesise: Callable) -> None:
+    manifest = json.loads((synthesise().path.parent / "manifest.json").read_text())
+    assert manifest["artifacts"]["spreds"]["environment"] == "aws://unknown-account/unknown-region"
 
 
 def test_the_plans_topic_signs_with_version_2(synthesise: Callable) -> None:
