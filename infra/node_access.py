@@ -113,13 +113,20 @@ class TeamAccess(Construct):
             # Who may assume it is for the account's own policies to say.
             assumed_by=aws_iam.AccountRootPrincipal(),
         )
+        bucket, key = bucket_arn(observations_bucket), f"{SETTINGS_PREFIX}/{node}/{server}.json"
         self.role.add_to_policy(
             Statement(
                 sid="OwnSettings",
                 actions=["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
-                resources=[
-                    f"{bucket_arn(observations_bucket)}/{SETTINGS_PREFIX}/{node}/{server}.json"
-                ],
+                resources=[f"{bucket}/{key}"],
+            )
+        )
+        self.role.add_to_policy(
+            Statement(
+                sid="SeeWhetherThereAreAny",
+                actions=["s3:ListBucket"],
+                resources=[bucket],
+                conditions={"StringEquals": {"s3:prefix": key}},
             )
         )
 

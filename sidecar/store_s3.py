@@ -8,6 +8,7 @@ from sidecar.aws import aws_errors, client
 from sidecar.store import StoreError
 
 _ABSENT = ("NoSuchKey", "404")
+_FORBIDDEN = ("AccessDenied", "403")
 
 
 class S3Store:
@@ -35,10 +36,20 @@ class S3Store:
             answer = self._s3.get_object(Bucket=self._bucket, Key=key, Range=f"bytes=0-{max_bytes}")
             return bytes(answer["Body"].read(max_bytes + 1))
         except self._errors as error:
-            # Without the right to list the bucket, S3 calls an absent key forbidden (403).
-            if error_code(error) in _ABSENT:
+            # Whoever may list only a prefix hears of an absent key that it is forbidden (403).
+            if error_code(error) in _ABSENT or (
+                error_code(error) in _FORBIDDEN and self._is_absent(key)
+            ):
                 return None
             raise StoreError(f"{self}/{key}: {error}") from error
+
+    def _is_absent(self, key: str) -> bool:
+        """Whether we may list the key, and it is not there."""
+        try:
+            listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key)
+        except self._errors:
+            return False
+        return all(item["Key"] != key for item in listed.get("Contents", []))
 
     def delete(self, key: str) -> None:
         self._call("delete_object", Bucket=self._bucket, Key=key)

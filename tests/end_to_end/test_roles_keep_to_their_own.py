@@ -146,6 +146,18 @@ def test_a_team_sets_its_own_server_and_no_other(judge: Judge, action: str) -> N
     assert not judge.allows(TEAM, action, judge.object("PlansBucket", plan_key("alpha", 1)))
 
 
+def test_a_team_sees_whether_its_own_settings_are_there(judge: Judge) -> None:
+    bucket = judge.object("ObservationsBucket", "")[:-1]
+    for prefix, allowed in (
+        (settings_key("alpha", "modest"), True),
+        (settings_key("alpha", "hungry"), False),
+        ("settings/alpha/", False),
+        ("", False),
+    ):
+        may = judge.allows(TEAM, "s3:ListBucket", bucket, **{"s3:prefix": prefix})
+        assert may is allowed, prefix
+
+
 def test_only_teams_roles_write_settings_even_if_a_policy_would_let_others(judge: Judge) -> None:
     everything = iam_evaluator.parse_policy_document(
         {"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}

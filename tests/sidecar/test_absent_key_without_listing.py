@@ -1,0 +1,45 @@
+"""S3 calls an absent key forbidden unless the caller may list the whole bucket: we look closer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from sidecar.store import StoreError
+from sidecar.store_s3 import S3Store
+
+KEY = "settings/alpha/modest.json"
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A store's client whose answers are those of AWS to a role with rights to one prefix."""
+    client = boto3.client(
+        "s3", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+    )
+    monkeypatch.setattr("sidecar.store_s3.client", lambda *_: client)
+    with Stubber(client) as stubber:
+        stubber.add_client_error("get_object", "AccessDenied", http_status_code=403)
+        yield stubber
+        stubber.assert_no_pending_responses()
+
+
+def test_absent_if_it_may_be_listed_and_is_not_there(answers: Any) -> None:
+    neighbour = {"Contents": [{"Key": KEY + ".old"}]}
+    answers.add_response("list_objects_v2", neighbour, {"Bucket": "b", "Prefix": KEY})
+    assert S3Store("b", "us-east-1", None).get(KEY, 9) is None
+
+
+def test_forbidden_if_it_is_there(answers: Any) -> None:
+    answers.add_response("list_objects_v2", {"Contents": [{"Key": KEY}]})
+    with pytest.raises(StoreError, match="AccessDenied"):
+        S3Store("b", "us-east-1", None).get(KEY, 9)
+
+
+def test_forbidden_if_it_may_not_be_listed_either(answers: Any) -> None:
+    answers.add_client_error("list_objects_v2", "AccessDenied", http_status_code=403)
+    with pytest.raises(StoreError, match="AccessDenied"):
+        S3Store("b", "us-east-1", None).get(KEY, 9)
