@@ -232,9 +232,10 @@ def draw(rows: list[Row], path: Path) -> None:
                 ends = np.array([np.quantile(gap, (0.05, 0.95)) for gap in shown])
                 spread = np.maximum(np.abs(ends - mean[:, None]), 0.0).T
                 gaps.errorbar(servers, mean, spread, label=solver, marker="o", capsize=3)
-        times.set(title=f"{curves} curves", xscale="log", yscale="log", ylabel="time, ms")
-        gaps.set(xscale="log", yscale="symlog", xlabel="servers", ylabel="gap to the optimum, %")
+        times.set(title=f"curves: {curves}", xscale="log", yscale="log", ylabel="time, ms")
+        gaps.set(xscale="log", xlabel="servers", ylabel="gap to the optimum, %")
         gaps.set_yscale("symlog", linthresh=0.01)
+        gaps.set_ylim(bottom=0)
         times.legend()
         gaps.legend()
     figure.tight_layout()
