@@ -10,6 +10,8 @@ from solver_lambda.observation import ServerObservation
 
 # A miss ratio below this counts as this: nothing is divided by zero.
 _LEAST_MISS_RATIO = 1e-9
+# A fall of the miss ratio that is smaller, relative to it, counts as none.
+_FLAT = 1e-9
 
 
 def moving_misses(server: ServerObservation, sizes_bytes: npt.ArrayLike) -> FloatArray:
@@ -37,8 +39,13 @@ def moving_misses(server: ServerObservation, sizes_bytes: npt.ArrayLike) -> Floa
         return np.zeros(sizes.shape)
     points = np.unique(np.concatenate((sizes.ravel(), [float(now)], server.curve.sizes_bytes)))
     ratios = np.maximum(server.curve.miss_ratio(points), _LEAST_MISS_RATIO)
-    steps = np.diff(points) * (1 / ratios[1:] + 1 / ratios[:-1]) / 2
-    inverse = np.concatenate(([0.0], np.cumsum(steps)))
+    # Between its points the curve is a straight line, and the integral of 1/r is a logarithm.
+    falls = -np.diff(ratios)
+    level = falls < _FLAT * ratios[1:]
+    means = np.where(
+        level, 1 / ratios[1:], np.log(ratios[:-1] / ratios[1:]) / np.where(level, 1.0, falls)
+    )
+    inverse = np.concatenate(([0.0], np.cumsum(np.diff(points) * means)))
     change = np.abs(np.interp(sizes, points, inverse) - np.interp(now, points, inverse))
     final = np.maximum(server.curve.miss_ratio(np.maximum(sizes, now)), _LEAST_MISS_RATIO)
     extra = (np.abs(sizes - now) - final * change) / server.mean_object_bytes

@@ -23,6 +23,7 @@ def cliff_curve(generator: np.random.Generator, size_bytes: int) -> MissRatioCur
     ratios = np.sort(generator.random(points))[::-1]
     cliffs = generator.random(points) < 0.3
     kept = ~np.roll(cliffs, -1) | ~cliffs
+    kept[0] = True
     return MissRatioCurve(sizes[kept], ratios[kept])
 
 

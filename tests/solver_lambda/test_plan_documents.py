@@ -1,0 +1,75 @@
+"""Documents round-trip, and a changed one is refused with a sentence that names the key."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from solver_lambda.document import DocumentError
+from solver_lambda.observation import Observation
+from solver_lambda.plan import AdaptationPlan
+from solver_lambda.planner import make_plan
+
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+
+
+@SHARED
+@given(seed=st.integers(0, 10**6), servers=st.integers(1, 6))
+def test_documents_round_trip(make_observation, seed, servers):
+    observation = make_observation(servers, seed=seed)
+    read = Observation.loads(observation.dumps(), "o.json")
+    assert read.dumps() == observation.dumps()
+    plan = make_plan(read, now_seconds=1.0)
+    assert AdaptationPlan.loads(plan.dumps(), "p.json") == plan
+
+
+def places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The path of every key in a document."""
+    found = []
+    if isinstance(value, dict):
+        for key, item in value.items():
+            found += [(*path, key), *places(item, (*path, key))]
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            found += places(item, (*path, number))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["observation", "plan"])
+def test_a_changed_document_is_refused_by_the_name_of_the_key(make_observation, kind):
+    observation = make_observation(2)
+    if kind == "observation":
+        text, loads = observation.dumps(), Observation.loads
+    else:
+        text, loads = make_plan(observation, now_seconds=1.0).dumps(), AdaptationPlan.loads
+    document = json.loads(text)
+    for path in places(document):
+        for mutation in ({"no": "table"}, True, "rename"):
+            changed = copy.deepcopy(document)
+            table = changed
+            for step in path[:-1]:
+                table = table[step]
+            key = str(path[-1])
+            if mutation == "rename":
+                table["x" + key] = table.pop(key)
+            elif table[key] == mutation:
+                continue
+            else:
+                table[key] = mutation
+            if key == "certify" and mutation is True:
+                continue
+            with pytest.raises(DocumentError, match=key) as error:
+                loads(json.dumps(changed), "file.json")
+            assert str(error.value).startswith("file.json: ")
+            assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"nonsense", b"{" * 10**5, b"\xff"])
+def test_what_is_no_document_is_refused(text):
+    for loads in (Observation.loads, AdaptationPlan.loads):
+        with pytest.raises(DocumentError, match=r"file\.json"):
+            loads(text, "file.json")

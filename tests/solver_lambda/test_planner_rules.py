@@ -1,0 +1,202 @@
+"""What a plan must always keep, and the rules around the solver."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from solver_lambda.curve import MissRatioCurve
+from solver_lambda.moving import moving_misses
+from solver_lambda.planner import make_plan
+
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+SEEDS = st.integers(0, 10**6)
+
+
+def sizes(plan):
+    return {server.name: server.maxmemory_bytes for server in plan.servers}
+
+
+def with_server(observation, number, **changes):
+    servers = list(observation.servers)
+    servers[number] = dataclasses.replace(servers[number], **changes)
+    return dataclasses.replace(observation, servers=tuple(servers))
+
+
+def plan_of(observation, **planning):
+    changed = dataclasses.replace(observation.planning, **planning)
+    return make_plan(dataclasses.replace(observation, planning=changed), now_seconds=2e6)
+
+
+@SHARED
+@given(seed=SEEDS, servers=st.integers(1, 9), step=st.sampled_from([None, 0.05, 0.5]))
+def test_budget_and_bounds_always_hold(make_observation, seed, servers, step):
+    observation = make_observation(servers, seed=seed, max_step_ratio=step)
+    high = observation.budget_bytes // 2 + 5
+    observation = with_server(observation, 0, maximum_bytes=high)
+    plan = plan_of(observation)
+    assert sum(sizes(plan).values()) <= observation.budget_bytes
+    if plan.decision == "apply":
+        for before, after in zip(observation.servers, plan.servers, strict=True):
+            assert after.maxmemory_bytes >= before.minimum_bytes
+            assert after.maxmemory_bytes <= (before.maximum_bytes or observation.budget_bytes)
+            if step and (before.maximum_bytes or high + 1) > before.maxmemory_bytes:
+                change = abs(after.maxmemory_bytes - before.maxmemory_bytes)
+                assert change <= before.maxmemory_bytes * step
+
+
+@SHARED
+@given(seed=SEEDS, more=st.integers(1, 200))
+def test_more_memory_is_never_worse(make_observation, seed, more):
+    observation = make_observation(4, seed=seed, minimum_gain_ratio=0.0)
+    larger = dataclasses.replace(
+        observation, budget_bytes=observation.budget_bytes + more * observation.unit_bytes
+    )
+    first, second = plan_of(observation), plan_of(larger)
+    assert second.mean_access_time_seconds <= first.mean_access_time_seconds * (1 + 1e-9)
+    means = [first.mean_access_time_seconds, *(w.mean_access_time_seconds for w in first.what_if)]
+    assert means == sorted(means, reverse=True)
+
+
+@SHARED
+@given(seed=SEEDS, order=st.permutations(range(5)), factor=st.floats(1e-3, 1e3))
+def test_order_and_common_weight_do_not_matter(make_observation, seed, order, factor):
+    observation = make_observation(5, seed=seed)
+    shuffled = dataclasses.replace(
+        observation,
+        servers=tuple(
+            dataclasses.replace(
+                observation.servers[i], weight=observation.servers[i].weight * factor
+            )
+            for i in order
+        ),
+    )
+    assert sizes(plan_of(shuffled)) == sizes(plan_of(observation))
+
+
+@SHARED
+@given(seed=SEEDS)
+def test_a_server_with_a_flat_curve_gets_its_minimum(make_observation, seed):
+    flat = MissRatioCurve(np.array([0.0]), np.array([0.5]))
+    plan = plan_of(with_server(make_observation(3, seed=seed), 1, curve=flat), minimum_gain_ratio=0)
+    if plan.decision == "apply":
+        assert sizes(plan)["server-1"] == make_observation(3).servers[1].minimum_bytes
+
+
+def test_kept_dwelling_and_uncertain_servers_keep_their_size_and_the_plan_says_why(
+    make_observation,
+):
+    base = make_observation(4, seed=5)
+    cases = {
+        "replica": {"keep_reason": "replica"},
+        "expected error": {"curve_error_ratio": 0.3},
+        "a change holds for 600 s": {"changed_at_seconds": base.made_at_seconds - 30},
+    }
+    for words, change in cases.items():
+        plan = plan_of(with_server(base, 2, **change), dwell_seconds=600.0)
+        assert plan.servers[2].maxmemory_bytes == base.servers[2].maxmemory_bytes
+        assert words in plan.servers[2].reason
+
+
+def test_no_plan_below_the_minimum_gain(make_observation):
+    observation = make_observation(4, seed=5)
+    assert plan_of(observation).decision == "apply"
+    plan = plan_of(observation, minimum_gain_ratio=0.99)
+    assert (plan.decision, plan.reason.split(":")[0]) == ("keep", "small_gain")
+    assert sizes(plan) == {s.name: s.maxmemory_bytes for s in observation.servers}
+
+
+def test_sizes_above_the_budget_must_move_and_the_impossible_is_said(make_observation):
+    observation = make_observation(3)
+    crowded = with_server(observation, 0, maxmemory_bytes=observation.budget_bytes)
+    plan = plan_of(crowded, minimum_gain_ratio=1.0, max_step_ratio=0.01)
+    assert plan.decision == "apply"
+    assert plan.reason.startswith("over_budget")
+    stuck = plan_of(
+        with_server(crowded, 0, keep_reason="replica", maxmemory_bytes=observation.budget_bytes)
+    )
+    assert (stuck.decision, stuck.reason.split(":")[0]) == ("keep", "infeasible")
+
+
+def test_a_latency_bound_comes_before_the_rest(make_observation):
+    observation = make_observation(3, seed=1)
+    free = plan_of(observation, minimum_gain_ratio=0.0)
+    loser = min(range(3), key=lambda i: free.servers[i].maxmemory_bytes)
+    server = observation.servers[loser]
+    alone = float(server.curve.miss_ratio(observation.budget_bytes * 0.7))
+    bound = alone * server.backend_latency_seconds + (1 - alone) * server.cache_latency_seconds
+    plan = plan_of(with_server(observation, loser, latency_bound_seconds=bound))
+    assert plan.servers[loser].eat_seconds <= bound
+    assert "is met" in plan.servers[loser].reason
+    hopeless = plan_of(with_server(observation, loser, latency_bound_seconds=1e-9))
+    assert "cannot be met" in hopeless.servers[loser].reason
+    assert hopeless.servers[loser].eat_seconds <= plan.servers[loser].eat_seconds + 1e-12
+
+
+def test_the_misses_of_a_move_are_those_of_a_cache_that_fills(make_observation):
+    curve = MissRatioCurve(np.array([0.0, 1000.0]), np.array([0.9, 0.1]))
+    server = dataclasses.replace(
+        make_observation(1).servers[0], curve=curve, maxmemory_bytes=200, mean_object_bytes=0.01
+    )
+    size, extra = 200.0, 0.0
+    final = float(curve.miss_ratio(800))
+    while size < 800:  # one miss after the other
+        extra += 1 - final / float(curve.miss_ratio(size))
+        size += 0.01
+    assert float(moving_misses(server, 800)) == pytest.approx(extra, rel=0.05)
+    assert float(moving_misses(server, 200)) == 0.0
+
+
+def closed_loop(make_observation, cycles, load, **planning):
+    """Changes in each cycle of 60 s when every plan is applied."""
+    base = make_observation(4, seed=5, **planning)
+    in_force = {s.name: (s.maxmemory_bytes, None) for s in base.servers}
+    changes = []
+    for cycle in range(cycles):
+        now = 1e6 + 60 * cycle
+        servers = tuple(
+            dataclasses.replace(
+                load(s, number, cycle),
+                maxmemory_bytes=in_force[s.name][0],
+                changed_at_seconds=in_force[s.name][1],
+            )
+            for number, s in enumerate(base.servers)
+        )
+        plan = make_plan(
+            dataclasses.replace(base, servers=servers, made_at_seconds=now), now_seconds=now
+        )
+        moved = [s for s in plan.servers if s.maxmemory_bytes != in_force[s.name][0]]
+        for server in moved:
+            in_force[server.name] = (server.maxmemory_bytes, now)
+        changes.append(len(moved))
+    return changes
+
+
+def test_a_stationary_noisy_load_changes_at_most_once_in_24_cycles(make_observation):
+    generator = np.random.default_rng(0)
+
+    def noisy(server, number, cycle):
+        ratios = server.curve.miss_ratios + generator.normal(0, 0.001)
+        ratios = np.clip(ratios, 0, 1)
+        rate = server.request_rate_per_second * generator.normal(1, 0.02)
+        curve = MissRatioCurve(server.curve.sizes_bytes, ratios)
+        return dataclasses.replace(server, curve=curve, request_rate_per_second=rate)
+
+    changes = closed_loop(make_observation, 28, noisy)
+    assert changes[0] > 0
+    assert sum(count > 0 for count in changes[4:]) <= 1
+
+
+def test_a_swinging_load_changes_no_more_than_the_dwell_rule_allows(make_observation):
+    def swing(server, number, cycle):
+        busy = 10.0 if number % 2 == cycle % 2 else 0.1
+        rate = server.request_rate_per_second * busy
+        return dataclasses.replace(server, request_rate_per_second=rate)
+
+    # 360 s are 6 cycles, so a server moves in 4 of 24 cycles at most.
+    changes = closed_loop(make_observation, 24, swing, dwell_seconds=360.0)
+    assert 0 < sum(changes) <= 4 * 4
