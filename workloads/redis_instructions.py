@@ -72,8 +72,8 @@ class CountedServer(LocalServer):
             stream = commands * repeat
             for start in range(0, len(stream), pipeline):
                 batch = stream[start : start + pipeline]
-                packed = connection.pack_commands(batch)
-                connection.send_packed_command([b"".join(packed)], check_health=False)
+                packed = connection.pack_commands(batch)  # type: ignore[no-untyped-call]
+                connection.send_packed_command([b"".join(packed)], check_health=False)  # type: ignore[no-untyped-call]
                 for _ in batch:
                     connection.read_response()
         finally:
