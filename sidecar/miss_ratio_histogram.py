@@ -72,6 +72,11 @@ class MissRatioHistogram:
         for group in range(GROUPS):
             self._coarse[group] = _shifted(self._coarse[group], shift / _COARSE)
 
+    @property
+    def sampled_reads(self) -> float:
+        """What the samples alone say of how many reads there were, decayed."""
+        return float(self._counts.sum())
+
     def miss_ratios(self) -> FloatArray:
         """Shape (k,): the miss ratio of a cache of each edge's size; 1 without any reads."""
         if self.reads <= 0:

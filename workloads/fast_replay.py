@@ -83,6 +83,9 @@ class FastServer(LocalServer):
             shutil.rmtree(self._tools, ignore_errors=True)
             raise
 
+    def __enter__(self) -> FastServer:
+        return self
+
     def stop(self) -> None:
         """End the process and remove its folders; may be called twice."""
         super().stop()
