@@ -119,7 +119,7 @@ def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Trans
         free -= after.claim_bytes
     for state in states:
         missing = state.target_bytes - state.maxmemory_bytes
-        if not state.reachable or missing <= 0 or state.is_freeing:
+        if not state.reachable or missing <= 0:
             continue
         growth = min(missing, free)
         if growth < missing and growth < LEAST_GROWTH_RATIO * state.target_bytes:

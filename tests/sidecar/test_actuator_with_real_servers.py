@@ -101,6 +101,7 @@ def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the
     assert greatest <= BUDGET
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
     assert node.knob("s0", "activedefrag") == "no"
+    assert node.knob("s0", "hz") == "10"
 
 
 def test_the_modules_knobs_are_set_as_the_patchs_are(make_node: Callable[..., Node]) -> None:

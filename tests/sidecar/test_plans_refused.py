@@ -11,9 +11,11 @@ from solver_lambda.plan import AdaptationPlan
 from tests.sidecar.waiting_sidecar import MB, WaitingSidecar
 
 
-def _first_size(plan: AdaptationPlan, size_bytes: int) -> AdaptationPlan:
-    first, *rest = plan.servers
-    return replace(plan, servers=(replace(first, maxmemory_bytes=size_bytes), *rest))
+def _sizes(plan: AdaptationPlan, *sizes_bytes: int) -> AdaptationPlan:
+    servers = zip(plan.servers, sizes_bytes, strict=True)
+    return replace(
+        plan, servers=tuple(replace(server, maxmemory_bytes=size) for server, size in servers)
+    )
 
 
 # Name: (the plan that a good notification leads to, the reason that is counted).
@@ -21,11 +23,12 @@ BAD_PLANS: dict[str, tuple[Callable[[AdaptationPlan], AdaptationPlan | bytes], s
     "no JSON": (lambda plan: b"{", "malformed"),
     "oversized": (lambda plan: plan.dumps() + b" " * (1 << 20), "malformed"),
     "unknown key": (lambda plan: plan.dumps().replace(b'"node"', b'"n0de"', 1), "malformed"),
-    "more than the budget": (lambda plan: _first_size(plan, 13 * MB), "malformed"),
+    "more than the budget": (lambda plan: _sizes(plan, 13 * MB, 20 * MB), "malformed"),
     "foreign node": (lambda plan: replace(plan, node="n2"), "foreign_node"),
     "cycle that nobody asked": (lambda plan: replace(plan, cycle=plan.cycle - 1), "unasked_cycle"),
     "cycle of the future": (lambda plan: replace(plan, cycle=plan.cycle + 9), "unasked_cycle"),
-    "below the minimum": (lambda plan: _first_size(plan, 1 * MB), "below_minimum"),
+    "below the minimum": (lambda plan: _sizes(plan, 1 * MB, 20 * MB), "below_minimum"),
+    "above the maximum": (lambda plan: _sizes(plan, 6 * MB, 25 * MB), "above_maximum"),
     "a server missing": (lambda plan: replace(plan, servers=plan.servers[:1]), "wrong_servers"),
     "another server": (
         lambda plan: replace(plan, servers=(replace(plan.servers[0], name="x"), plan.servers[1])),

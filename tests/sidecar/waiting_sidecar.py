@@ -140,7 +140,8 @@ def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServe
         'plan_deadline = "1h"\n'
     )
     tables = "".join(
-        f'[[server]]\nname = "s{place}"\nurl = "{server.url}"\nbackend_latency = "50ms"\n'
+        f'[[server]]\nname = "s{place}"\nurl = "{server.url}"\n'
+        'backend_latency = "50ms"\nmaximum = "24mb"\n'
         for place, server in enumerate(servers)
     )
     path = folder / "node.toml"
