@@ -16,8 +16,8 @@ from sidecar.config import SamplingConfig, ServerConfig
 TIMEOUT_SECONDS = 1.0
 TENACITY = "maxmemory-eviction-tenacity"
 # In force while a server shrinks, as far as it has them: evictions do not hold up clients
-# (measured: p99 of 0.2 ms instead of 436 ms); the pages that they leave half empty go back to the machine, in
-# many short slices (measured: p99 of 0.6 ms instead of 15 ms and more with hz 10).
+# (measured: p99 of 0.2 ms instead of 436 ms), and the pages that they leave half empty go back to
+# the machine, in many short slices (measured: p99 of 0.6 ms instead of 15 ms and more with hz 10).
 GENTLE: Mapping[str, str] = {
     TENACITY: "0",
     "activedefrag": "yes",
