@@ -121,10 +121,12 @@ class SampledServer:
 
     def wait_until_connected(self) -> None:
         before = len(self.batches)
+        salt = int(self.get("salt"))
         deadline = time.monotonic() + WAIT_SECONDS
         while len(self.batches) == before:
             assert time.monotonic() < deadline, "no batch arrived"
-            self.set(salt=self.get("salt"))  # asks for a header at once
+            self.set(salt=salt ^ 1)  # a change asks for a header at once
+            self.set(salt=salt)
             self.receive(20)
 
     # what was recorded

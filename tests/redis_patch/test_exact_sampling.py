@@ -9,24 +9,10 @@ from typing import Any
 import pytest
 
 from tests.redis_patch.command_cases import CASES, ELSEWHERE, UNCHECKED, Case
-from tests.redis_patch.sampled_server import KINDS, MODULUS, SampledServer, ServerKind, named
+from tests.redis_patch.sampled_server import MODULUS, SampledServer, named
 from tests.redis_patch.wire_twin import Record
 
 KEYS = ["k", "j", "i"]
-
-
-@pytest.fixture(params=KINDS, ids=[kind.name for kind in KINDS])
-def kind(request: pytest.FixtureRequest) -> ServerKind:
-    kind: ServerKind = request.param
-    if kind.why_not:
-        pytest.skip(kind.why_not)
-    return kind
-
-
-@pytest.fixture
-def server(kind: ServerKind) -> Iterator[SampledServer]:
-    with SampledServer(kind) as server:
-        yield server
 
 
 def run_cases(server: SampledServer, cases: list[Case]) -> list[Any]:

@@ -1,0 +1,191 @@
+"""The knobs of a running server, its counters, and the headers that its batches carry."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer, ServerKind, named
+from tests.redis_patch.wire_twin import DB_UNKNOWN, HAS_TTL, SIZE_KNOWN, WRITE, Record, key_hash
+from workloads.local_server import BUILD, LocalServer
+
+
+def test_off_until_an_endpoint_is_set(server: SampledServer) -> None:
+    server.client.set("k", "v")
+    server.client.get("k")
+    assert server.get("endpoint") == ""
+    assert (server.get("threshold"), server.get("modulus")) == ("167772", "16777216")
+    counters = server.counters()
+    assert (counters["on"], counters["seen"], counters["batches"]) == (0, 0, 0)
+    threads = Path(f"/proc/{server.server.process.pid}/task").glob("*/comm")
+    assert not [name for name in (thread.read_text() for thread in threads) if "ZMQ" in name]
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"modulus": 3},
+        {"modulus": 0},
+        {"modulus": 2**33},
+        {"modulus": 16},
+        {"threshold": -1},
+        {"threshold": MODULUS + 1},
+        {"salt": -1},
+        {"salt": "salt"},
+        {"endpoint": "nowhere"},
+        {"endpoint": "carrier-pigeon://coop"},
+        {"threshold": 8, "modulus": 4},
+        {"threshold": 1, "endpoint": "nowhere"},
+    ],
+    ids=str,
+)
+def test_a_bad_value_is_refused_and_changes_nothing(
+    server: SampledServer, knobs: dict[str, object]
+) -> None:
+    server.start()
+    before = [server.get(knob) for knob in ("endpoint", "threshold", "modulus", "salt")]
+    with pytest.raises(redis.ResponseError):
+        server.set(**knobs)
+    assert [server.get(knob) for knob in ("endpoint", "threshold", "modulus", "salt")] == before
+    server.client.get("still sampled")
+    assert named(server.records(), ["still sampled"]) == ["miss still sampled"]
+
+
+def test_the_salt_is_random_unless_it_is_given(server: SampledServer) -> None:
+    first = int(server.get("salt"))
+    server.set(salt=0)
+    second = int(server.get("salt"))
+    assert len({0, first, second}) == 3
+    server.set(salt=second)
+    assert int(server.get("salt")) == second
+
+
+def test_the_header_says_what_is_in_force(server: SampledServer) -> None:
+    server.start(threshold=1000)
+    server.set(threshold=2000, salt=SALT + 1)
+    server.wait_until_connected()
+    header = server.batches[-1].header
+    assert (header["threshold"], header["modulus"]) == (2000, MODULUS)
+    assert header["salt_id"] == key_hash(b"spreds", SALT + 1)
+    assert header["source"] == (2 if server.kind.is_module else 1)
+    assert header["instance"] == int(server.client.info("server")["run_id"][:16], 16)
+
+
+def test_one_batch_holds_one_rate_and_one_salt(server: SampledServer) -> None:
+    """A change closes the batch: each record was sampled as its own header says."""
+    server.start(threshold=MODULUS)
+    for number in range(300):
+        server.client.set(f"key:{number}", "v")
+        if number % 20 == 10:
+            server.set(threshold=(MODULUS // 2, MODULUS // 4, MODULUS)[number // 20 % 3])
+        if number % 50 == 25:
+            server.set(salt=SALT + number)
+    server.records()
+    salts = [SALT, *(SALT + number for number in range(300))]
+    by_id = {key_hash(b"spreds", salt): salt for salt in salts}
+    seen = set()
+    for batch in server.batches:
+        if not batch.records:
+            continue
+        salt = by_id[batch.header["salt_id"]]  # type: ignore[index]
+        known = {key_hash(f"key:{number}".encode(), salt) for number in range(300)}
+        for record in batch.records:
+            assert record.hash % MODULUS < batch.header["threshold"]  # type: ignore[operator]
+            assert record.hash in known
+        seen.add((salt, batch.header["threshold"]))
+    assert len(seen) > 8
+
+
+def test_sequence_and_counters_are_cumulative(server: SampledServer) -> None:
+    server.start(threshold=MODULUS // 2)
+    for number in range(3000):
+        server.client.set(f"key:{number}", "v")
+        server.client.get(f"key:{number}")
+    server.records()
+    headers = [batch.header for batch in server.batches]
+    sequences = [header["sequence"] for header in headers]
+    assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))  # type: ignore
+    for earlier, later in itertools.pairwise(headers):
+        assert earlier["last_time_us"] <= later["first_time_us"]  # type: ignore[operator]
+        for name in ("seen", "seen_reads", "sampled", "dropped"):
+            assert earlier[name] <= later[name]  # type: ignore[operator]
+    counters = server.counters()
+    assert counters["seen_reads"] == 3000 == headers[-1]["seen_reads"]
+    assert counters["seen"] == 6000 == headers[-1]["seen"]
+    assert counters["sampled"] == sum(len(batch.records) for batch in server.batches)
+    assert counters["dropped"] == 0
+
+
+def test_reads_are_counted_as_the_server_counts_them(server: SampledServer) -> None:
+    """The correction of a curve needs the true number of reads: the server's own, for the patch."""
+    server.start(threshold=0)
+    server.client.config_resetstat()
+    server.client.set("k", "v")
+    for _ in range(10):
+        server.client.get("k")
+        server.client.mget("k", "none")
+        server.client.exists("none")
+    stats = server.client.info("stats")
+    counters = server.counters()
+    assert counters["seen_reads"] == 40 == stats["keyspace_hits"] + stats["keyspace_misses"]
+    assert counters["sampled"] == 0
+
+
+def one_write(server: SampledServer, *command: str | bytes | int) -> Record:
+    before = len(server.records())
+    server.raw(list(command))
+    (record,) = (r for r in server.records()[before:] if r.operation == WRITE)
+    return record
+
+
+def test_sizes_and_ttls_of_writes(server: SampledServer) -> None:
+    server.start()
+    key, value = "k" * 20, "v" * 300
+    known = SIZE_KNOWN
+    record = one_write(server, "SET", key, value)
+    assert (record.size_bytes, record.flags) == (320, known)
+    record = one_write(server, "SET", key, value, "EX", "100")
+    assert (record.size_bytes, record.flags) == (320, known | HAS_TTL)
+    record = one_write(server, "SETEX", key, "100", value)
+    assert (record.size_bytes, record.flags) == (320, known | HAS_TTL)
+    record = one_write(server, "SET", key, "12345")
+    assert (record.size_bytes, record.flags) == (25, known)
+    record = one_write(server, "EXPIRE", key, "100")
+    assert record.flags & HAS_TTL
+    record = one_write(server, "RPUSH", "list", "a", "b")
+    assert (record.size_bytes, record.flags & SIZE_KNOWN) == (0, 0)
+
+
+def test_databases(server: SampledServer) -> None:
+    server.start()
+    client = redis.Redis.from_url(server.server.url, db=3)
+    client.set("k", "v")
+    client.get("k")
+    client.close()
+    databases = {record.db for record in server.records()}
+    # On Redis 7.0 a command's filter does not learn the client's database.
+    assert databases == ({DB_UNKNOWN} if server.kind.source == "module_70" else {3})
+
+
+def test_configured_in_the_file(kind: ServerKind) -> None:
+    """An endpoint in the configuration file is in force from the start."""
+    settings = {
+        **kind.settings(),
+        kind.knob("endpoint"): "ipc:///tmp/spreds-nobody-listens",
+        kind.knob("threshold"): 5,
+    }
+    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+        info = server.client.info("spreds")
+        assert (info["spreds_on"], info["spreds_threshold"]) == (1, 5)
+
+
+def test_a_bad_configuration_file_stops_the_start(kind: ServerKind) -> None:
+    settings = {**kind.settings(), kind.knob("modulus"): 12}
+    with (
+        pytest.raises(RuntimeError, match="modulus must be a power of two"),
+        LocalServer(settings, BUILD / "bin" / kind.binary),
+    ):
+        pass
