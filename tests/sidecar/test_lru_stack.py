@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.lru_stack import COLD, UNSEEN_HIT, LruStack
@@ -84,6 +84,7 @@ def apply(stack: LruStack, steps: list[tuple[int, int, int]]) -> list[tuple[int,
     return list(zip(*stack.access(keys, operations, weights, 9), strict=True))
 
 
+@settings(deadline=None)
 @given(accesses(), st.integers(1, 40))
 def test_distances_are_those_of_the_naive_stack(
     steps: list[tuple[int, int, int]], batch: int
@@ -98,6 +99,7 @@ def test_distances_are_those_of_the_naive_stack(
     assert stack.weights_by_recency() == [w for key, w in naive.entries if key is not None]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from((READ_MISS, WRITE, DELETE)))))
 def test_equal_objects_hit_exactly_in_caches_larger_than_their_distance(
     steps: list[tuple[int, int]],
@@ -119,6 +121,7 @@ def test_equal_objects_hit_exactly_in_caches_larger_than_their_distance(
             assert hits == [above != COLD and above + own <= c for c in capacities]
 
 
+@settings(deadline=None)
 @given(accesses(), st.integers(0, 300))
 def test_below_is_what_has_more_above_it(steps: list[tuple[int, int, int]], depth: int) -> None:
     stack, naive = LruStack(), NaiveStack()

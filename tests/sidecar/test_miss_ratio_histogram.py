@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.curve_points import simplified
@@ -22,6 +22,7 @@ def filled(distances: list[float], weight: float = 1.0) -> MissRatioHistogram:
     return histogram
 
 
+@settings(deadline=None)
 @given(distance_lists, st.floats(0.5, 100))
 def test_miss_ratio_at_an_edge_is_the_share_of_greater_distances(
     distances: list[float], weight: float
@@ -31,6 +32,7 @@ def test_miss_ratio_at_an_edge_is_the_share_of_greater_distances(
     assert ratios == pytest.approx(naive, abs=1e-12)
 
 
+@settings(deadline=None)
 @given(distance_lists, st.integers(0, 500))
 def test_reads_that_no_sample_stands_for_are_hits(distances: list[float], more: int) -> None:
     histogram = filled(distances)
@@ -40,6 +42,7 @@ def test_reads_that_no_sample_stands_for_are_hits(distances: list[float], more: 
     assert histogram.miss_ratios() == pytest.approx(before * share)
 
 
+@settings(deadline=None)
 @given(distance_lists, st.floats(-100, 500))
 def test_always_a_curve(distances: list[float], more: float) -> None:
     histogram = filled(distances, 3.0)
@@ -59,6 +62,7 @@ def test_decay_changes_no_ratio_but_lets_new_reads_count_more() -> None:
     assert histogram.miss_ratios()[0] == pytest.approx(0.25)
 
 
+@settings(deadline=None)
 @given(st.floats(0.5, 3))
 def test_stretch_moves_a_distance_by_its_factor(factor: float) -> None:
     histogram = filled([50_000.0] * 10)
@@ -95,6 +99,7 @@ def test_empty_histogram_misses_everything() -> None:
     assert np.all(MissRatioHistogram().standard_errors() == 1)
 
 
+@settings(deadline=None)
 @given(distance_lists, st.floats(1e-4, 0.1))
 def test_simplified_curve_stays_within_its_tolerance(
     distances: list[float], tolerance: float

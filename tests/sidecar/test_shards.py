@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.samples import decode_batch
@@ -40,6 +40,7 @@ def naive_distances(keys: list[int], sizes: dict[int, int]) -> list[float]:
     return told
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=120))
 def test_exact_when_everything_is_sampled(keys: list[int]) -> None:
     """Look-aside reads of a server too small for anything: each read misses and is filled."""
