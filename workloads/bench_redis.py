@@ -58,9 +58,9 @@ def _variants() -> dict[str, tuple[Path, dict[str, object]]]:
 
 def _measure(server: LocalServer, command: str, pipeline: int, requests: int) -> dict[str, float]:
     before = sum(server.client.info("cpu")[f"used_cpu_{kind}"] for kind in ("user", "sys"))
+    options = f"-t {command} -P {pipeline} -n {requests} -c 20 -r 10000 -d 100 --csv"
     out = subprocess.run(
-        [built("bin/redis-benchmark"), "-s", server.socket, "-t", command, "-P", str(pipeline)]
-        + ["-n", str(requests), "-c", "20", "-r", "10000", "-d", "100", "--csv"],
+        [str(built("bin/redis-benchmark")), "-s", str(server.socket), *options.split()],
         check=True,
         capture_output=True,
         text=True,

@@ -47,6 +47,9 @@ class CountedServer(LocalServer):
             ],
         )
 
+    def __enter__(self) -> CountedServer:
+        return self
+
     def instructions_per_command(
         self, commands: list[tuple[str | bytes | int, ...]], pipeline: int, repeat: int
     ) -> float:
