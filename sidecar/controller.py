@@ -39,6 +39,9 @@ class Delivery(Protocol):
 
     def start(self) -> None: ...
 
+    def expect(self) -> None:
+        """An observation is on its way; its plan will come."""
+
     def close(self) -> None: ...
 
 
@@ -109,6 +112,7 @@ class CloudController:
         self._delivery.start()
 
     def ask(self, observation: Observation) -> None:
+        self._delivery.expect()
         self._worker.submit(self._put, observation).add_done_callback(_log_failure)
 
     def overdue(self, observation: Observation) -> None:

@@ -94,7 +94,14 @@ def _delivery(
     )
     if cloud.queue_url is not None:
         sqs = client("sqs", cloud.region, cloud.endpoint_url)
-        return SqsDelivery(sqs, cloud.queue_url, inbox, counters, errors)
+        return SqsDelivery(
+            sqs,
+            cloud.queue_url,
+            inbox,
+            counters,
+            errors,
+            config.controller.plan_deadline_seconds,
+        )
     assert cloud.listen is not None
     try:
         return HttpDelivery(cloud.listen, inbox, counters)

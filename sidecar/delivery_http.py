@@ -49,6 +49,9 @@ class HttpDelivery:
     def start(self) -> None:
         self._thread.start()
 
+    def expect(self) -> None:
+        """Nothing to do: plans are posted to us."""
+
     def close(self) -> None:
         """Take no more messages and wait for the server's thread."""
         if self._thread.is_alive():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Any
 
 from sidecar.counters import Counters
@@ -17,7 +18,11 @@ LAST_PAUSE_SECONDS = 60.0
 
 
 class SqsDelivery:
-    """A thread that asks the queue. A message stays in it until there is a verdict."""
+    """A thread that asks the queue. A message stays in it until there is a verdict.
+
+    Requests cost money, so it asks only while a plan may come: from the start and from each
+    ``expect``, for ``expect_seconds`` and until the queue is empty. A later plan waits in it.
+    """
 
     def __init__(
         self,
@@ -26,6 +31,7 @@ class SqsDelivery:
         inbox: PlanInbox,
         counters: Counters,
         errors: tuple[type[Exception], ...],
+        expect_seconds: float,
         long_poll_seconds: int = LONG_POLL_SECONDS,
     ) -> None:
         self._sqs = sqs
@@ -34,23 +40,36 @@ class SqsDelivery:
         self._counters = counters
         self._errors = errors
         self._long_poll_seconds = long_poll_seconds
+        self._expect_seconds = expect_seconds
+        self._expected_until = 0.0
+        self._expecting = threading.Event()
         self._stop = threading.Event()
         # A daemon, because a long poll cannot be interrupted: ``close`` does not wait for it, and
         # a message that it still receives goes back to the queue unread.
         self._thread = threading.Thread(target=self._run, name="sqs", daemon=True)
 
     def start(self) -> None:
+        self.expect()  # what came while we were down
         self._thread.start()
+
+    def expect(self) -> None:
+        """A plan will come soon."""
+        self._expected_until = time.monotonic() + self._expect_seconds
+        self._expecting.set()
 
     def close(self) -> None:
         """Take no more messages; returns at once."""
         self._stop.set()
+        self._expecting.set()
 
     def _run(self) -> None:
         pause_seconds = FIRST_PAUSE_SECONDS
-        while not self._stop.is_set():
+        while self._expecting.wait() and not self._stop.is_set():
             try:
-                self._poll()
+                # Cleared first, so that an expectation in the meantime is not lost.
+                self._expecting.clear()
+                if self._poll() or time.monotonic() < self._expected_until:
+                    self._expecting.set()
             except self._errors as error:
                 self._counters.add("sqs_errors")
                 log.warning("queue cannot be read, next try in %.0f s: %s", pause_seconds, error)
@@ -62,16 +81,19 @@ class SqsDelivery:
             else:
                 pause_seconds = FIRST_PAUSE_SECONDS
                 continue
+            self._expecting.set()
             self._stop.wait(pause_seconds)
             pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
 
-    def _poll(self) -> None:
+    def _poll(self) -> bool:
+        """Whether there was a message."""
         answer = self._sqs.receive_message(
             QueueUrl=self._queue_url,
             MaxNumberOfMessages=10,
             WaitTimeSeconds=self._long_poll_seconds,
         )
-        for message in answer.get("Messages", []):
+        messages = answer.get("Messages", [])
+        for message in messages:
             if self._stop.is_set():
                 # At once for whoever polls next, not after the visibility timeout.
                 self._sqs.change_message_visibility(
@@ -83,3 +105,4 @@ class SqsDelivery:
                 self._sqs.delete_message(
                     QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"]
                 )
+        return bool(messages)

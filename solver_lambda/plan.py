@@ -89,7 +89,7 @@ class AdaptationPlan:
         method: the solver whose solution it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
         decision: ``apply``, or ``keep``: all sizes stay, and ``reason`` says why.
         optimality_gap: excess of the plan's objective over a proven lower bound of the optimum
-            (ratio); before hysteresis and cost of moving, which may hold a better split back.
+            (ratio), the cost of moving included; hysteresis may still hold a better split back.
         mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted.
         servers: in the observation's order.
         what_if: other budgets.
