@@ -32,14 +32,12 @@ class SqsDelivery:
         counters: Counters,
         errors: tuple[type[Exception], ...],
         expect_seconds: float,
-        long_poll_seconds: int = LONG_POLL_SECONDS,
     ) -> None:
         self._sqs = sqs
         self._queue_url = queue_url
         self._inbox = inbox
         self._counters = counters
         self._errors = errors
-        self._long_poll_seconds = long_poll_seconds
         self._expect_seconds = expect_seconds
         self._expected_until = 0.0
         self._expecting = threading.Event()
@@ -90,7 +88,7 @@ class SqsDelivery:
         answer = self._sqs.receive_message(
             QueueUrl=self._queue_url,
             MaxNumberOfMessages=10,
-            WaitTimeSeconds=self._long_poll_seconds,
+            WaitTimeSeconds=LONG_POLL_SECONDS,
         )
         messages = answer.get("Messages", [])
         for message in messages:
