@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from infra.emulator import ACCOUNT, DEFAULT_PORT, REGION, Emulator
+from infra.emulator.process import ACCOUNT, DEFAULT_PORT, REGION, Emulator
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent / "build"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from sidecar.store import StoreError
+from sidecar.storage.store import StoreError
 from solver_lambda.document import DocumentError
 
 COMMANDS = ("run", "check", "status", "weights", "mrc")
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     # Only the command asked for is imported: some need libraries that take a second to import.
     for command in [name for name in COMMANDS if name in arguments[:1]] or COMMANDS:
-        import_module(f"sidecar.command_{command}").add_parser(commands)
+        import_module(f"sidecar.commands.{command}").add_parser(commands)
     options = parser.parse_args(arguments)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"

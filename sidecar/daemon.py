@@ -8,19 +8,19 @@ import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from sidecar.actuator import Actuator
-from sidecar.config import SidecarConfig
-from sidecar.controller_choice import make_controller, make_settings_store
+from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
-from sidecar.initial_sizes import initial_sizes
-from sidecar.monitor import Estimate, ServerMonitor
+from sidecar.curves.monitor import Estimate, ServerMonitor
 from sidecar.observer import Seen, asked_about, observe, reserved
-from sidecar.plan_application import PlanApplication
+from sidecar.plans.controller_choice import make_controller, make_settings_store
+from sidecar.plans.plan_application import PlanApplication
 from sidecar.receiver import SampleReceiver
-from sidecar.redis_server import RedisServer, ServerReading
-from sidecar.server_stats import ServerStats
-from sidecar.settings import TeamSettings
-from sidecar.settings_reader import SettingsReader
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.redis_server import RedisServer, ServerReading
+from sidecar.servers.server_stats import ServerStats
+from sidecar.settings.settings_reader import SettingsReader
+from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import load_state, save_state
 from sidecar.units import format_duration, format_size
 from solver_lambda.document import DocumentError

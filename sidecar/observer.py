@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sidecar.config import ServerConfig, SidecarConfig
-from sidecar.monitor import Estimate
-from sidecar.redis_server import ServerReading
-from sidecar.settings import TeamSettings
+from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.curves.monitor import Estimate
+from sidecar.servers.redis_server import ServerReading
+from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import Asked
 from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, ServerObservation

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sidecar.store import write_whole
+from sidecar.storage.store import write_whole
 
 log = logging.getLogger(__name__)
 

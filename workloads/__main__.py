@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 # Verb, or verb and subject, and the module that has HELP, add_arguments and run.
 VERBS = {
-    ("demo",): "workloads.demo",
+    ("demo",): "workloads.demo.command",
     ("replay",): "workloads.replay_verb",
-    ("bench", "redis"): "workloads.bench_redis",
-    ("bench", "solver"): "workloads.bench_solver",
-    ("bench", "mrc"): "workloads.bench_mrc",
-    ("experiment", "curves"): "workloads.experiment_curves",
-    ("experiment", "cycle"): "workloads.experiment_cycle",
+    ("bench", "redis"): "workloads.bench.redis",
+    ("bench", "solver"): "workloads.bench.solver",
+    ("bench", "mrc"): "workloads.bench.mrc",
+    ("experiment", "curves"): "workloads.experiment.curves",
+    ("experiment", "cycle"): "workloads.experiment.cycle",
 }
 
 

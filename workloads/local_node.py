@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from sidecar.config import load_config
+from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient

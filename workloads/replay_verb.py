@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from sidecar.traces import FORMATS, TraceError
+from sidecar.traces.reader import FORMATS, TraceError
 from sidecar.units import parse_duration
 from workloads.load import Load, trace_load, zipf_load
 from workloads.lookaside import LookAsideClient, ServerRefusedError, replay

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infra.deploy_local import deploy
-from infra.emulator import Emulator
+from infra.emulator.process import Emulator
 from infra.node_config import controller_table, controller_toml
 from workloads.local_node import LocalNode
 

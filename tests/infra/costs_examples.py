@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from infra.costs_measured import DocumentBytes, Measured
-from infra.prices import Allowance, Price, PriceList
+from infra.costs.measured import DocumentBytes, Measured
+from infra.costs.prices import Allowance, Price, PriceList
 
 _USD_PER_UNIT = {
     "lambda_request": 0.20e-6,

@@ -1,6 +1,6 @@
-"""Measures what infra/costs_measured.json holds: document sizes, the function's time and memory.
+"""Measures what infra/costs/measured.json holds: document sizes, the function's time and memory.
 
-    python -m tests.infra.costs_measurement > infra/costs_measured.json
+    python -m tests.infra.costs_measurement > infra/costs/measured.json
 
 It lives here because ``infra`` knows the function only as a folder to bundle.
 """
@@ -22,8 +22,8 @@ from http.client import HTTPSConnection
 
 import numpy as np
 
-from sidecar.curve_points import simplified
-from sidecar.miss_ratio_histogram import EDGES_BYTES
+from sidecar.curves.curve_points import simplified
+from sidecar.curves.miss_ratio_histogram import EDGES_BYTES
 from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.costs_measured import MEASURED_FILE, MeasuredError, read_measured
+from infra.costs.measured import MEASURED_FILE, MeasuredError, read_measured
 from tests.infra.costs_examples import MEASURED
 from tests.infra.costs_measurement import document_sizes, realistic_observation
 

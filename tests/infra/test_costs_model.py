@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infra.costs_model import ControllerCost, break_even, cheapest, compare, first_crossing
-from infra.costs_terms import Term
-from infra.costs_workload import (
+from infra.costs.model import ControllerCost, break_even, cheapest, compare, first_crossing
+from infra.costs.terms import Term
+from infra.costs.workload import (
     CONTROLLERS,
     DELIVERIES,
     POLLINGS,

@@ -12,8 +12,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from infra import prices as prices_module
-from infra.prices import (
+from infra.costs import prices as prices_module
+from infra.costs.prices import (
     PRICES_FILE,
     PriceError,
     PriceList,

@@ -9,7 +9,7 @@ from aws_cdk import App, aws_lambda
 from aws_cdk.assertions import Template
 
 from infra.configuration import Configuration, Node
-from infra.costs_workload import TASK_GB, TASK_VCPU, Workload
+from infra.costs.workload import TASK_GB, TASK_VCPU, Workload
 from infra.stack import SpredsStack
 
 TWO_NODES = (Node("one", ("cart", "shop")), Node("two", ("cart",)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.costs_thesis import (
+from infra.costs.thesis import (
     ALWAYS_ON_USD,
     findings,
     storage_factor,

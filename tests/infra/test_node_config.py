@@ -12,7 +12,7 @@ import pytest
 
 from infra.node_config import NodeConfigError, controller_table, controller_toml, read_outputs
 from infra.outputs import output_name
-from sidecar.config_controller import read_controller
+from sidecar.config.controller import read_controller
 from solver_lambda.document import Fields
 
 OUTPUTS = {

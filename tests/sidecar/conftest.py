@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.config import SidecarConfig, load_config
+from sidecar.config.node import SidecarConfig, load_config
 from tests.sidecar.signed_cloud import SignedCloud
 from tests.sidecar.waiting_sidecar import WaitingSidecar, waiting_sidecar
 from workloads.local_server import LocalServer

@@ -8,8 +8,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from sidecar.store import StoreError
-from sidecar.store_s3 import S3Store
+from sidecar.storage.store import StoreError
+from sidecar.storage.store_s3 import S3Store
 
 KEY = "settings/alpha/modest.json"
 
@@ -20,7 +20,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     client = boto3.client(
         "s3", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
-    monkeypatch.setattr("sidecar.store_s3.client", lambda *_: client)
+    monkeypatch.setattr("sidecar.storage.store_s3.client", lambda *_: client)
     with Stubber(client) as stubber:
         stubber.add_client_error("get_object", "AccessDenied", http_status_code=403)
         yield stubber

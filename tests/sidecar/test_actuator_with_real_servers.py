@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from sidecar.actuator import Actuator
-from sidecar.config import SidecarConfig
+from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
-from sidecar.redis_server import RedisServer, ServerDownError
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.redis_server import RedisServer, ServerDownError
 from sidecar.state import SidecarState, load_state, save_state
 from workloads.local_server import BUILD, LocalServer
 

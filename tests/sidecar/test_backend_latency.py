@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidecar.backend_latency import BackendLatency
+from sidecar.curves.backend_latency import BackendLatency
 from sidecar.samples import Batch, decode_batch
 from workloads.sample_batches import SampledServer, number_hashes
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.config import load_config
+from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from solver_lambda.keys import observation_key, plan_key
 from solver_lambda.observation import Observation

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config import ServerConfig
-from sidecar.initial_sizes import initial_sizes
+from sidecar.config.node import ServerConfig
+from sidecar.servers.initial_sizes import initial_sizes
 from solver_lambda.document import DocumentError
 
 MB = 1 << 20

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sidecar.calibration import FIRST_FIXED_BYTES
-from sidecar.lifetimes import Corrections, LifetimeDistribution, Lifetimes, TimedAccesses
-from sidecar.monitor import ServerMonitor
+from sidecar.curves.calibration import FIRST_FIXED_BYTES
+from sidecar.curves.lifetimes import Corrections, LifetimeDistribution, Lifetimes, TimedAccesses
+from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples import decode_batch
-from sidecar.server_stats import ServerStats
+from sidecar.servers.server_stats import ServerStats
 from workloads.sample_batches import SampledServer, number_hashes
 
 HIT, MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)

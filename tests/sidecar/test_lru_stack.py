@@ -7,7 +7,7 @@ from collections import OrderedDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.lru_stack import COLD, UNSEEN_HIT, LruStack
+from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
 

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from sidecar.miniature_simulation import EvictionSettings, MiniatureCache, MiniatureSimulation
+from sidecar.curves.miniature_simulation import (
+    EvictionSettings,
+    MiniatureCache,
+    MiniatureSimulation,
+)
 
 HIT, MISS, WRITE, DELETE, _, EVICTION = range(1, 7)
 

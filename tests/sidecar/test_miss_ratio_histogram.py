@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.curve_points import simplified
-from sidecar.miss_ratio_histogram import EDGES_BYTES, GROUPS, MissRatioHistogram
+from sidecar.curves.curve_points import simplified
+from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, GROUPS, MissRatioHistogram
 
 distance_lists = st.lists(
     st.one_of(st.integers(1, 10**6).map(float), st.just(float("inf"))), min_size=1, max_size=80

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sidecar.calibration import FIRST_FIXED_BYTES
-from sidecar.estimate import Estimate
-from sidecar.monitor import ServerMonitor
+from sidecar.curves.calibration import FIRST_FIXED_BYTES
+from sidecar.curves.estimate import Estimate
+from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples import Batch, decode_batch
-from sidecar.server_stats import ServerStats
+from sidecar.servers.server_stats import ServerStats
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
 READ_MISS, WRITE = 2, 3

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sidecar.config as config_module
+import sidecar
 from sidecar.cli import main
-from sidecar.config import load_config
+from sidecar.config.node import load_config
 from sidecar.units import format_duration, format_size, parse_duration, parse_size
 from solver_lambda.document import DocumentError
 
@@ -192,7 +192,7 @@ def test_units_are_those_of_redis() -> None:
 
 
 def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) -> None:
-    text = Path(config_module.__file__).with_name("example.toml").read_text()
+    text = Path(sidecar.__file__).with_name("example.toml").read_text()
     config = load_config(_write(tmp_path, text))
     assert config.controller.kind == "auto"
     assert config.controller.cloud is None

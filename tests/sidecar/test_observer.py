@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidecar.config import (
+from sidecar.config.controller import ControllerConfig
+from sidecar.config.node import (
     CycleConfig,
     MemoryConfig,
     SamplingConfig,
@@ -16,11 +17,10 @@ from sidecar.config import (
     SettingsLimits,
     SidecarConfig,
 )
-from sidecar.config_controller import ControllerConfig
-from sidecar.monitor import Estimate
+from sidecar.curves.monitor import Estimate
 from sidecar.observer import Seen, asked_about, observe, reserved
-from sidecar.redis_server import ServerReading
-from sidecar.settings import TeamSettings
+from sidecar.servers.redis_server import ServerReading
+from sidecar.settings.team_settings import TeamSettings
 from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
 

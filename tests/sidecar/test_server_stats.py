@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.server_stats import ServerStats
+from sidecar.servers.server_stats import ServerStats
 from workloads.local_server import BUILD, LocalServer
 
 STOCK = BUILD / "bin" / "redis-server-stock"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
-from sidecar.config import load_config
+from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from sidecar.settings import MAX_BYTES, TeamSettings
-from sidecar.store import FolderStore
+from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
+from sidecar.storage.store import FolderStore
 from solver_lambda.keys import settings_key
 from solver_lambda.plan import ServerPlan
 from workloads.local_server import LocalServer

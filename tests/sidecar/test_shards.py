@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.curves.shards import Shards
 from sidecar.samples import decode_batch
-from sidecar.shards import Shards
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)

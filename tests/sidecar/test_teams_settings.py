@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.cli import main
-from sidecar.config import SidecarConfig, load_config
+from sidecar.config.node import SidecarConfig, load_config
 from sidecar.counters import Counters
-from sidecar.settings import TeamSettings
-from sidecar.settings_reader import SettingsReader
-from sidecar.store import FolderStore, Store, StoreError
-from sidecar.store_s3 import S3Store
+from sidecar.settings.settings_reader import SettingsReader
+from sidecar.settings.team_settings import TeamSettings
+from sidecar.storage.store import FolderStore, Store, StoreError
+from sidecar.storage.store_s3 import S3Store
 from solver_lambda.keys import settings_key
 
 MB = 1 << 20

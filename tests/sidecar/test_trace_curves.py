@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar import command_mrc
 from sidecar.cli import main
-from sidecar.mrc_compiled import CompiledStack
-from sidecar.mrc_estimate import TraceCurve, estimate_curve
-from sidecar.mrc_library import library
-from sidecar.mrc_pure import PureStack
-from sidecar.trace_chunk import TraceChunk
-from sidecar.traces import load_trace, read_trace
+from sidecar.commands import mrc as command_mrc
+from sidecar.mrc.compiled import CompiledStack
+from sidecar.mrc.library import library
+from sidecar.mrc.pure import PureStack
+from sidecar.mrc.trace_curve import TraceCurve, estimate_curve
+from sidecar.traces.chunk import TraceChunk
+from sidecar.traces.reader import load_trace, read_trace
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/traces is not here")

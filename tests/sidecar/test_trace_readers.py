@@ -13,8 +13,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar import traces
-from sidecar.traces import TraceError, identity, load_trace, read_trace
+from sidecar.traces import reader
+from sidecar.traces.reader import TraceError, identity, load_trace, read_trace
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/traces is not here")
@@ -43,7 +43,7 @@ def write_csv(path: Path, requests: list[Row], header: str = "time,key,size\n") 
 def test_csv_gives_back_what_was_written(tmp_path_factory, requests, header, block):
     path = write_csv(tmp_path_factory.mktemp("csv") / "a.csv", requests, header)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(traces, "CHUNK_BYTES", block)
+        patch.setattr(reader, "CHUNK_BYTES", block)
         if header:
             chunk = load_trace(path, texts=True)
         else:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.transitions import BeGentle, BeNormal, Grow, ServerState, Shrink, Transition, resolve
+from sidecar.servers.transitions import (
+    BeGentle,
+    BeNormal,
+    Grow,
+    ServerState,
+    Shrink,
+    Transition,
+    resolve,
+)
 
 MB = 1 << 20
 BUDGET = 100 * MB

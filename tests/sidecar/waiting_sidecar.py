@@ -12,7 +12,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from sidecar.config import load_config
+from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from solver_lambda.keys import plan_key
 from solver_lambda.observation import Observation

@@ -1,0 +1,1 @@
+"""What the controller costs a year: `python -m infra.costs`."""

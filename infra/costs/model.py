@@ -1,0 +1,99 @@
+"""What a year of SPREDS costs with each controller, which is the cheapest, and from when on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from infra.costs.measured import Measured
+from infra.costs.prices import PriceList
+from infra.costs.terms import TERMS, Term
+from infra.costs.workload import CONTROLLERS, Workload, latency_seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class ControllerCost:
+    """A year with one controller; ``latency_seconds``: from the observation to its plan."""
+
+    controller: str
+    terms: tuple[Term, ...]
+    latency_seconds: float
+
+    def nodes_usd(self, free_tier: bool) -> float:
+        """Dollars a year that grow with the nodes: all but the stack's shared terms."""
+        return sum(term.usd(free_tier) for term in self.terms if not term.shared)
+
+    def shared_usd(self, free_tier: bool) -> float:
+        """Dollars a year of the stack itself."""
+        return sum(term.usd(free_tier) for term in self.terms if term.shared)
+
+    def usd(self, free_tier: bool) -> float:
+        """Dollars a year, all terms."""
+        return sum(term.usd(free_tier) for term in self.terms)
+
+
+def compare(
+    workload: Workload,
+    measured: Measured,
+    prices: PriceList,
+    latencies_seconds: Mapping[str, float] | None = None,
+    controllers: Iterable[str] = CONTROLLERS,
+) -> list[ControllerCost]:
+    """The bill of each controller, in the order asked for.
+
+    ``latencies_seconds`` replaces what the model says of a controller.
+    """
+    known = latencies_seconds or {}
+    bills = []
+    for controller in controllers:
+        latency = known.get(controller, latency_seconds(controller, workload, measured))
+        terms = TERMS[controller](workload, measured, prices, latency)
+        bills.append(ControllerCost(controller, tuple(terms), latency))
+    return bills
+
+
+def cheapest(
+    bills: Sequence[ControllerCost], time_limit_seconds: float, free_tier: bool
+) -> ControllerCost | None:
+    """The cheapest that meets the time limit, of two the faster; ``None`` if none meets it."""
+    meeting = [bill for bill in bills if bill.latency_seconds <= time_limit_seconds]
+    return min(meeting, key=lambda b: (b.usd(free_tier), b.latency_seconds), default=None)
+
+
+def first_crossing(difference: Callable[[int], float], limit: int) -> int | None:
+    """The smallest whole n in [1, limit] with ``difference(n)`` >= 0; ``None`` if there is none.
+
+    Steps up by doubling, then halves the last step: within one step the sign may change once.
+    """
+    low, high = 0, 1
+    while difference(high) < 0:
+        if high >= limit:
+            return None
+        low, high = high, min(2 * high, limit)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if difference(middle) >= 0 else (middle, high)
+    return high
+
+
+def break_even(
+    workload: Workload,
+    measured: Measured,
+    prices: PriceList,
+    *,
+    controller: str = "lambda",
+    against: str = "instance",
+    free_tier: bool = False,
+    limit: int = 1_000_000,
+) -> int | None:
+    """Cycles a day of each node from which ``controller`` costs as much as ``against``.
+
+    ``None``: not up to ``limit``.
+    """
+
+    def difference(cycles_per_day: int) -> float:
+        at = dataclasses.replace(workload, cycles_per_day=cycles_per_day)
+        one, other = compare(at, measured, prices, controllers=(controller, against))
+        return one.usd(free_tier) - other.usd(free_tier)
+
+    return first_crossing(difference, limit)

@@ -1,0 +1,215 @@
+"""The bills as tables for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from infra.costs.measured import Measured
+from infra.costs.model import ControllerCost
+from infra.costs.prices import PriceList, plain
+from infra.costs.thesis import (
+    CYCLES_PER_DAY,
+    DURATION_SECONDS,
+    MEMORY_GB,
+    STORED_GB,
+    findings,
+    thesis_terms,
+    thesis_usd,
+)
+from infra.costs.workload import (
+    CONTROLLERS,
+    KEEP_WARM_SECONDS,
+    ROAD_SECONDS,
+    S3_WAIT_SECONDS,
+    TASK_START_SECONDS,
+    Workload,
+    cold_starts_per_day,
+    function_seconds,
+)
+
+TARGET_USD = 0.50
+"""A year of hourly cycles for one node, without the free tier and the stack's shared terms."""
+NOT_INCLUDED = (
+    "Not included: what a node pays to reach AWS (NAT gateway, interface endpoints, its public\n"
+    "address), traffic out of AWS, mails from the alarms' topic, CloudTrail, and keys of your own\n"
+    "in KMS ($1 a month each), of which the stack has none. The free tier is the account's: what\n"
+    "else runs in it takes from it; offers of an account's first year are not counted."
+)
+
+
+_DELIVERY = {
+    ("sqs", "waiting"): "SQS, polled while a node waits for one",
+    ("sqs", "always"): "SQS, polled all the time",
+    ("http", "waiting"): "HTTP",
+    ("http", "always"): "HTTP",
+}
+
+
+def money(usd: float) -> str:
+    """``$0.2282``, ``$84.45``: cents, and more digits only below a dollar."""
+    return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """``45 ms``, ``3.1 s``, ``60 min``."""
+    if math.isinf(seconds):
+        return "never"
+    if seconds >= 120:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterator[str]:
+    """What was asked, and what the answer rests on."""
+    warm, cold = function_seconds(workload, measured)
+    yield (
+        f"A year of SPREDS: {workload.cycles_per_day:g} cycles a day, "
+        f"{_count(workload.servers, 'server')} on each of {_count(workload.nodes, 'node')}, "
+        f"plans by {_DELIVERY[workload.delivery, workload.polling]}"
+    )
+    undated = sum(price.as_of is None for price in prices.prices.values())
+    yield (
+        f"Prices of {prices.date}, {prices.region}; {undated} of {len(prices.prices)} have no "
+        "dated source (python -m infra.costs.prices show)."
+    )
+    if workload.duration_seconds is not None:
+        yield f"Function: {duration(warm)} billed for each run, as given, {workload.memory_mb} MB."
+        return
+    yield (
+        f"Function, measured {measured.date}: at {workload.memory_mb} MB a warm run is billed "
+        f"{duration(warm)} ({S3_WAIT_SECONDS * 1e3:.0f} ms of them"
+    )
+    yield (f"  waiting for S3, assumed), a cold start {duration(cold)} more")
+    yield (
+        f"  (infra/costs/measured.json says how). Counted cold: "
+        f"{cold_starts_per_day(workload.cycles_per_day):g} runs a day "
+        f"(after {KEEP_WARM_SECONDS / 60:g} idle minutes, assumed)."
+    )
+
+
+def bills_table(
+    bills: Sequence[ControllerCost], workload: Workload, measured: Measured
+) -> Iterator[str]:
+    """One column for each controller, one row for each term, without the free tier."""
+    names = list(dict.fromkeys(t.name for bill in bills for t in bill.terms if not t.shared))
+    shared = list(dict.fromkeys(t.name for bill in bills for t in bill.terms if t.shared))
+    yield _row("USD a year", [bill.controller for bill in bills])
+    for name in names:
+        yield _row(name, [_term_usd(bill, name) for bill in bills])
+    yield _row("= all nodes", [money(bill.nodes_usd(False)) for bill in bills])
+    for name in shared:
+        yield _row(f"stack: {name}", [_term_usd(bill, name) for bill in bills])
+    yield _row("= without free tier", [money(bill.usd(False)) for bill in bills])
+    yield _row("= with free tier", [money(bill.usd(True)) for bill in bills])
+    yield _row("plan arrives after", [duration(bill.latency_seconds) for bill in bills])
+    yield (
+        f"Latencies: the way over S3 and SNS {duration(ROAD_SECONDS)} (from the thesis), a task's "
+        f"start {duration(TASK_START_SECONDS)} (assumed); --latency replaces one."
+    )
+    if any(bill.controller == "embedded" for bill in bills):
+        busy_seconds = workload.yearly_runs * measured.run_cpu_seconds(workload.servers)
+        yield f"Embedded takes {busy_seconds:,.0f} s of the nodes' own processors a year instead."
+
+
+def how_made_up(bill: ControllerCost, nodes: int) -> Iterator[str]:
+    """Quantity times price of each term, and the sum against the target."""
+    yield f"How {bill.controller}'s sum is made up (a year, without the free tier):"
+    for term in bill.terms:
+        free = f"; {term.free_quantity:,.0f} are free" if term.free_quantity else ""
+        yield (
+            f"  {term.name:20} {_quantity(term.quantity):>14} {term.unit} "
+            f"x ${plain(term.usd_per_unit)} = {money(term.usd(False))}{free}"
+        )
+    each, with_stack = bill.nodes_usd(False) / nodes, bill.usd(False) / nodes
+    verdict = "below" if each < TARGET_USD else "NOT below"
+    yield (
+        f"  For a node: {money(each)}, {verdict} the target of ${TARGET_USD:.2f} (which is for "
+        "hourly cycles, without the free tier,"
+    )
+    yield (
+        "  and without what the stack's nodes share: the alarms of the dead-letter queues). With "
+        f"that: {money(with_stack)};"
+    )
+    yield f"  with the free tier, which covers ten alarms: {money(bill.usd(True) / nodes)}."
+
+
+def cycles_table(rows: Mapping[int, Sequence[ControllerCost]]) -> Iterator[str]:
+    """Sums over cycles a day, and the thesis' bill beside ours: the numbers of the figure."""
+    controllers = [bill.controller for bill in next(iter(rows.values()))]
+    yield _row("cycles a day", [*controllers, "thesis' bill"])
+    for free_tier in (False, True):
+        yield f"{'with' if free_tier else 'without'} the free tier:"
+        for cycles, bills in rows.items():
+            sums = [bill.usd(free_tier) for bill in bills] + [thesis_usd(cycles, free_tier)]
+            yield _row(f"{cycles:,}".rjust(8), [money(usd) for usd in sums])
+
+
+def thesis_table() -> Iterator[str]:
+    """Table 8.7 from its inputs, and the thesis' figures beside ours."""
+    yield (
+        f"The thesis' Table 8.7 again: {CYCLES_PER_DAY} cycles a day of {DURATION_SECONDS} s with "
+        f"{MEMORY_GB} GB, {STORED_GB} GB kept (storage worked back from its results)"
+    )
+    yield _row("USD a year", ["quantity", "without free", "with free"])
+    for term in thesis_terms(CYCLES_PER_DAY):
+        yield _row(
+            term.name,
+            [_quantity(term.quantity), money(term.usd(False)), money(term.usd(True))],
+        )
+    sums = [money(thesis_usd(CYCLES_PER_DAY, free_tier)) for free_tier in (False, True)]
+    yield _row("=", ["", *sums])
+    yield ""
+    yield f"{'Figure':58} {'thesis':>10} {'from its inputs':>16}"
+    for finding in findings():
+        yield f"{finding.figure:58} {finding.thesis:>10} {finding.recomputed:>16}"
+        yield f"    {finding.remark}"
+
+
+def recommendation(
+    chosen: ControllerCost | None, bills: Sequence[ControllerCost], limit: float, free_tier: bool
+) -> str:
+    """One sentence."""
+    tier = "with" if free_tier else "without"
+    if chosen is None:
+        fastest = min(bills, key=lambda bill: bill.latency_seconds)
+        return (
+            f"No controller's plan arrives within {duration(limit)}; the fastest is "
+            f"{fastest.controller} with {duration(fastest.latency_seconds)}."
+        )
+    return (
+        f"Recommended: {chosen.controller}, the cheapest whose plan arrives within "
+        f"{duration(limit)}: {money(chosen.usd(free_tier))} a year {tier} the free tier, after "
+        f"{duration(chosen.latency_seconds)}."
+    )
+
+
+def break_even_lines(
+    break_evens: Mapping[str, int | None], instance_type: str, most: int
+) -> Iterator[str]:
+    """From how many cycles a day of each node the function costs as much as the machine."""
+    for tier, cycles in break_evens.items():
+        at = f"from {cycles:,} cycles a day" if cycles else f"not up to {most:,} cycles a day"
+        yield f"Lambda costs as much as an always-on {instance_type}, {tier}: {at}."
+
+
+def order(controllers: Sequence[str]) -> list[str]:
+    """As the tables show them."""
+    return [controller for controller in CONTROLLERS if controller in controllers]
+
+
+def _term_usd(bill: ControllerCost, name: str) -> str:
+    found = [term.usd(False) for term in bill.terms if term.name == name]
+    return money(sum(found)) if found else "-"
+
+
+def _row(name: str, cells: Sequence[str]) -> str:
+    return f"{name:26}" + "".join(f"{cell:>13}" for cell in cells)
+
+
+def _quantity(quantity: float) -> str:
+    return f"{quantity:,.0f}" if quantity >= 1000 else f"{quantity:,.4g}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,208 @@
+"""The lines of the bill: how much of each thing a year takes, and its price.
+
+A year has 365 days and twelve months. GB are 2^30 bytes, as AWS bills S3 and Lambda. All money is
+US dollars.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from infra.costs.measured import Measured
+from infra.costs.prices import INSTANCE_PREFIX, PriceList
+from infra.costs.workload import (
+    DAY_SECONDS,
+    DAYS,
+    GB,
+    IMAGE_GB,
+    INSTANCE_DISK_GB,
+    LONG_POLL_SECONDS,
+    MONTHS,
+    NOTICE_BYTES,
+    PLATFORM_LOG_BYTES,
+    TASK_GB,
+    TASK_LEAST_SECONDS,
+    TASK_START_SECONDS,
+    TASK_VCPU,
+    Workload,
+    cold_starts_per_day,
+    function_seconds,
+    task_work_seconds,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """One line of the bill.
+
+    Attributes:
+        name: the same across controllers.
+        quantity: of ``unit``, in a year.
+        usd_per_unit: its price.
+        free_quantity: of it, in a year, that the free tier covers.
+        shared: belongs to the stack, whatever the number of nodes.
+    """
+
+    name: str
+    quantity: float
+    unit: str
+    usd_per_unit: float
+    free_quantity: float = 0.0
+    shared: bool = False
+
+    def usd(self, free_tier: bool) -> float:
+        """Dollars a year."""
+        billed = max(0.0, self.quantity - self.free_quantity) if free_tier else self.quantity
+        return billed * self.usd_per_unit
+
+
+def _term(
+    prices: PriceList,
+    name: str,
+    key: str,
+    quantity: float,
+    *,
+    free_key: str | None = None,
+    shared: bool = False,
+) -> Term:
+    return Term(
+        name,
+        quantity,
+        prices.prices[key].unit,
+        prices.usd(key),
+        prices.free_yearly(free_key or key),
+        shared,
+    )
+
+
+def _road(
+    workload: Workload,
+    measured: Measured,
+    prices: PriceList,
+    latency: float,
+    controller_sqs_requests: float = 0.0,
+) -> list[Term]:
+    """What every controller in the cloud needs: buckets, topic, delivery to the nodes, alarms."""
+    runs = workload.yearly_runs
+    servers = workload.servers
+    documents = (
+        measured.observation_bytes.of(servers)
+        if workload.observation_bytes is None
+        else workload.observation_bytes
+    ) + (measured.plan_bytes.of(servers) if workload.plan_bytes is None else workload.plan_bytes)
+    kept_gb = documents * runs / DAYS * workload.retention_days / GB
+    filtered_gb = runs * workload.nodes * NOTICE_BYTES / GB
+    terms = [
+        # The observation and the plan.
+        _term(prices, "S3 PUT", "s3_put", 2 * runs),
+        # The observation, the plan, and each server's settings, which its team may have changed.
+        _term(prices, "S3 GET", "s3_get", (2 + servers) * runs),
+        _term(prices, "S3 storage", "s3_gb_month", kept_gb * MONTHS),
+        _term(prices, "SNS publishes", "sns_publish", runs),
+        # Every node's subscription looks at every notice.
+        _term(prices, "SNS filtering", "sns_filter_gb", filtered_gb),
+    ]
+    requests = controller_sqs_requests
+    if workload.delivery == "http":
+        terms.append(_term(prices, "SNS HTTP deliveries", "sns_http_delivery", runs))
+    else:
+        requests += _polling_requests(workload, latency)
+    if requests:
+        terms.append(_term(prices, "SQS requests", "sqs_request", requests))
+    if workload.alarms:
+        alarm_months = workload.alarms * MONTHS
+        key = "cloudwatch_alarm_month"
+        terms.append(_term(prices, "CloudWatch alarms", key, alarm_months, shared=True))
+    return terms
+
+
+def _polling_requests(workload: Workload, latency: float) -> float:
+    """SNS sends (counted, though AWS may not bill it), the node receives and deletes."""
+    runs = workload.yearly_runs
+    if workload.polling == "always":
+        return 3 * runs + _continuous_polls() * workload.nodes
+    until_plan = latency / LONG_POLL_SECONDS
+    most = _continuous_polls() * workload.nodes + runs
+    return 2 * runs + min(most, runs * max(1, math.ceil(min(until_plan, DAY_SECONDS))))
+
+
+def _continuous_polls() -> float:
+    """Of one consumer, in a year."""
+    return DAYS * DAY_SECONDS / LONG_POLL_SECONDS
+
+
+def _logs(workload: Workload, measured: Measured, prices: PriceList) -> list[Term]:
+    size = measured.log_bytes.of(workload.servers) + PLATFORM_LOG_BYTES
+    yearly_gb = workload.yearly_runs * size / GB
+    kept_gb = yearly_gb / DAYS * workload.log_retention_days
+    return [
+        _term(prices, "logs ingested", "logs_ingested_gb", yearly_gb),
+        _term(prices, "logs kept", "logs_gb_month", kept_gb * MONTHS),
+    ]
+
+
+def _lambda_terms(
+    workload: Workload, measured: Measured, prices: PriceList, latency: float
+) -> list[Term]:
+    warm, cold = function_seconds(workload, measured)
+    daily = workload.cycles_per_day * warm + cold_starts_per_day(workload.cycles_per_day) * cold
+    gb_seconds = daily * DAYS * workload.nodes * workload.memory_mb / 1024
+    return [
+        _term(prices, "Lambda requests", "lambda_request", workload.yearly_runs),
+        _term(
+            prices,
+            "Lambda GB-s",
+            "lambda_gb_second_arm",
+            gb_seconds,
+            free_key="lambda_gb_second",
+        ),
+        *_road(workload, measured, prices, latency),
+        *_logs(workload, measured, prices),
+    ]
+
+
+def _fargate_terms(
+    workload: Workload, measured: Measured, prices: PriceList, latency: float
+) -> list[Term]:
+    seconds = max(TASK_LEAST_SECONDS, TASK_START_SECONDS + task_work_seconds(workload, measured))
+    hours = workload.yearly_runs * seconds / 3600
+    return [
+        _term(prices, "Fargate vCPU", "fargate_vcpu_hour_arm", hours * TASK_VCPU),
+        _term(prices, "Fargate GB", "fargate_gb_hour_arm", hours * TASK_GB),
+        # The network has public addresses instead of a NAT gateway.
+        _term(prices, "task's address", "public_address_hour", hours),
+        _term(prices, "EventBridge events", "eventbridge_event", workload.yearly_runs),
+        _term(prices, "image storage", "ecr_gb_month", IMAGE_GB * MONTHS, shared=True),
+        *_road(workload, measured, prices, latency),
+        *_logs(workload, measured, prices),
+    ]
+
+
+def _instance_terms(
+    workload: Workload, measured: Measured, prices: PriceList, latency: float
+) -> list[Term]:
+    # It learns of observations from a queue of its own, which it polls all the time.
+    own_requests = 3 * workload.yearly_runs + _continuous_polls()
+    hours_key = INSTANCE_PREFIX + workload.instance_type
+    return [
+        _term(prices, "instance hours", hours_key, DAYS * 24, shared=True),
+        _term(prices, "instance disk", "ebs_gb_month", INSTANCE_DISK_GB * MONTHS, shared=True),
+        *_road(workload, measured, prices, latency, own_requests),
+    ]
+
+
+def _embedded_terms(
+    _workload: Workload, _measured: Measured, _prices: PriceList, _latency: float
+) -> list[Term]:
+    """The solver runs in the sidecar, documents lie in a folder: AWS is not asked for anything."""
+    return []
+
+
+TERMS: dict[str, Callable[[Workload, Measured, PriceList, float], list[Term]]] = {
+    "lambda": _lambda_terms,
+    "fargate": _fargate_terms,
+    "instance": _instance_terms,
+    "embedded": _embedded_terms,
+}

@@ -1,0 +1,41 @@
+"""``spreds run CONFIG``: the sidecar, until SIGTERM or SIGINT; SIGHUP reads the file again."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+from typing import Any
+
+from sidecar.config.node import load_config
+from sidecar.daemon import Sidecar
+from solver_lambda.document import DocumentError
+
+log = logging.getLogger(__name__)
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's arguments."""
+    parser = commands.add_parser("run", help="run the sidecar of this node")
+    parser.add_argument("config", metavar="CONFIG", help="the node's TOML file")
+    parser.add_argument("--verbose", action="store_true", help="log every transition")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run until a signal comes. Raises DocumentError, OSError."""
+    if options.verbose:
+        logging.getLogger("sidecar").setLevel(logging.DEBUG)
+    sidecar = Sidecar(load_config(options.config))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sidecar.stop())
+    signal.signal(signal.SIGHUP, lambda *_: _reload(sidecar, options.config))
+    sidecar.run()
+    return 0
+
+
+def _reload(sidecar: Sidecar, path: str) -> None:
+    try:
+        sidecar.reload(load_config(path))
+    except DocumentError as error:
+        log.warning("reload refused: %s", error)

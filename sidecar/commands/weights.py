@@ -1,0 +1,145 @@
+"""``spreds weights show|set|unset SERVER``: a team's own settings for its server."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sidecar.config.node import SettingsLimits, load_config
+from sidecar.plans.controller_choice import make_bucket, make_settings_store
+from sidecar.settings.team_settings import MAX_BYTES, TeamSettings, now_text
+from sidecar.storage.store import FolderStore, Store
+from sidecar.units import parse_duration, parse_size
+from solver_lambda.document import DocumentError
+from solver_lambda.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
+
+
+def _parse_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"must be a finite number, not {text!r}")
+    return number
+
+
+# Option, its field in the document, its parser, an example.
+_VALUES: tuple[tuple[str, str, Callable[[str], float], str], ...] = (
+    ("weight", "weight", _parse_number, "2.5"),
+    ("backend-latency", "backend_latency_seconds", parse_duration, "200ms"),
+    ("minimum", "minimum_bytes", parse_size, "64mb"),
+    ("latency-bound", "latency_bound_seconds", parse_duration, "20ms"),
+)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where settings lie, and the operator's limits if the node's file is at hand."""
+
+    store: Store
+    node: str
+    limits: SettingsLimits | None = None
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's arguments."""
+    parser = commands.add_parser("weights", help="show or change a team's settings for its server")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="show|set|unset")
+    show = verbs.add_parser("show", help="print the settings of one server")
+    put = verbs.add_parser("set", help="change settings; those not named stay")
+    unset = verbs.add_parser("unset", help="remove the named settings, or all")
+    for option, _, parse, example in _VALUES:
+        put.add_argument(f"--{option}", metavar=example, type=_typed(parse))
+        unset.add_argument(f"--{option}", action="store_true")
+    put.add_argument("--by", metavar="NAME", default=getpass.getuser(), help="who sets them")
+    unset.add_argument("--by", metavar="NAME", default=getpass.getuser(), help="who removes them")
+    for verb in (show, put, unset):
+        verb.add_argument("server", metavar="SERVER")
+        place = verb.add_argument_group("where the settings lie")
+        place.add_argument("--config", metavar="FILE", help="as the node's TOML file says; or:")
+        place.add_argument("--node")
+        place.add_argument("--bucket", help="of observations")
+        place.add_argument("--region")
+        place.add_argument("--endpoint-url")
+        place.add_argument("--folder", type=Path, help="of an embedded controller")
+        verb.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the verb and print the document; 1 if there is none. Raises DocumentError, StoreError."""
+    place = _place(options)
+    key = settings_key(place.node, options.server)
+    text = place.store.get(key, MAX_BYTES)
+    if options.verb == "show":
+        return _show(text)
+    changes = _changes(options)
+    if options.verb == "set" and not changes:
+        raise DocumentError("weights set: name at least one setting")
+    if options.verb == "unset" and not changes:
+        place.store.delete(key)
+        return 0
+    # A damaged old document must be removed on purpose: ``unset`` without names.
+    old = TeamSettings.loads(text, key).values() if text is not None else {}
+    values = {**old, **changes}
+    settings = TeamSettings(set_by=options.by, set_at=now_text(), **values)
+    # Read as the sidecar will, with its limits: what it would ignore is not stored.
+    TeamSettings.loads(settings.dumps(), key, place.limits)
+    place.store.put(key, settings.dumps())
+    return _show(settings.dumps())
+
+
+def _show(text: bytes | None) -> int:
+    if text is None:
+        print("{}")
+        return 1
+    print(text.decode(errors="replace"))
+    return 0
+
+
+def _changes(options: argparse.Namespace) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for option, field, _, _ in _VALUES:
+        value = getattr(options, option.replace("-", "_"))
+        if options.verb == "set" and value is not None:
+            changes[field] = value
+        elif options.verb == "unset" and value:
+            changes[field] = None
+    return changes
+
+
+def _typed(parse: Callable[[str], float]) -> Callable[[str], float]:
+    def typed(text: str) -> float:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return typed
+
+
+def _place(options: argparse.Namespace) -> _Place:
+    if not SERVER_PATTERN.fullmatch(options.server):
+        raise DocumentError(f"SERVER {options.server!r} is not a server's name")
+    if options.config:
+        config = load_config(options.config)
+        names = [server.name for server in config.servers]
+        if options.server not in names:
+            raise DocumentError(
+                f"{options.config}: has no server {options.server!r}, only {', '.join(names)}"
+            )
+        store = make_settings_store(config.controller)
+        if store is None:
+            raise DocumentError(
+                f"{options.config}: controller has no store for settings: give it a folder"
+            )
+        return _Place(store, config.node, config.limits)
+    if not options.node or not NODE_PATTERN.fullmatch(options.node):
+        raise DocumentError(f"--node {options.node!r} is not a node's name; or give --config")
+    if options.folder:
+        return _Place(FolderStore(options.folder), options.node)
+    if not options.bucket or not options.region:
+        raise DocumentError("give --config, or --node with --folder or --bucket and --region")
+    return _Place(make_bucket(options.bucket, options.region, options.endpoint_url), options.node)

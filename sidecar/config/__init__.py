@@ -1,0 +1,1 @@
+"""The node's configuration: one TOML file."""

@@ -1,0 +1,112 @@
+"""``[controller]``: who makes the plans, and how observations and plans travel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sidecar.config.fields import duration
+from solver_lambda.document import Fields
+
+KINDS = ("auto", "lambda", "fargate", "embedded")
+TOPIC_ARN = re.compile(
+    r"arn:(aws|aws-cn|aws-us-gov):sns:(?P<region>[a-z0-9-]+):\d{12}:[A-Za-z0-9_-]{1,256}"
+)
+
+
+@dataclass(frozen=True)
+class CloudConfig:
+    """The stack's outputs.
+
+    Attributes:
+        endpoint_url: of an emulator, or ``None`` for AWS.
+        delivery: ``sqs`` or ``http``.
+        queue_url: of the node's queue, for ``sqs``.
+        listen: host and port where SNS' notifications arrive, for ``http``.
+        public_url: the address of it that SNS is subscribed with.
+    """
+
+    observations_bucket: str
+    plans_bucket: str
+    region: str
+    topic_arn: str
+    delivery: str
+    queue_url: str | None = None
+    listen: tuple[str, int] | None = None
+    public_url: str | None = None
+    endpoint_url: str | None = None
+
+
+@dataclass(frozen=True)
+class ControllerConfig:
+    """Who makes the plans.
+
+    Attributes:
+        kind: ``lambda`` and ``fargate`` differ only in what runs in the cloud; ``embedded`` plans
+            in the sidecar; ``auto`` is the cloud where one is configured, with the embedded
+            solver standing in for a plan that is late.
+        folder: where ``embedded`` keeps its documents and finds teams' settings; ``None``: nowhere.
+        plan_deadline_seconds: after it, an unanswered observation counts as overdue.
+        maximum_plan_age_seconds: an older plan is refused.
+    """
+
+    kind: str = "embedded"
+    cloud: CloudConfig | None = None
+    folder: Path | None = None
+    plan_deadline_seconds: float = 30.0
+    maximum_plan_age_seconds: float = 3600.0
+
+
+def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
+    """Raises DocumentError."""
+    kind = fields.text("kind", "auto", KINDS)
+    in_cloud = kind in ("lambda", "fargate")
+    cloud = _read_cloud(fields) if in_cloud or fields.has("observations_bucket") else None
+    controller = ControllerConfig(
+        kind=kind,
+        cloud=cloud,
+        folder=folder / fields.text("folder") if fields.has("folder") else None,
+        plan_deadline_seconds=duration(
+            fields, "plan_deadline", default=ControllerConfig.plan_deadline_seconds, above=0
+        ),
+        maximum_plan_age_seconds=duration(
+            fields, "maximum_plan_age", default=ControllerConfig.maximum_plan_age_seconds, above=0
+        ),
+    )
+    fields.done()
+    return controller
+
+
+def _read_cloud(fields: Fields) -> CloudConfig:
+    topic = fields.text("topic_arn")
+    match = TOPIC_ARN.fullmatch(topic)
+    if not match:
+        raise fields.refuse("topic_arn", f"must be the ARN of an SNS topic, not {topic!r}")
+    delivery = fields.text("delivery", "sqs", ("sqs", "http"))
+    return CloudConfig(
+        observations_bucket=fields.text("observations_bucket"),
+        plans_bucket=fields.text("plans_bucket"),
+        region=fields.text("region", match["region"]),
+        topic_arn=topic,
+        delivery=delivery,
+        queue_url=_url(fields, "queue_url") if delivery == "sqs" else None,
+        listen=_listen(fields) if delivery == "http" else None,
+        public_url=_url(fields, "public_url") if delivery == "http" else None,
+        endpoint_url=_url(fields, "endpoint_url") if fields.has("endpoint_url") else None,
+    )
+
+
+def _url(fields: Fields, key: str) -> str:
+    url = fields.text(key)
+    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
+        raise fields.refuse(key, f"must be an http or https address, not {url!r}")
+    return url
+
+
+def _listen(fields: Fields) -> tuple[str, int]:
+    value = fields.text("listen")
+    host, _, port = value.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise fields.refuse("listen", f"must be HOST:PORT, not {value!r}")
+    return host.strip("[]"), int(port)

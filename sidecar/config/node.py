@@ -1,0 +1,279 @@
+"""The node's configuration: one TOML file, refused with one sentence if anything in it is wrong."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sidecar.config.controller import ControllerConfig, read_controller
+from sidecar.config.fields import duration, secret, size
+from solver_lambda.document import DocumentError, Fields
+from solver_lambda.keys import NODE_PATTERN, SERVER_PATTERN
+from solver_lambda.observation import PlanningSettings
+
+DEFAULT_MODULUS = 1 << 24
+DEFAULT_RATE = 0.01
+DEFAULT_MINIMUM_BYTES = 2 << 20
+DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
+LEAST_UNIT_BYTES = 65536
+MOST_UNITS = 65536
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """One Redis server of the node.
+
+    Attributes:
+        backend_latency_seconds: bd of (8.2); ``None``: as measured.
+        cache_latency_seconds: cd of (8.2).
+        maximum_bytes, latency_bound_seconds: ``None``: no bound.
+    """
+
+    name: str
+    url: str
+    weight: float = 1.0
+    backend_latency_seconds: float | None = None
+    cache_latency_seconds: float = DEFAULT_CACHE_LATENCY_SECONDS
+    minimum_bytes: int = DEFAULT_MINIMUM_BYTES
+    maximum_bytes: int | None = None
+    latency_bound_seconds: float | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """What may be divided, and how carefully.
+
+    Attributes:
+        budget_bytes: M.
+        unit_bytes: granularity of plans.
+        rss_wait_seconds: how long growth waits for the resident memory of servers that shrank
+            to fall, before it goes by ``used_memory`` alone; 0 does not look at it.
+        eviction_tenacity: ``maxmemory-eviction-tenacity`` outside a shrink, for a server that is
+            found with 0, which an interrupted shrink leaves behind.
+    """
+
+    budget_bytes: int
+    unit_bytes: int = LEAST_UNIT_BYTES
+    rss_wait_seconds: float = 60.0
+    eviction_tenacity: int = 10
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """Where samples go, how many, and how they are kept.
+
+    Attributes:
+        threshold, modulus: a key is sampled if hash mod ``modulus`` < ``threshold``.
+        live_objects: of each server's SHARDS stack.
+        half_life_seconds: after it, a read counts half in the curve.
+    """
+
+    endpoint: str
+    threshold: int = round(DEFAULT_RATE * DEFAULT_MODULUS)
+    modulus: int = DEFAULT_MODULUS
+    live_objects: int = 8192
+    half_life_seconds: float = 3600.0
+
+
+@dataclass(frozen=True)
+class CycleConfig:
+    """An observation is due after ``samples`` samples, or at the maximum age if there is one."""
+
+    samples: int = 500_000
+    maximum_age_seconds: float = 3600.0
+
+
+@dataclass(frozen=True)
+class SettingsLimits:
+    """How far a team's settings may go (the operator's own values are not limited by these)."""
+
+    maximum_minimum_bytes: int
+    minimum_weight: float = 0.0
+    maximum_weight: float = 100.0
+    maximum_backend_latency_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class SidecarConfig:
+    """Everything that an operator tells the sidecar."""
+
+    node: str
+    memory: MemoryConfig
+    sampling: SamplingConfig
+    cycle: CycleConfig
+    controller: ControllerConfig
+    planning: PlanningSettings
+    limits: SettingsLimits
+    servers: tuple[ServerConfig, ...]
+    state_file: Path | None = None
+
+    def can_replace(self, old: SidecarConfig) -> bool:
+        """Whether a running sidecar can go over to it: only who plans, when and for what."""
+        return self._fixed() == old._fixed()
+
+    def _fixed(self) -> tuple[object, ...]:
+        servers = [(item.name, item.url, item.username, item.password) for item in self.servers]
+        return self.node, self.memory, self.sampling, self.state_file, servers
+
+
+def load_config(path: Path | str) -> SidecarConfig:
+    """Read and check a configuration file.
+
+    Raises:
+        DocumentError: one sentence naming the file, the key and the value at fault.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text("utf-8")
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DocumentError(f"{path}: not a TOML file: {error}") from error
+    return read_config(Fields(table, str(path)), path.parent)
+
+
+def read_config(fields: Fields, folder: Path) -> SidecarConfig:
+    """Check the table of a file; relative paths in it start at ``folder``.
+
+    Raises:
+        DocumentError: as ``load_config``.
+    """
+    node = fields.text("node")
+    if not NODE_PATTERN.fullmatch(node):
+        raise fields.refuse("node", f"must be lower-case letters, digits and hyphens, not {node!r}")
+    memory = _read_memory(fields.table("memory"))
+    servers = tuple(_read_server(table, folder) for table in fields.tables("server"))
+    _check_servers(fields, servers, memory.budget_bytes)
+    config = SidecarConfig(
+        node=node,
+        memory=memory,
+        sampling=_read_sampling(fields.table("sampling")),
+        cycle=_read_cycle(fields.table("cycle", {})),
+        controller=read_controller(fields.table("controller", {}), folder),
+        planning=PlanningSettings.from_json(fields.table("planning", {})),
+        limits=_read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
+        servers=servers,
+        state_file=folder / fields.text("state_file") if fields.has("state_file") else None,
+    )
+    fields.done()
+    return config
+
+
+def _read_memory(fields: Fields) -> MemoryConfig:
+    budget = size(fields, "budget", low=1)
+    # The smallest power of two that leaves the solver a grid of a size it can certify.
+    unit = max(LEAST_UNIT_BYTES, 1 << math.ceil(math.log2(budget / MOST_UNITS)))
+    memory = MemoryConfig(
+        budget_bytes=budget,
+        unit_bytes=size(fields, "unit", default=unit, low=1),
+        rss_wait_seconds=duration(fields, "rss_wait", default=MemoryConfig.rss_wait_seconds),
+        eviction_tenacity=fields.integer(
+            "eviction_tenacity", MemoryConfig.eviction_tenacity, low=0, high=100
+        ),
+    )
+    fields.done()
+    return memory
+
+
+def _read_sampling(fields: Fields) -> SamplingConfig:
+    endpoint = fields.text("endpoint")
+    if not endpoint.startswith(("ipc://", "tcp://")):
+        raise fields.refuse("endpoint", f"must start with ipc:// or tcp://, not {endpoint!r}")
+    modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=1 << 32)
+    if modulus & (modulus - 1):
+        raise fields.refuse("modulus", f"must be a power of two, not {modulus}")
+    if fields.has("rate") and fields.has("threshold"):
+        raise fields.refuse("rate", "and threshold say the same thing: give one of them")
+    rate = fields.number("rate", DEFAULT_RATE, above=0, high=1)
+    sampling = SamplingConfig(
+        endpoint=endpoint,
+        threshold=fields.integer("threshold", max(1, round(rate * modulus)), low=1, high=modulus),
+        modulus=modulus,
+        live_objects=fields.integer("live_objects", SamplingConfig.live_objects, low=64),
+        half_life_seconds=duration(
+            fields, "half_life", default=SamplingConfig.half_life_seconds, above=0
+        ),
+    )
+    fields.done()
+    return sampling
+
+
+def _read_cycle(fields: Fields) -> CycleConfig:
+    cycle = CycleConfig(
+        samples=fields.integer("samples", CycleConfig.samples, low=1),
+        maximum_age_seconds=duration(
+            fields, "maximum_age", default=CycleConfig.maximum_age_seconds, above=0
+        ),
+    )
+    fields.done()
+    return cycle
+
+
+def _read_limits(fields: Fields, equal_share_bytes: int) -> SettingsLimits:
+    low = fields.number("minimum_weight", SettingsLimits.minimum_weight, low=0)
+    limits = SettingsLimits(
+        minimum_weight=low,
+        maximum_weight=fields.number("maximum_weight", SettingsLimits.maximum_weight, low=low),
+        maximum_backend_latency_seconds=duration(
+            fields,
+            "maximum_backend_latency",
+            default=SettingsLimits.maximum_backend_latency_seconds,
+        ),
+        maximum_minimum_bytes=size(fields, "maximum_minimum", default=equal_share_bytes),
+    )
+    fields.done()
+    return limits
+
+
+def _read_server(fields: Fields, folder: Path) -> ServerConfig:
+    name = fields.text("name")
+    if not SERVER_PATTERN.fullmatch(name):
+        raise fields.refuse(
+            "name", f"must be letters, digits, dots, hyphens and underscores, not {name!r}"
+        )
+    url = fields.text("url")
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise fields.refuse("url", "must start with redis://, rediss:// or unix://")
+    if "@" in url or "password=" in url:
+        raise fields.refuse("url", "must not hold a secret: use password_file or password_env")
+    server = ServerConfig(
+        name=name,
+        url=url,
+        weight=fields.number("weight", ServerConfig.weight, low=0),
+        backend_latency_seconds=(
+            duration(fields, "backend_latency") if fields.has("backend_latency") else None
+        ),
+        cache_latency_seconds=duration(
+            fields, "cache_latency", default=DEFAULT_CACHE_LATENCY_SECONDS
+        ),
+        minimum_bytes=size(fields, "minimum", default=DEFAULT_MINIMUM_BYTES, low=1),
+        maximum_bytes=size(fields, "maximum", low=1) if fields.has("maximum") else None,
+        latency_bound_seconds=(
+            duration(fields, "latency_bound", above=0) if fields.has("latency_bound") else None
+        ),
+        username=fields.text("username") if fields.has("username") else None,
+        password=secret(fields, "password", folder),
+    )
+    fields.done()
+    if server.maximum_bytes is not None and server.maximum_bytes < server.minimum_bytes:
+        raise fields.refuse(
+            "maximum", f"{server.maximum_bytes} is below the minimum {server.minimum_bytes}"
+        )
+    return server
+
+
+def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_bytes: int) -> None:
+    names = [server.name for server in servers]
+    for name in names:
+        if names.count(name) > 1:
+            raise fields.refuse("server", f"has two servers named {name!r}")
+    minima = sum(server.minimum_bytes for server in servers)
+    if minima > budget_bytes:
+        raise fields.refuse(
+            "server", f"minima sum to {minima} bytes, more than memory.budget {budget_bytes}"
+        )

@@ -1,0 +1,1 @@
+"""From samples to an estimate: SHARDS, calibration, anchoring, backend latency."""

@@ -1,0 +1,59 @@
+"""From key and value bytes to ``maxmemory``: what a server adds to each key, and to all of them."""
+
+from __future__ import annotations
+
+from sidecar.curves.shards import Shards
+from sidecar.servers.server_stats import ServerStats
+
+# Until the server tells: measured on Redis 7.0.15, 68 to 166 bytes by size of key and value.
+FIRST_OVERHEAD_BYTES = 96
+FIRST_OBJECT_BYTES = 2 * FIRST_OVERHEAD_BYTES
+# An idle Redis 7.0.15 holds so much that its INFO puts down to nothing (mostly Lua).
+FIRST_FIXED_BYTES = 73_000
+# Below it the keys weigh less than what else there is, above it more.
+_FEW_KEYS = 256
+
+
+class Calibration:
+    """What is known of one server's memory.
+
+    Attributes:
+        fixed_bytes: in ``maxmemory``, neither keys nor accounted for by the server's INFO; learned
+            while the server is nearly empty.
+        overhead_bytes: to add to each key's own bytes, so that the stack weighs what the server's
+            memory says. Negative is possible: a server may compress.
+        object_bytes: mean memory of a key with all overheads, ``None`` until known.
+        keys_bytes: memory of all keys, at the last look.
+    """
+
+    def __init__(self) -> None:
+        self.fixed_bytes = FIRST_FIXED_BYTES
+        self.overhead_bytes = FIRST_OVERHEAD_BYTES
+        self.object_bytes: float | None = None
+        self.keys_bytes = 0.0
+
+    def size_at(self, stats: ServerStats, depth_bytes: float) -> float:
+        """The ``maxmemory`` that holds ``depth_bytes`` of keys."""
+        return stats.baseline_bytes + self.fixed_bytes + depth_bytes
+
+    def depth_at(self, stats: ServerStats, maxmemory_bytes: float) -> float:
+        """Bytes of keys that ``maxmemory_bytes`` hold."""
+        return max(0.0, maxmemory_bytes - stats.baseline_bytes - self.fixed_bytes)
+
+    def look(self, stats: ServerStats, shards: Shards) -> float:
+        """Learn from a reading. The server holds about the most recent ``keys`` objects: their
+        mean weight in the stack is compared with the memory that they take.
+
+        Returns:
+            How many bytes heavier each object is than was thought.
+        """
+        beside_baseline = max(0, stats.used_memory_bytes - stats.baseline_bytes)
+        if stats.keys < _FEW_KEYS:
+            mean = self.object_bytes or FIRST_OBJECT_BYTES
+            self.fixed_bytes = max(0, beside_baseline - round(stats.keys * mean))
+            self.keys_bytes = float(beside_baseline - self.fixed_bytes)
+            return 0.0
+        self.keys_bytes = float(max(stats.keys, beside_baseline - self.fixed_bytes))
+        self.object_bytes = self.keys_bytes / stats.keys
+        weighed = shards.mean_weight_of_top(stats.keys)
+        return 0.0 if weighed is None else self.object_bytes - weighed

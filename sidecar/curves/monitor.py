@@ -1,0 +1,289 @@
+"""One server's monitor: samples in, an estimate of its miss-ratio curve out."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.curves.anchoring import Anchor
+from sidecar.curves.backend_latency import BackendLatency
+from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
+from sidecar.curves.curve_points import curve_through
+from sidecar.curves.estimate import Estimate as Estimate
+from sidecar.curves.lifetimes import Corrections, Lifetimes, TimedAccesses
+from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureSimulation
+from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
+from sidecar.curves.shards import References, Shards, object_ids
+from sidecar.samples import FLAG_TTL, Batch
+from sidecar.servers.server_stats import ServerStats
+
+FloatArray = npt.NDArray[np.float64]
+
+HALF_LIFE_SECONDS = 3600.0
+MAXIMUM_ERROR_RATIO = 0.1
+STACK_POLICIES = ("allkeys-lru", "volatile-lru")
+SIMULATED_POLICIES = ("allkeys-lfu",)
+# Objects deeper than the budget by this are dropped: sizes are only known about so well.
+_DEPTH_MARGIN = 1.25
+# Weights in the stack are put right when they are off by more.
+_REWEIGH_RATIO = 0.01
+_FULL_RATIO = 0.97
+_FEWEST_SAMPLES = 100
+# From the budget down, a fifth smaller each: to 1/256 of it.
+_SIMULATED_SHARES = np.geomspace(1 / 256, 1, 31)
+
+
+class ServerMonitor:
+    """Follows one server across windows, and across its restarts.
+
+    ``half_life_seconds``: after it, a read counts half in the curve. Recency is never reset, only
+    what was counted fades. ``live_objects`` as for ``Shards``. Above ``maximum_error_ratio`` an
+    estimate asks to keep the server's size.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        live_objects: int | None = 8192,
+        half_life_seconds: float = HALF_LIFE_SECONDS,
+        maximum_error_ratio: float = MAXIMUM_ERROR_RATIO,
+    ) -> None:
+        self.name = name
+        self.half_life_seconds = half_life_seconds
+        self.maximum_error_ratio = maximum_error_ratio
+        self.shards = Shards(live_objects)
+        self.histogram = MissRatioHistogram()
+        self.calibration = Calibration()
+        self.latency = BackendLatency()
+        self.anchor = Anchor()
+        self.lifetimes = Lifetimes()
+        self.samples_since_observation = 0
+        self._successor: Shards | None = None
+        self._successor_since_us = 0
+        self._previous: ServerStats | None = None
+        self._last: Batch | None = None
+        self._faded_at_us: int | None = None
+        self._depth_bytes = self._resident_bytes = np.inf
+        self._window_misses = self._window_reads = 0.0
+
+    def take(self, batch: Batch) -> None:
+        """Take the next batch of this server."""
+        last = self._last
+        if last is not None and last.instance != batch.instance:
+            # A restarted server is empty (or loaded a file, which is as unknown to us).
+            self.shards.clear()
+            self.latency.clear_pending()
+            self.lifetimes.keep_only(())
+            self._successor = last = None
+        self._fade(batch.last_time_us)
+        self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
+        references = self._references(self.shards, batch)
+        corrections = self._expiries(references, batch)
+        if self._successor is not None:
+            self._references(self._successor, batch)
+        if references.rate > 0:
+            weight = 1 / references.rate
+            self.histogram.add(references.distances_bytes, weight, references.ids)
+            missed = int(np.count_nonzero(references.distances_bytes > self._depth_bytes))
+            if corrections is not None:
+                self.histogram.move(corrections, weight)
+                missed += sum(size > self._depth_bytes for size, _ in corrections.added)
+                missed -= sum(size > self._depth_bytes for size, _ in corrections.removed)
+            self._window_misses += weight * missed
+        reads = self._true_reads(last, batch, references)
+        self.histogram.reads += reads
+        self._window_reads += reads
+        self.latency.take(batch)
+        self.samples_since_observation += len(batch.records)
+        self._last = batch
+
+    def _references(self, shards: Shards, batch: Batch) -> References:
+        known = self.calibration
+        default_bytes = round(known.object_bytes or FIRST_OBJECT_BYTES)
+        return shards.take(batch, known.overhead_bytes, default_bytes, known.keys_bytes)
+
+    def _expiries(self, references: References, batch: Batch) -> Corrections | None:
+        """What TTLs change in the distances; ``None`` if no object has one."""
+        records = references.records
+        has_ttl = (records["flags"] & FLAG_TTL) != 0
+        if not len(self.lifetimes) and not np.any(has_ttl):
+            return None
+        accesses = TimedAccesses(
+            object_ids(records).tolist(),
+            records["operation"].tolist(),
+            has_ttl.tolist(),
+            references.distances_bytes.tolist(),
+            (batch.first_time_us + batch.last_time_us) / 2e6,
+        )
+        return self.lifetimes.take(accesses, self._resident_bytes)
+
+    def _fade(self, now_us: int) -> None:
+        if self._faded_at_us is None:
+            self._faded_at_us = now_us
+        seconds = (now_us - self._faded_at_us) / 1e6
+        if seconds > self.half_life_seconds / 100:
+            self.decay(0.5 ** (seconds / self.half_life_seconds))
+            self._faded_at_us = now_us
+
+    def decay(self, factor: float) -> None:
+        """Let all that was counted so far count ``factor`` times as much."""
+        self.histogram.decay(factor)
+        self.latency.decay(factor)
+        self.anchor.decay(factor)
+        if self.shards.simulation is not None:
+            self.shards.simulation.misses *= factor
+
+    def _true_reads(self, last: Batch | None, batch: Batch, references: References) -> float:
+        """Reads that the batch stands for: by the server's count, less what went with lost
+        batches. Of the first batch seen only its samples tell."""
+        if last is None and batch.sequence:
+            return len(references.distances_bytes) / references.rate if references.rate else 0.0
+        reads, sampled = batch.seen_reads, batch.sampled
+        if last is not None:
+            reads -= last.seen_reads
+            sampled -= last.sampled
+        received = len(batch.records)
+        share = received / sampled if sampled > received else 1.0
+        return max(0, reads) * share
+
+    def observe(self, stats: ServerStats, budget_bytes: int) -> Estimate | None:
+        """Close the window that the previous call opened; the first call only opens one.
+
+        ``budget_bytes`` is how far the curve must reach. ``None`` also after a restart of the
+        server, and when the window has no length.
+        """
+        previous, self._previous = self._previous, stats
+        window_misses, self._window_misses = self._window_misses, 0.0
+        window_reads, self._window_reads = self._window_reads, 0.0
+        depth_bytes, self.samples_since_observation = self._depth_bytes, 0
+        self._calibrate(stats)
+        self._follow_policy(stats, budget_bytes)
+        self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
+        self._widen()
+        self.lifetimes.keep_only(self.shards.stack)
+        self.lifetimes.distribution.refresh(stats.average_ttl_seconds)
+        self._depth_bytes = max(
+            0.0,
+            self.calibration.depth_at(stats, stats.maxmemory_bytes) - self.shards.pinned_bytes,
+        )
+        simulation = self.shards.simulation
+        if simulation is not None:
+            window_misses = float(
+                np.interp(depth_bytes, simulation.sizes_bytes, simulation.take_window())
+            )
+        is_full = stats.used_memory_bytes >= _FULL_RATIO * stats.maxmemory_bytes > 0
+        self._resident_bytes = self._depth_bytes if is_full else np.inf
+        if previous is None or previous.instance != stats.instance:
+            return None
+        window = stats.at_seconds - previous.at_seconds
+        if window <= 0:
+            return None
+        hits = stats.keyspace_hits - previous.keyspace_hits
+        misses = stats.keyspace_misses - previous.keyspace_misses
+        if hits < 0 or misses < 0:  # CONFIG RESETSTAT
+            hits, misses = stats.keyspace_hits, stats.keyspace_misses
+        reads = hits + misses
+        if reads and window_reads and _was_full(previous, stats):
+            self.anchor.add(misses, window_misses / window_reads * reads, reads)
+        depths, raw = self._miss_ratios()
+        start = self.calibration.size_at(stats, self.shards.pinned_bytes)
+        error = float(np.interp(self._depth_bytes, EDGES_BYTES, self.histogram.standard_errors()))
+        error = min(1.0, max(error, abs(self.anchor.drift_ratio)))
+        return Estimate(
+            curve=curve_through(start, depths, self.anchor.anchored(raw), budget_bytes),
+            raw_curve=curve_through(start, depths, raw, budget_bytes),
+            curve_error_ratio=error,
+            drift_ratio=self.anchor.drift_ratio,
+            sampled_objects=len(self.shards),
+            mean_object_bytes=self.calibration.object_bytes,
+            request_rate_per_second=reads / window,
+            miss_ratio=misses / reads if reads else None,
+            window_seconds=window,
+            measured_backend_latency_seconds=self.latency.mean_seconds,
+            fill_ratio=self.latency.fill_ratio,
+            keep_reason=self._keep_reason(stats, error),
+        )
+
+    def _calibrate(self, stats: ServerStats) -> None:
+        heavier = round(self.calibration.look(stats, self.shards))
+        weight = self.calibration.object_bytes
+        if weight is not None and abs(heavier) > _REWEIGH_RATIO * weight:
+            self.histogram.stretch(weight / max(1.0, weight - heavier))
+            self.shards.reweigh(heavier)
+            self.calibration.overhead_bytes += heavier
+
+    def _follow_policy(self, stats: ServerStats, budget_bytes: int) -> None:
+        self.shards.volatile = stats.maxmemory_policy == "volatile-lru"
+        simulation = self.shards.simulation
+        if stats.maxmemory_policy not in SIMULATED_POLICIES:
+            self.shards.simulation = None
+            return
+        settings = EvictionSettings(
+            True, stats.maxmemory_samples, stats.lfu_log_factor, stats.lfu_decay_time_minutes
+        )
+        sizes = _SIMULATED_SHARES * budget_bytes
+        if simulation is None or simulation.settings != settings:
+            # What was counted before belongs to another policy.
+            self.decay(0.0)
+            self.shards.simulation = MiniatureSimulation(sizes, settings)
+            self.shards.simulation.set_rate(self.shards.rate)
+        elif simulation.sizes_bytes[-1] != sizes[-1]:
+            simulation.sizes_bytes = sizes
+            simulation.set_rate(self.shards.rate)
+
+    def _widen(self) -> None:
+        """Raise the sampling rate when few objects are left, or the server's rate was raised.
+
+        The objects of a higher rate have no history. So a successor learns beside the present
+        stack, and takes its place when it has seen as much.
+        """
+        last, shards = self._last, self.shards
+        if last is None or shards.threshold is None or shards.threshold >= last.threshold:
+            self._successor = None
+            return
+        if self._successor is None:
+            if shards.live_objects is None or len(shards) < shards.live_objects // 4:
+                self._successor = Shards(shards.live_objects)
+                self._successor_since_us = last.last_time_us
+            return
+        successor = self._successor
+        successor.volatile = shards.volatile
+        age_seconds = (last.last_time_us - self._successor_since_us) / 1e6
+        seen_as_much = successor.rate > 0 and (
+            successor.stack.total_weight / successor.rate
+            >= 0.9 * shards.stack.total_weight / max(shards.rate, 1e-18)
+        )
+        if seen_as_much or age_seconds > self.half_life_seconds:
+            successor.simulation, self._successor = shards.simulation, None
+            if successor.simulation is not None:
+                successor.simulation.set_rate(successor.rate)
+            self.shards = successor
+
+    def _miss_ratios(self) -> tuple[FloatArray, FloatArray]:
+        """Depths in bytes, and the miss ratio of a server that holds so many bytes of keys."""
+        simulation = self.shards.simulation
+        if simulation is None:
+            return EDGES_BYTES, self.histogram.miss_ratios()
+        ratios = np.clip(simulation.misses / max(1.0, self.histogram.reads), 0.0, 1.0)
+        return simulation.sizes_bytes, np.minimum.accumulate(ratios)
+
+    def _keep_reason(self, stats: ServerStats, error: float) -> str | None:
+        if stats.role != "master":
+            return f"replica: role is {stats.role}, and a replica ignores maxmemory"
+        if stats.maxmemory_policy == "noeviction":
+            return "noeviction: a smaller maxmemory would make writes fail"
+        if stats.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
+            return f"no_model: for maxmemory-policy {stats.maxmemory_policy}"
+        if self.histogram.samples < _FEWEST_SAMPLES:
+            return f"few_samples: {self.histogram.samples:.0f} reads sampled so far"
+        if error > self.maximum_error_ratio:
+            return f"uncertain: the curve may be off by {error:.3f}"
+        return None
+
+
+def _was_full(previous: ServerStats, stats: ServerStats) -> bool:
+    """Whether the server stood at one ``maxmemory`` for the whole window, and used it."""
+    size = stats.maxmemory_bytes
+    least = min(previous.used_memory_bytes, stats.used_memory_bytes)
+    return previous.maxmemory_bytes == size > 0 and least >= _FULL_RATIO * size

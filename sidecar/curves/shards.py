@@ -1,0 +1,268 @@
+"""SHARDS: stack distances of all objects, estimated from spatially sampled ones.
+
+After Waldspurger, Park, Garthwaite and Ahmad, *Efficient MRC Construction with SHARDS*, FAST'15.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
+from sidecar.curves.miniature_simulation import MiniatureSimulation
+from sidecar.samples import FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB, Batch, Operation
+
+FloatArray = npt.NDArray[np.float64]
+
+_DB_SHIFT = 48
+_HASH_MASK = np.uint64((1 << _DB_SHIFT) - 1)
+# Lowering the threshold costs a sort: one in so many live objects goes at once.
+_SHED_SHARE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Sampled reads of one batch.
+
+    Attributes:
+        distances_bytes: shape (n,), the cache size from which the read is a hit; ``inf`` if it
+            misses at any size.
+        ids: shape (n,), u64 identities of the objects, see ``object_ids``.
+        records: all records that were taken, of which the reads are n.
+        rate: R in force: each read stands for 1 / R reads.
+    """
+
+    distances_bytes: FloatArray
+    ids: npt.NDArray[np.uint64]
+    records: npt.NDArray[np.void]
+    rate: float
+
+
+def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+    """Identity of each record's object: the db above the low 48 bits of the hash, which hold the
+    bits that sampling looks at."""
+    return np.asarray(
+        (records["hash"] & _HASH_MASK) | (records["db"].astype(np.uint64) << np.uint64(_DB_SHIFT))
+    )
+
+
+class _Accesses:
+    """Records as plain lists, which a Python loop reads fastest."""
+
+    def __init__(self, records: npt.NDArray[np.void], overhead_bytes: int) -> None:
+        sizes = records["size_bytes"].astype(np.int64) + overhead_bytes
+        known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
+        self.keys: list[int] = object_ids(records).tolist()
+        self.operations: list[int] = records["operation"].tolist()
+        self.weights: list[int] = np.where(known, np.maximum(sizes, 1), 0).tolist()
+        self.flags = records["flags"]
+
+    @property
+    def has_ttl(self) -> list[bool]:
+        has_ttl: list[bool] = ((self.flags & FLAG_TTL) != 0).tolist()
+        return has_ttl
+
+
+class Shards:
+    """Turns samples of one server into stack distances, in constant memory.
+
+    ``live_objects`` bounds the objects in the stack (fixed-size SHARDS): when there are more, the
+    threshold falls, and those whose hash is no longer below it leave. ``None`` is the fixed rate
+    R = T / P of equation (8.7): the server's threshold rules, and memory grows with the keys.
+
+    Attributes:
+        threshold: T in force here, at most the server's; ``None`` before the first batch.
+        modulus: P.
+        volatile: for ``volatile-lru``: keys without a TTL are never evicted, so they are *pinned*:
+            they take memory at any size, and reads of them are hits at any size.
+        pinned: weights of the pinned objects, by key.
+        simulation: caches that shall see the same accesses, for policies that are no stack.
+    """
+
+    def __init__(self, live_objects: int | None = 8192) -> None:
+        if live_objects is not None and live_objects < _SHED_SHARE:
+            raise ValueError(f"live_objects must be at least {_SHED_SHARE}, not {live_objects}")
+        self.live_objects = live_objects
+        self.stack = LruStack()
+        self.threshold: int | None = None
+        self.modulus = 1
+        self.volatile = False
+        self.pinned: dict[int, int] = {}
+        self.simulation: MiniatureSimulation | None = None
+        self._salt_id = 0
+
+    def __len__(self) -> int:
+        """Live objects."""
+        return len(self.stack) + len(self.pinned)
+
+    @property
+    def rate(self) -> float:
+        """R = T / P in force here; 0 before the first batch."""
+        return (self.threshold or 0) / self.modulus
+
+    @property
+    def pinned_bytes(self) -> float:
+        """Estimate for all pinned objects, sampled or not."""
+        return sum(self.pinned.values()) / self.rate if self.pinned else 0.0
+
+    def take(
+        self,
+        batch: Batch,
+        overhead_bytes: int = 0,
+        default_bytes: int = 1,
+        resident_bytes: float = 0.0,
+    ) -> References:
+        """Take one batch.
+
+        ``overhead_bytes`` is added to each known size; an object of unknown size counts
+        ``default_bytes``. ``resident_bytes`` is what the server can hold now: a hit on an object
+        that the stack does not know yet lies between what the stack has seen since and that.
+        """
+        self._notice_change(batch)
+        assert self.threshold is not None
+        records = batch.records
+        operations = records["operation"]
+        sampled = (records["hash"] & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)
+        rate = self.rate
+        above: list[int] = []
+        own: list[int] = []
+        start = 0
+        for place in [*np.flatnonzero(operations >= Operation.FLUSH).tolist(), len(records)]:
+            part = _Accesses(records[start:place][sampled[start:place]], overhead_bytes)
+            if self.simulation is not None and rate:
+                self.simulation.access(part, default_bytes, batch.last_time_us // 1_000_000, rate)
+            access = self._access_volatile if self.volatile else self._access
+            more_above, more_own = access(part, default_bytes)
+            above += more_above
+            own += more_own
+            if place < len(records):
+                self._take_whole_db(records[place])
+            start = place + 1
+        distances = np.array(above, dtype=np.float64)
+        known = distances >= 0
+        distances[known] = distances[known] / (rate or 1) + np.array(own, np.float64)[known]
+        unseen = distances == UNSEEN_HIT
+        if np.any(unseen):
+            least = self.stack.total_weight / rate
+            distances[unseen] = (least + max(least, resident_bytes)) / 2
+        distances[distances == COLD] = np.inf
+        if self.live_objects is not None and len(self) > self.live_objects:
+            self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
+        taken = records[sampled]
+        reads = taken[taken["operation"] <= Operation.READ_MISS]
+        return References(distances, object_ids(reads), taken, rate)
+
+    def _access(self, part: _Accesses, default_bytes: int) -> tuple[list[int], list[int]]:
+        return self.stack.access(part.keys, part.operations, part.weights, default_bytes)
+
+    def _access_volatile(self, part: _Accesses, default_bytes: int) -> tuple[list[int], list[int]]:
+        pinned = self.pinned
+        to_stack: tuple[list[int], list[int], list[int]] = ([], [], [])
+        read_is_pinned = []
+        for key, operation, weight, has_ttl in zip(
+            part.keys, part.operations, part.weights, part.has_ttl, strict=True
+        ):
+            if operation in (Operation.READ_HIT, Operation.WRITE) and not has_ttl:
+                pinned[key] = weight or pinned.get(key, default_bytes)
+                if operation == Operation.READ_HIT:
+                    read_is_pinned.append(True)
+                operation = int(Operation.DELETE)
+            elif operation != Operation.EVICTION:
+                pinned.pop(key, None)
+            if operation <= Operation.READ_MISS:
+                read_is_pinned.append(False)
+            for column, value in zip(to_stack, (key, operation, weight), strict=True):
+                column.append(value)
+        of_stack = zip(*self.stack.access(*to_stack, default_bytes), strict=True)
+        told = [(0, 0) if is_pinned else next(of_stack) for is_pinned in read_is_pinned]
+        return [above for above, _ in told], [own for _, own in told]
+
+    def _notice_change(self, batch: Batch) -> None:
+        """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
+        higher T changes nothing: objects that were not sampled have no history here."""
+        if self.threshold is None or (batch.modulus, batch.salt_id) != (
+            self.modulus,
+            self._salt_id,
+        ):
+            self.clear()
+            self.threshold = batch.threshold
+            self.modulus, self._salt_id = batch.modulus, batch.salt_id
+            if self.simulation is not None:
+                self.simulation.set_rate(self.rate)
+        elif batch.threshold < self.threshold:
+            self._lower(batch.threshold)
+
+    def _shed(self, keep: int) -> None:
+        mask = self.modulus - 1
+        lows = sorted(key & mask for keys in (self.stack, self.pinned) for key in keys)
+        self._lower(lows[keep])
+
+    def _lower(self, threshold: int) -> None:
+        self.threshold = threshold
+        mask = self.modulus - 1
+        self.stack.forget([key for key in self.stack if key & mask >= threshold])
+        self.pinned = {key: w for key, w in self.pinned.items() if key & mask < threshold}
+        if self.simulation is not None:
+            self.simulation.set_rate(self.rate)
+            self.simulation.keep_only(lambda key: key & mask < threshold)
+
+    def _take_whole_db(self, record: np.void) -> None:
+        db = int(record["db"])
+        if record["operation"] == Operation.FLUSH and db == UNKNOWN_DB:
+            self.clear()
+        elif record["operation"] == Operation.FLUSH:
+            # What the sampler cannot place may well be in this db.
+            gone = (db, UNKNOWN_DB)
+            self.expire([key for key in self.stack if key >> _DB_SHIFT in gone])
+            self.pinned = {k: w for k, w in self.pinned.items() if k >> _DB_SHIFT not in gone}
+            if self.simulation is not None:
+                self.simulation.keep_only(lambda key: key >> _DB_SHIFT not in gone)
+        else:
+            other = int(record["size_bytes"])
+            turn = {db: other, other: db}
+            bits = int(_HASH_MASK)
+            names = {
+                key: key & bits | turn[key >> _DB_SHIFT] << _DB_SHIFT
+                for keys in (self.stack, self.pinned)
+                for key in keys
+                if key >> _DB_SHIFT in turn
+            }
+            self.stack.rename(names)
+            self.pinned = {names.get(key, key): w for key, w in self.pinned.items()}
+            if self.simulation is not None:
+                # Two dbs swapped within a simulated cache: rare enough to begin again.
+                self.simulation.keep_only(lambda key: key >> _DB_SHIFT not in turn)
+
+    def clear(self) -> None:
+        """Forget all objects: the server is empty."""
+        self.stack.clear()
+        self.pinned.clear()
+        if self.simulation is not None:
+            self.simulation.keep_only(lambda _: False)
+
+    def expire(self, keys: list[int]) -> None:
+        """Remove objects from caches of every size; those that are not in the stack are passed
+        over."""
+        self.stack.delete([key for key in keys if key in self.stack])
+
+    def forget_below(self, depth_bytes: float) -> None:
+        """Drop objects that lie too deep for a cache of ``depth_bytes``: their next read is a
+        miss at any size that matters, and their places are worth a higher rate."""
+        self.stack.forget(self.stack.below(int(depth_bytes * self.rate)))
+        if self.simulation is not None:
+            stack = self.stack
+            self.simulation.keep_only(lambda key: key in stack)
+
+    def mean_weight_of_top(self, objects: float) -> float | None:
+        """Mean bytes of the pinned and the most recent objects, as many as are sampled of
+        ``objects``; ``None`` if fewer than 32 are."""
+        weights = [*self.pinned.values(), *self.stack.weights_by_recency()]
+        weights = weights[: round(objects * self.rate)]
+        return sum(weights) / len(weights) if len(weights) >= 32 else None
+
+    def reweigh(self, more_bytes: int) -> None:
+        """Add ``more_bytes`` (or take, if negative) to each object."""
+        self.stack.add_weight(more_bytes)
+        self.pinned = {key: max(1, w + more_bytes) for key, w in self.pinned.items()}

@@ -1,0 +1,112 @@
+"""The controller and the store of settings that a configuration asks for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from sidecar.config.controller import CloudConfig, ControllerConfig
+from sidecar.config.node import SidecarConfig
+from sidecar.counters import Counters
+from sidecar.plans.controller import (
+    AutoController,
+    CloudController,
+    Controller,
+    Delivery,
+    EmbeddedController,
+)
+from sidecar.plans.plan_inbox import PlanInbox, TakePlan, confirmer
+from sidecar.storage.store import FolderStore, Store
+from solver_lambda.document import DocumentError
+from solver_lambda.observation import Observation
+
+log = logging.getLogger(__name__)
+
+
+def make_controller(config: SidecarConfig, take_plan: TakePlan, counters: Counters) -> Controller:
+    """The controller of ``config.controller.kind``.
+
+    Raises:
+        DocumentError: the address to listen on cannot be bound.
+    """
+    kind, cloud = config.controller.kind, config.controller.cloud
+    folder = config.controller.folder
+    embedded = EmbeddedController(take_plan, counters, FolderStore(folder) if folder else None)
+    if kind == "embedded" or cloud is None:
+        log.info("controller %s: plans are made here, no cloud is asked", kind)
+        return embedded
+    log.info("controller %s: observations go to s3://%s", kind, cloud.observations_bucket)
+
+    def make_cloud(failed: Callable[[Observation], None]) -> CloudController:
+        observations = make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
+        delivery = _delivery(config, cloud, take_plan, counters)
+        return CloudController(observations, delivery, counters, failed)
+
+    if kind == "auto":
+        return AutoController(make_cloud, embedded, counters)
+    return make_cloud(lambda _: None)
+
+
+def make_settings_store(controller: ControllerConfig) -> Store | None:
+    """Where teams' settings lie: beside the observations; ``None`` without a store.
+
+    An embedded controller without a folder goes on reading them from the bucket, if one is named.
+    """
+    folder, cloud = controller.folder, controller.cloud
+    if cloud is None or (controller.kind == "embedded" and folder):
+        return FolderStore(folder) if folder else None
+    return make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
+
+
+def make_bucket(name: str, region: str, endpoint_url: str | None) -> Store:
+    """A bucket as a store."""
+    # Imported only where a cloud is asked for: embedded works without boto3.
+    from sidecar.storage.store_s3 import S3Store
+
+    return S3Store(name, region, endpoint_url)
+
+
+def _delivery(
+    config: SidecarConfig, cloud: CloudConfig, take_plan: TakePlan, counters: Counters
+) -> Delivery:
+    from sidecar.plans.delivery_http import HttpDelivery
+    from sidecar.plans.delivery_sqs import SqsDelivery
+    from sidecar.plans.notification import NotificationCheck
+    from sidecar.plans.signature import SignatureCheck
+    from sidecar.storage.aws import aws_errors, client
+
+    check = NotificationCheck(
+        topic_arn=cloud.topic_arn,
+        plans_bucket=cloud.plans_bucket,
+        node=config.node,
+        signature=SignatureCheck(cloud.endpoint_url),
+        maximum_age_seconds=config.controller.maximum_plan_age_seconds,
+        now=time.time,
+    )
+    errors = aws_errors()
+    inbox = PlanInbox(
+        check,
+        make_bucket(cloud.plans_bucket, cloud.region, cloud.endpoint_url),
+        take_plan,
+        confirmer(client("sns", cloud.region, cloud.endpoint_url), cloud.topic_arn, errors),
+        counters,
+    )
+    if cloud.queue_url is not None:
+        sqs = client("sqs", cloud.region, cloud.endpoint_url)
+        return SqsDelivery(
+            sqs,
+            cloud.queue_url,
+            inbox,
+            counters,
+            errors,
+            config.controller.plan_deadline_seconds,
+        )
+    assert cloud.listen is not None
+    try:
+        return HttpDelivery(cloud.listen, inbox, counters)
+    except OSError as error:
+        host, port = cloud.listen
+        raise DocumentError(
+            f"controller.listen: {host}:{port} cannot be bound: {error.strerror}"
+        ) from error

@@ -1,0 +1,105 @@
+"""Delivery of notifications by SNS' POST to an address of the node."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from sidecar.counters import Counters
+from sidecar.plans.notification import MAX_BYTES
+from sidecar.plans.plan_inbox import PlanInbox, Verdict
+
+log = logging.getLogger(__name__)
+
+CLIENT_SECONDS = 10.0
+# SNS tries again after a 5xx, and not after a 4xx.
+_STATUS = {
+    Verdict.TAKEN: HTTPStatus.OK,
+    Verdict.REFUSED: HTTPStatus.FORBIDDEN,
+    Verdict.LATER: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class HttpDelivery:
+    """An HTTP server in threads of its own. It binds at once.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+
+    def __init__(self, listen: tuple[str, int], inbox: PlanInbox, counters: Counters) -> None:
+        class Handler(_Handler):
+            pass
+
+        Handler.inbox = inbox
+        Handler.counters = counters
+        self._server = ThreadingHTTPServer(listen, Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="http"
+        )
+
+    @property
+    def port(self) -> int:
+        """The port in use, also where 0 was asked for."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def expect(self) -> None:
+        """Nothing to do: plans are posted to us."""
+
+    def close(self) -> None:
+        """Take no more messages and wait for the server's thread."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    inbox: PlanInbox
+    counters: Counters
+    timeout = CLIENT_SECONDS
+    server_version = "spreds"
+    sys_version = ""
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit():
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "length", "Content-Length is missing")
+            return
+        if int(length) > MAX_BYTES:
+            self._refuse(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "oversized", f"{length} bytes are too many"
+            )
+            return
+        try:
+            body = self.rfile.read(int(length))
+        except OSError:
+            body = b""
+        if len(body) < int(length):
+            self._refuse(HTTPStatus.BAD_REQUEST, "truncated", "the body is incomplete")
+            return
+        verdict = self.inbox.take(body)
+        self._answer(_STATUS[verdict], verdict.value)
+
+    def _refuse(self, status: HTTPStatus, code: str, why: str) -> None:
+        self.counters.add(f"notifications_refused_{code}")
+        log.warning("notification refused: %s: %s", code, why)
+        self._answer(status, why)
+
+    def _answer(self, status: HTTPStatus, text: str) -> None:
+        body = f"{text}\n".encode()
+        self.close_connection = True
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        log.debug("http: %s", args)

@@ -1,0 +1,106 @@
+"""Delivery of notifications by long polling of the node's SQS queue: outbound calls only."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+from sidecar.counters import Counters
+from sidecar.plans.plan_inbox import PlanInbox, Verdict
+
+log = logging.getLogger(__name__)
+
+LONG_POLL_SECONDS = 20
+FIRST_PAUSE_SECONDS = 1.0
+LAST_PAUSE_SECONDS = 60.0
+
+
+class SqsDelivery:
+    """A thread that asks the queue. A message stays in it until there is a verdict.
+
+    Requests cost money, so it asks only while a plan may come: from the start and from each
+    ``expect``, for ``expect_seconds`` and until the queue is empty. A later plan waits in it.
+    """
+
+    def __init__(
+        self,
+        sqs: Any,
+        queue_url: str,
+        inbox: PlanInbox,
+        counters: Counters,
+        errors: tuple[type[Exception], ...],
+        expect_seconds: float,
+    ) -> None:
+        self._sqs = sqs
+        self._queue_url = queue_url
+        self._inbox = inbox
+        self._counters = counters
+        self._errors = errors
+        self._expect_seconds = expect_seconds
+        self._expected_until = 0.0
+        self._expecting = threading.Event()
+        self._stop = threading.Event()
+        # A daemon, because a long poll cannot be interrupted: ``close`` does not wait for it, and
+        # a message that it still receives goes back to the queue unread.
+        self._thread = threading.Thread(target=self._run, name="sqs", daemon=True)
+
+    def start(self) -> None:
+        self.expect()  # what came while we were down
+        self._thread.start()
+
+    def expect(self) -> None:
+        """A plan will come soon."""
+        self._expected_until = time.monotonic() + self._expect_seconds
+        self._expecting.set()
+
+    def close(self) -> None:
+        """Take no more messages; returns at once."""
+        self._stop.set()
+        self._expecting.set()
+
+    def _run(self) -> None:
+        pause_seconds = FIRST_PAUSE_SECONDS
+        while self._expecting.wait() and not self._stop.is_set():
+            try:
+                # Cleared first, so that an expectation in the meantime is not lost.
+                self._expecting.clear()
+                if self._poll() or time.monotonic() < self._expected_until:
+                    self._expecting.set()
+            except self._errors as error:
+                self._counters.add("sqs_errors")
+                log.warning("queue cannot be read, next try in %.0f s: %s", pause_seconds, error)
+            except Exception:
+                # A message that breaks us must not end delivery: it is delivered again, and ends
+                # in the dead-letter queue.
+                self._counters.add("sqs_failures")
+                log.exception("a message could not be dealt with")
+            else:
+                pause_seconds = FIRST_PAUSE_SECONDS
+                continue
+            self._expecting.set()
+            self._stop.wait(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
+
+    def _poll(self) -> bool:
+        """Whether there was a message."""
+        answer = self._sqs.receive_message(
+            QueueUrl=self._queue_url,
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=LONG_POLL_SECONDS,
+        )
+        messages = answer.get("Messages", [])
+        for message in messages:
+            if self._stop.is_set():
+                # At once for whoever polls next, not after the visibility timeout.
+                self._sqs.change_message_visibility(
+                    QueueUrl=self._queue_url,
+                    ReceiptHandle=message["ReceiptHandle"],
+                    VisibilityTimeout=0,
+                )
+            elif self._inbox.take(message["Body"].encode()) is not Verdict.LATER:
+                self._sqs.delete_message(
+                    QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"]
+                )
+        return bool(messages)

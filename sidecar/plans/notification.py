@@ -1,0 +1,166 @@
+"""SNS' message that a plan was stored: checked before anything in it is believed or fetched."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote_plus
+
+from sidecar.plans.signature import SignatureCheck, SignatureError
+from solver_lambda.keys import plan_key
+
+MAX_BYTES = 256 * 1024
+FUTURE_SECONDS = 300.0
+REMEMBERED_MESSAGES = 4096
+
+_TYPES = ("Notification", "SubscriptionConfirmation")
+_REQUIRED = (
+    "Type",
+    "MessageId",
+    "TopicArn",
+    "Message",
+    "Timestamp",
+    "SignatureVersion",
+    "Signature",
+    "SigningCertURL",
+)
+_CYCLE = re.compile(r".*/(\d{1,12})\.json")
+
+
+class NotificationRefusedError(Exception):
+    """The message must be dropped; ``code`` is counted, the text is for people."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Notification:
+    """A message that is what it says.
+
+    Attributes:
+        plan_keys: of the plans that it announces; none for S3's test event.
+        token: to confirm a subscription with, if that is what it asks.
+    """
+
+    message_id: str
+    plan_keys: tuple[str, ...] = ()
+    token: str | None = None
+
+
+class NotificationCheck:
+    """Checks messages of one topic for one node. May be used by several threads.
+
+    ``now`` is Unix time; an older message than ``maximum_age_seconds`` is refused.
+    """
+
+    def __init__(
+        self,
+        *,
+        topic_arn: str,
+        plans_bucket: str,
+        node: str,
+        signature: SignatureCheck,
+        maximum_age_seconds: float,
+        now: Callable[[], float],
+    ) -> None:
+        self._topic_arn = topic_arn
+        self._plans_bucket = plans_bucket
+        self._node = node
+        self._signature = signature
+        self._maximum_age_seconds = maximum_age_seconds
+        self._now = now
+        self._lock = threading.Lock()
+        self._done: OrderedDict[str, None] = OrderedDict()
+
+    def check(self, body: bytes) -> Notification:
+        """Check a message as it was delivered.
+
+        Raises:
+            NotificationRefusedError: it must be dropped.
+            CertificateUnavailableError: it cannot be judged now.
+        """
+        message = _read(body)
+        # Before any fetch: a stranger must not make the sidecar ask anybody for anything.
+        if message["TopicArn"] != self._topic_arn:
+            raise NotificationRefusedError("topic", f"from topic {message['TopicArn']!r}")
+        self._check_time(message["Timestamp"])
+        message_id = message["MessageId"]
+        with self._lock:
+            if message_id in self._done:
+                raise NotificationRefusedError("replayed", f"message {message_id!r} came before")
+        try:
+            self._signature.check(message)
+        except SignatureError as error:
+            raise NotificationRefusedError(error.code, str(error)) from error
+        if message["Type"] == "SubscriptionConfirmation":
+            return Notification(message_id, token=message["Token"])
+        return Notification(message_id, plan_keys=self._plan_keys(message["Message"]))
+
+    def remember(self, message_id: str) -> None:
+        """From now on the message counts as replayed; call it when it has been dealt with."""
+        with self._lock:
+            self._done[message_id] = None
+            while len(self._done) > REMEMBERED_MESSAGES:
+                self._done.popitem(last=False)
+
+    def _check_time(self, text: str) -> None:
+        try:
+            at_seconds = datetime.fromisoformat(text).timestamp()
+        except (ValueError, OverflowError) as error:
+            raise NotificationRefusedError("timestamp", f"{text!r} is not a time") from error
+        age_seconds = self._now() - at_seconds
+        if age_seconds > self._maximum_age_seconds:
+            raise NotificationRefusedError("expired", f"it is {age_seconds:.0f} s old")
+        if age_seconds < -FUTURE_SECONDS:
+            raise NotificationRefusedError("from_the_future", f"it is of {text}")
+
+    def _plan_keys(self, text: str) -> tuple[str, ...]:
+        try:
+            event = json.loads(text)
+            if event.get("Event") == "s3:TestEvent":
+                return ()
+            return tuple(self._plan_key(record) for record in event["Records"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise NotificationRefusedError(
+                "not_an_event", f"the message is no event of S3: {error!r}"
+            ) from error
+
+    def _plan_key(self, record: dict[str, Any]) -> str:
+        bucket = record["s3"]["bucket"]["name"]
+        if record["eventSource"] != "aws:s3" or bucket != self._plans_bucket:
+            raise NotificationRefusedError("bucket", f"about {record['eventSource']} {bucket!r}")
+        if not record["eventName"].startswith("ObjectCreated:"):
+            raise NotificationRefusedError("event", f"{record['eventName']!r} stores nothing")
+        key = unquote_plus(record["s3"]["object"]["key"])
+        match = _CYCLE.fullmatch(key)
+        if not match or key != plan_key(self._node, int(match[1])):
+            raise NotificationRefusedError("key", f"{key!r} is no plan of node {self._node!r}")
+        return key
+
+
+def _read(body: bytes) -> dict[str, str]:
+    if len(body) > MAX_BYTES:
+        raise NotificationRefusedError("oversized", f"{len(body)} bytes, at most {MAX_BYTES}")
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise NotificationRefusedError("not_json", f"no JSON: {error}") from error
+    if not isinstance(message, dict):
+        raise NotificationRefusedError("not_json", "no JSON object")
+    if message.get("Type") not in _TYPES:
+        raise NotificationRefusedError("type", f"type {message.get('Type')!r}")
+    more = ("Token", "SubscribeURL") if message["Type"] == "SubscriptionConfirmation" else ()
+    for key in (*_REQUIRED, *more):
+        if not isinstance(message.get(key), str):
+            raise NotificationRefusedError("incomplete", f"{key} is missing or no text")
+    if "Subject" in message and not isinstance(message["Subject"], str):
+        raise NotificationRefusedError("incomplete", "Subject is no text")
+    return message

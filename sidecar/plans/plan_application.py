@@ -1,0 +1,106 @@
+"""Judges a plan's document and hands its sizes to the actuator."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from sidecar.config.node import SidecarConfig
+from sidecar.counters import Counters
+from sidecar.plans.plan_check import PlanRefusedError, check_plan
+from sidecar.servers.actuator import Actuator
+from sidecar.state import SidecarState
+from sidecar.units import format_size
+from solver_lambda.document import DocumentError
+from solver_lambda.plan import AdaptationPlan
+
+log = logging.getLogger(__name__)
+
+
+class PlanApplication:
+    """Takes plans from whichever thread brings them.
+
+    ``lock`` guards the state against an observation that is being made meanwhile.
+
+    Attributes:
+        cycles: plans that passed every check, also those that keep all sizes.
+        last_plan: the last of them.
+    """
+
+    def __init__(
+        self,
+        config: SidecarConfig,
+        state: SidecarState,
+        lock: threading.RLock,
+        actuator: Actuator,
+        counters: Counters,
+        save: Callable[[], None],
+    ) -> None:
+        self.config = config
+        self.cycles = 0
+        self.last_plan: AdaptationPlan | None = None
+        self._state = state
+        self._lock = lock
+        self._actuator = actuator
+        self._counters = counters
+        self._save = save
+
+    def take(self, document: bytes, source: str) -> None:
+        """Judge a plan's document and carry it out; a refusal is counted and logged."""
+        with self._lock:
+            try:
+                plan = AdaptationPlan.loads(document, source)
+                check_plan(
+                    plan,
+                    self._state,
+                    self.config.node,
+                    now_seconds=time.time(),
+                    maximum_age_seconds=self.config.controller.maximum_plan_age_seconds,
+                )
+            except DocumentError as error:
+                self._counters.add("plans_refused_malformed")
+                log.warning("plan refused: malformed: %s", error)
+            except PlanRefusedError as error:
+                self._counters.add(f"plans_refused_{error.code}")
+                log.warning("plan refused: %s (%s)", error, source)
+            else:
+                self._apply(plan)
+
+    def _apply(self, plan: AdaptationPlan) -> None:
+        if plan.decision == "apply":
+            sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
+            before = self._actuator.targets()
+            try:
+                self._actuator.set_targets(sizes, f"cycle {plan.cycle}")
+            except ValueError as error:
+                self._counters.add("plans_refused_over_budget")
+                log.warning("plan refused: over_budget: %s", error)
+                return
+            now_seconds = time.time()
+            changed = {name: now_seconds for name in sizes if before[name] != sizes[name]}
+            self._state.changed_at_seconds = {**self._state.changed_at_seconds, **changed}
+        self._state.applied(plan.cycle)
+        self._save()
+        self.last_plan = plan
+        self.cycles += 1
+        self._counters.add(f"plans_taken_{plan.decision}")
+        _log_decision(plan)
+
+
+def _log_decision(plan: AdaptationPlan) -> None:
+    gain = 1 - plan.mean_access_time_seconds / (plan.mean_access_time_before_seconds or 1.0)
+    sizes = ", ".join(
+        f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
+        f"{format_size(server.maxmemory_bytes)} ({server.reason})"
+        for server in plan.servers
+    )
+    log.info(
+        "plan: cycle %d, %s, predicted gain %.2f %%, reason %s: %s",
+        plan.cycle,
+        plan.decision,
+        100 * gain,
+        plan.reason,
+        sizes,
+    )

@@ -1,0 +1,89 @@
+"""From a delivered message to a plan in hand: check, fetch, pass on; for HTTP and SQS alike."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from sidecar.counters import Counters
+from sidecar.plans.notification import NotificationCheck, NotificationRefusedError
+from sidecar.plans.signature import CertificateUnavailableError
+from sidecar.storage.store import Store, StoreError
+from solver_lambda.plan import MAX_BYTES
+
+log = logging.getLogger(__name__)
+
+# (document, its name for messages); judges the plan itself, and never raises for a bad one.
+TakePlan = Callable[[bytes, str], None]
+
+
+class Verdict(enum.Enum):
+    """What became of a message, for the one who delivers it."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"  # do not deliver it again
+    LATER = "later"  # deliver it again
+
+
+class PlanInbox:
+    """Takes messages as they were delivered.
+
+    ``confirm`` calls SNS' ConfirmSubscription with a token; it raises ``StoreError`` if it fails.
+    """
+
+    def __init__(
+        self,
+        check: NotificationCheck,
+        plans: Store,
+        take_plan: TakePlan,
+        confirm: Callable[[str], None],
+        counters: Counters,
+    ) -> None:
+        self._check = check
+        self._plans = plans
+        self._take_plan = take_plan
+        self._confirm = confirm
+        self._counters = counters
+
+    def take(self, body: bytes) -> Verdict:
+        """Deal with one message; never raises for a bad one."""
+        try:
+            notification = self._check.check(body)
+            if notification.token is not None:
+                self._confirm(notification.token)
+                log.info("subscription confirmed")
+            for key in notification.plan_keys:
+                self._fetch(key)
+        except NotificationRefusedError as error:
+            self._counters.add(f"notifications_refused_{error.code}")
+            log.warning("notification refused: %s", error)
+            return Verdict.REFUSED
+        except (CertificateUnavailableError, StoreError) as error:
+            self._counters.add("notifications_deferred")
+            log.warning("notification cannot be dealt with now: %s", error)
+            return Verdict.LATER
+        self._check.remember(notification.message_id)
+        self._counters.add("notifications_taken")
+        return Verdict.TAKEN
+
+    def _fetch(self, key: str) -> None:
+        document = self._plans.get(key, MAX_BYTES)
+        if document is None:
+            raise NotificationRefusedError("no_plan", f"there is no document {key!r}")
+        self._take_plan(document, key)
+
+
+def confirmer(
+    sns: Any, topic_arn: str, errors: tuple[type[Exception], ...]
+) -> Callable[[str], None]:
+    """Confirms a subscription by its token, never by fetching an address from a message."""
+
+    def confirm(token: str) -> None:
+        try:
+            sns.confirm_subscription(TopicArn=topic_arn, Token=token)
+        except errors as error:
+            raise StoreError(f"ConfirmSubscription: {error}") from error
+
+    return confirm

@@ -1,0 +1,1 @@
+"""The Redis servers: what they report, and how their sizes are brought to a target."""

@@ -1,0 +1,1 @@
+"""Teams' own settings: weight, backend latency, minimum."""

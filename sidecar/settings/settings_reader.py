@@ -1,0 +1,93 @@
+"""Reads teams' settings before each observation; a bad document leaves the last good one."""
+
+from __future__ import annotations
+
+import logging
+
+from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.counters import Counters
+from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
+from sidecar.storage.store import Store, StoreError
+from solver_lambda.document import DocumentError
+from solver_lambda.keys import settings_key
+
+log = logging.getLogger(__name__)
+
+
+class SettingsReader:
+    """The settings in force, by server. ``store`` may be ``None``: then nobody has any."""
+
+    def __init__(self, store: Store | None, config: SidecarConfig, counters: Counters) -> None:
+        self._counters = counters
+        self._good: dict[str, TeamSettings] = {}
+        self._refused: dict[str, str] = {}
+        self.use(store, config)
+
+    def use(self, store: Store | None, config: SidecarConfig) -> None:
+        """Go over to another store and configuration; what is in force stays until it is read."""
+        self._store = store
+        self._config = config
+
+    def read(self) -> dict[str, TeamSettings]:
+        """The settings in force now."""
+        if self._store is None:
+            return {}
+        try:
+            for server in self._config.servers:
+                self._read_one(server, self._store)
+        except StoreError as error:
+            self._counters.add("settings_unread")
+            log.warning("settings cannot be read now, the last ones hold: %s", error)
+        return dict(self._good)
+
+    def _read_one(self, server: ServerConfig, store: Store) -> None:
+        key = settings_key(self._config.node, server.name)
+        text = store.get(key, MAX_BYTES)
+        if text is None:
+            self._refused.pop(server.name, None)
+            if self._good.pop(server.name, None):
+                log.info("settings of %s: removed; the operator's values hold", server.name)
+            return
+        try:
+            settings = TeamSettings.loads(text, key, self._config.limits)
+            self._check_minima(server, settings, key)
+        except DocumentError as error:
+            self._refuse(server.name, str(error))
+            return
+        self._refused.pop(server.name, None)
+        if self._good.get(server.name) != settings:
+            self._good[server.name] = settings
+            log.info(
+                "settings of %s: version %s, set by %s",
+                server.name,
+                settings.version,
+                settings.set_by,
+            )
+
+    def _check_minima(self, server: ServerConfig, settings: TeamSettings, key: str) -> None:
+        if settings.minimum_bytes is None:
+            return
+        most = server.maximum_bytes
+        if most is not None and settings.minimum_bytes > most:
+            raise DocumentError(
+                f"{key}: minimum_bytes {settings.minimum_bytes} is above the maximum {most}"
+            )
+        minima = {other.name: self._minimum_bytes(other) for other in self._config.servers}
+        minima[server.name] = settings.minimum_bytes
+        if sum(minima.values()) > self._config.memory.budget_bytes:
+            raise DocumentError(
+                f"{key}: minimum_bytes {settings.minimum_bytes} makes the minima sum to "
+                f"{sum(minima.values())}, more than the budget {self._config.memory.budget_bytes}"
+            )
+
+    def _minimum_bytes(self, server: ServerConfig) -> int:
+        good = self._good.get(server.name)
+        return (good and good.minimum_bytes) or server.minimum_bytes
+
+    def _refuse(self, name: str, why: str) -> None:
+        self._counters.add("settings_refused")
+        if self._refused.get(name) != why:
+            self._refused[name] = why
+            kept = self._good.get(name)
+            instead = f"version {kept.version}" if kept else "the operator's values"
+            log.warning("settings of %s ignored, %s hold: %s", name, instead, why)

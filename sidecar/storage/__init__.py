@@ -1,0 +1,1 @@
+"""Where documents lie: a folder, or buckets in S3."""

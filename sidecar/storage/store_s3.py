@@ -1,0 +1,67 @@
+"""A bucket in S3 as a store of documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sidecar.storage.aws import aws_errors, client
+from sidecar.storage.store import StoreError
+
+_ABSENT = ("NoSuchKey", "404")
+_FORBIDDEN = ("AccessDenied", "403")
+
+
+class S3Store:
+    """Documents in one bucket."""
+
+    def __init__(self, bucket: str, region: str, endpoint_url: str | None) -> None:
+        self._bucket = bucket
+        self._s3 = client("s3", region, endpoint_url)
+        self._errors = aws_errors()
+
+    def __str__(self) -> str:
+        return f"s3://{self._bucket}"
+
+    def put(self, key: str, body: bytes) -> None:
+        self._call(
+            "put_object",
+            Bucket=self._bucket,
+            Key=key,
+            Body=body,
+            ContentType="application/json",
+        )
+
+    def get(self, key: str, max_bytes: int) -> bytes | None:
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=key, Range=f"bytes=0-{max_bytes}")
+            return bytes(answer["Body"].read(max_bytes + 1))
+        except self._errors as error:
+            # Whoever may list only a prefix hears of an absent key that it is forbidden (403).
+            if error_code(error) in _ABSENT or (
+                error_code(error) in _FORBIDDEN and self._is_absent(key)
+            ):
+                return None
+            raise StoreError(f"{self}/{key}: {error}") from error
+
+    def _is_absent(self, key: str) -> bool:
+        """Whether we may list the key, and it is not there."""
+        try:
+            listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key)
+        except self._errors:
+            return False
+        return all(item["Key"] != key for item in listed.get("Contents", []))
+
+    def delete(self, key: str) -> None:
+        self._call("delete_object", Bucket=self._bucket, Key=key)
+
+    def _call(self, operation: str, **parameters: Any) -> None:
+        try:
+            getattr(self._s3, operation)(**parameters)
+        except self._errors as error:
+            raise StoreError(f"{self}/{parameters['Key']}: {error}") from error
+
+
+def error_code(error: Exception) -> str:
+    """The code in AWS' answer, such as ``NoSuchKey``; empty if there was no answer."""
+    response = getattr(error, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))

@@ -1,0 +1,1 @@
+"""Readers of cache traces."""

@@ -1,0 +1,1 @@
+"""Benchmarks: two things side by side in one run."""

@@ -1,0 +1,159 @@
+"""Partition problems to measure solvers on, and their exact optimum by the slow, obvious way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sidecar.mrc.trace_curve import estimate_curve
+from sidecar.traces.chunk import TraceChunk
+from sidecar.traces.reader import load_trace
+from solver_lambda.curve import FloatArray, MissRatioCurve
+from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.problem import PartitionProblem, build_problem
+from solver_lambda.size_ranges import size_ranges
+
+UNIT_BYTES = 1 << 20
+TRACES_FOLDER = Path(__file__).resolve().parents[3] / "shared/traces"
+TRACES = (
+    "cache2k/orm-busy.trace.xz",
+    "cache2k/orm-night.trace.xz",
+    "twitter/twitter_cluster52_1m.csv.zst",
+)
+_SLICE_REQUESTS = 100_000
+_SLICES_OF_A_TRACE = 10
+
+MakeCurve = Callable[[np.random.Generator, int], MissRatioCurve]
+
+
+def _ramps(generator: np.random.Generator, units: int) -> MissRatioCurve:
+    """Up to 30 random points, joined by straight lines."""
+    points = int(generator.integers(2, 31))
+    sizes = np.sort(generator.choice(units + 1, min(points, units + 1), replace=False))
+    return _curve(sizes, -np.sort(-generator.random(len(sizes))))
+
+
+def _steps(generator: np.random.Generator, units: int) -> MissRatioCurve:
+    """Up to 7 cliffs and flat stretches between them: loops over working sets."""
+    cliffs = np.sort(generator.choice(units, int(generator.integers(1, 8)), replace=False)) + 1
+    ratios = -np.sort(-generator.random(len(cliffs) + 1))
+    sizes = np.unique(np.concatenate(([0], cliffs - 1, cliffs)))
+    return _curve(sizes, ratios[np.searchsorted(cliffs, sizes, side="right")])
+
+
+def _rough(generator: np.random.Generator, units: int) -> MissRatioCurve:
+    """A fall of another random, heavy-tailed height at each unit."""
+    falls = generator.exponential(1.0, units + 1) ** 3
+    return _curve(np.arange(units + 1), 1 - np.cumsum(falls) / falls.sum())
+
+
+def _smooth(generator: np.random.Generator, units: int) -> MissRatioCurve:
+    """1 / (1 + (m / m₀)^a): convex, or S-shaped for a > 1."""
+    half = generator.uniform(units / 20, units)
+    sizes = np.arange(units + 1)
+    ratios = 1 / (1 + (sizes / half) ** generator.uniform(0.3, 3.0))
+    return _curve(sizes, ratios * generator.uniform(0.2, 1.0))
+
+
+def _smooth_with_cliff(generator: np.random.Generator, units: int) -> MissRatioCurve:
+    """A smooth curve with one cliff: the hardest for the certificate."""
+    smooth = _smooth(generator, units)
+    above = smooth.sizes_bytes < generator.integers(0, units) * UNIT_BYTES
+    return MissRatioCurve(smooth.sizes_bytes, 0.7 * smooth.miss_ratios + 0.3 * above)
+
+
+def _curve(units: np.ndarray, ratios: FloatArray) -> MissRatioCurve:
+    return MissRatioCurve(units * float(UNIT_BYTES), np.clip(ratios, 0.0, 1.0))
+
+
+RANDOM_CURVES: dict[str, MakeCurve] = {
+    "ramps": _ramps,
+    "steps": _steps,
+    "rough": _rough,
+    "smooth": _smooth,
+    "smooth with cliff": _smooth_with_cliff,
+}
+
+
+def any_random_curve(generator: np.random.Generator, units: int) -> MissRatioCurve:
+    """A curve of a random kind."""
+    kinds = list(RANDOM_CURVES.values())
+    return kinds[int(generator.integers(len(kinds)))](generator, units)
+
+
+def trace_slices(folder: Path) -> Iterator[TraceChunk]:
+    """Stretches of the real traces that are in ``folder``, none if it is missing."""
+    for name in TRACES:
+        if (folder / name).exists():
+            trace = load_trace(folder / name, limit=_SLICE_REQUESTS * _SLICES_OF_A_TRACE)
+            for start in range(0, len(trace) - _SLICE_REQUESTS + 1, _SLICE_REQUESTS):
+                part = slice(start, start + _SLICE_REQUESTS)
+                yield TraceChunk(
+                    trace.times_seconds[part], trace.keys[part], trace.sizes_bytes[part]
+                )
+
+
+def curves_of_traces(folder: Path) -> MakeCurve | None:
+    """Makes curves cut from traces: exact LRU over objects, cold misses included.
+
+    A slice's curve is stretched so that its working set takes between a tenth and the whole of
+    the memory. ``None`` if there are no traces.
+    """
+    slices = [estimate_curve([part]) for part in trace_slices(folder)]
+    if not slices:
+        return None
+
+    def make(generator: np.random.Generator, units: int) -> MissRatioCurve:
+        found = slices[int(generator.integers(len(slices)))]
+        stretch = units * generator.uniform(0.1, 1.0) / found.sizes[-1]
+        sizes = np.arange(units + 1)
+        return _curve(sizes, found.miss_ratio(sizes / stretch))
+
+    return make
+
+
+def partition_problem(
+    generator: np.random.Generator, servers: int, units: int, make_curve: MakeCurve
+) -> PartitionProblem:
+    """A node with ``units`` of memory; weights, rates and backends are random too."""
+    observation = Observation(
+        node="bench",
+        cycle=0,
+        made_at_seconds=0.0,
+        window_seconds=60.0,
+        budget_bytes=units * UNIT_BYTES,
+        unit_bytes=UNIT_BYTES,
+        servers=tuple(
+            ServerObservation(
+                name=f"server-{number:04}",
+                maxmemory_bytes=units * UNIT_BYTES // servers,
+                minimum_bytes=0,
+                weight=float(generator.uniform(0.05, 5.0)),
+                request_rate_per_second=float(generator.uniform(1.0, 1000.0)),
+                cache_latency_seconds=0.0002,
+                backend_latency_seconds=float(generator.uniform(0.001, 0.5)),
+                curve=make_curve(generator, units),
+            )
+            for number in range(servers)
+        ),
+    )
+    return build_problem(
+        observation,
+        size_ranges(observation),
+        budget_bytes=observation.budget_bytes,
+        moving=False,
+    )
+
+
+def exact_optimum(problem: PartitionProblem) -> float:
+    """The greatest value of a split, by the textbook's dynamic programme over the capacity."""
+    best = np.zeros(problem.capacity + 1)
+    for curve, limit in zip(problem.utilities, problem.limits, strict=True):
+        after = np.full_like(best, -np.inf)
+        for units in range(int(limit) + 1):
+            part = after[units:]
+            np.maximum(part, best[: len(best) - units] + curve[units], out=part)
+        best = after
+    return float(best.max())

@@ -1,0 +1,1 @@
+"""The demonstration: an equal split against SPREDS."""

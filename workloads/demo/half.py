@@ -1,0 +1,195 @@
+"""One half of the demonstration: the load against running servers, watched all the time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+
+from workloads.demo.interruption import uninterrupted
+from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
+from workloads.local_server import LocalServer
+from workloads.lookaside import LookAsideClient, Tally, replay
+from workloads.table import percent
+
+WATCH_SECONDS = 0.05
+SAMPLE_SECONDS = 1.0
+LINE_SECONDS = 10.0  # between lines of progress when they do not overwrite each other
+
+Adaptation = Callable[[dict[str, LocalServer]], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The servers at one moment.
+
+    Attributes:
+        seconds: since the load began.
+        maxmemory_bytes: by server.
+        hit_ratio: by server, since the sample before.
+        tallies: by server, since the load began.
+    """
+
+    seconds: float
+    maxmemory_bytes: dict[str, int]
+    hit_ratio: dict[str, float]
+    tallies: dict[str, Tally]
+
+
+@dataclass
+class HalfResult:
+    """What one half measured, over the whole load, the time it takes to converge included.
+
+    Attributes:
+        samples: one a second, and one at the end.
+        max_total_maxmemory_bytes: greatest sum seen, looked at every ``WATCH_SECONDS``.
+    """
+
+    samples: list[Sample] = field(default_factory=list)
+    max_total_maxmemory_bytes: int = 0
+
+    @property
+    def maxmemory_bytes(self) -> dict[str, int]:
+        """By server, at the end."""
+        return self.samples[-1].maxmemory_bytes
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        """By server, of the whole load."""
+        return self.samples[-1].tallies
+
+    @property
+    def late_tallies(self) -> dict[str, Tally]:
+        """By server, of the second half of the load, in time."""
+        middle = self.samples[-1].seconds / 2
+        early = next(sample for sample in self.samples if sample.seconds >= middle)
+        return {name: tally.minus(early.tallies[name]) for name, tally in self.tallies.items()}
+
+
+def mean_access_time_seconds(servers: list[DemoServer], tallies: dict[str, Tally]) -> float:
+    """Σ wᵢfᵢEATᵢ / Σ wᵢfᵢ, as measured."""
+    seconds = sum(server.weight * tallies[server.name].access_seconds for server in servers)
+    return seconds / sum(server.weight * tallies[server.name].requests for server in servers)
+
+
+def run_half(
+    name: str, servers: list[DemoServer], budget_bytes: int, adaptation: Adaptation
+) -> HalfResult:
+    """Start the servers with equal shares, and ``adaptation`` with them; replay, stop all again.
+
+    Raises:
+        RuntimeError, OSError: a server failed; everything is stopped.
+    """
+    result = HalfResult()
+    with ExitStack() as stack:
+        running: dict[str, LocalServer] = {}
+        for server in servers:
+            settings = {
+                "maxmemory": budget_bytes // len(servers),
+                "maxmemory-policy": "allkeys-lru",
+            }
+            with uninterrupted():
+                running[server.name] = stack.enter_context(LocalServer(settings))
+        stack.enter_context(adaptation(running))
+        clients = {
+            server.name: stack.enter_context(
+                LookAsideClient(
+                    running[server.name].url, cache_latency_seconds=CACHE_LATENCY_SECONDS
+                )
+            )
+            for server in servers
+        }
+        stop = threading.Event()
+        pool = stack.enter_context(ThreadPoolExecutor(len(servers)))
+        stack.callback(stop.set)
+        watch = _Watch(name, running, clients, result)
+        replays = [
+            pool.submit(
+                replay,
+                server.load,
+                clients[server.name],
+                rate_per_second=server.rate_per_second,
+                stop=stop,
+            )
+            for server in servers
+        ]
+        while not all(done.done() for done in replays):
+            watch.look()
+            time.sleep(WATCH_SECONDS)
+            for failed in replays:
+                if failed.done():
+                    failed.result()
+        watch.look(last=True)
+    return result
+
+
+class _Watch:
+    """Reads the servers' sizes and the clients' tallies, and shows progress."""
+
+    def __init__(
+        self,
+        name: str,
+        running: dict[str, LocalServer],
+        clients: dict[str, LookAsideClient],
+        result: HalfResult,
+    ) -> None:
+        self._name = name
+        self._running = running
+        self._clients = clients
+        self._result = result
+        self._began = time.monotonic()
+        self._sampled_at = 0.0
+        self._line_at = 0.0
+        self._tallies = {server: Tally() for server in clients}
+
+    def _sizes(self) -> dict[str, int]:
+        return {
+            name: int(server.client.config_get("maxmemory")["maxmemory"] or 0)
+            for name, server in self._running.items()
+        }
+
+    def _settled_sizes(self) -> dict[str, int]:
+        """Sizes that were in force together: no change fell between two readings."""
+        sizes = self._sizes()
+        while sizes != (again := self._sizes()):
+            sizes = again
+        return sizes
+
+    def look(self, last: bool = False) -> None:
+        sizes = self._settled_sizes()
+        result = self._result
+        result.max_total_maxmemory_bytes = max(
+            result.max_total_maxmemory_bytes, sum(sizes.values())
+        )
+        seconds = time.monotonic() - self._began
+        if seconds - self._sampled_at < SAMPLE_SECONDS and not last:
+            return
+        self._sampled_at = seconds
+        tallies = {name: client.tally.copy() for name, client in self._clients.items()}
+        recent = {
+            name: tally.minus(self._tallies[name]).hit_ratio for name, tally in tallies.items()
+        }
+        self._tallies = tallies
+        result.samples.append(Sample(seconds, sizes, recent, tallies))
+        self._show(seconds, sizes, recent, last)
+
+    def _show(
+        self, seconds: float, sizes: dict[str, int], recent: dict[str, float], last: bool
+    ) -> None:
+        on_terminal = sys.stderr.isatty()
+        if not on_terminal and seconds - self._line_at < LINE_SECONDS and not last:
+            return
+        self._line_at = seconds
+        parts = [
+            f"{name} {sizes[name] / (1 << 20):5.1f} MiB, hits {percent(recent[name]):>6}"
+            for name in sizes
+        ]
+        line = f"{self._name:6} {seconds:4.0f} s | " + " | ".join(parts)
+        sys.stderr.write(f"\r{line}\x1b[K" if on_terminal else f"{line}\n")
+        if on_terminal and last:
+            sys.stderr.write("\n")
+        sys.stderr.flush()

@@ -1,0 +1,247 @@
+"""The demonstration's cloud and sidecar: the emulator, the deployed stack, and ``spreds run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+
+from sidecar.state import load_state
+from solver_lambda.keys import observation_key, plan_key
+from solver_lambda.observation import Observation
+from workloads.demo.interruption import uninterrupted
+from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
+from workloads.local_server import LocalServer
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE = "demo"
+WINDOW_SECONDS = 6.0
+START_LIMIT_SECONDS = 120.0
+STOP_LIMIT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """The deployed stack.
+
+    Attributes:
+        environment: variables that send AWS clients to it.
+        outputs: file with the stack's outputs.
+    """
+
+    environment: dict[str, str]
+    outputs: Path
+
+
+@contextmanager
+def local_cloud(servers: list[DemoServer], folder: Path) -> Iterator[Cloud]:
+    """Start the emulator and deploy the stack to it, by the commands an operator would use.
+
+    Raises:
+        RuntimeError: it does not come up.
+    """
+    stack, outputs, log = folder / "demo.toml", folder / "outputs.json", folder / "cloud.log"
+    names = ", ".join(f'"{server.name}"' for server in servers)
+    stack.write_text(f'name = "spreds"\n[nodes]\n{NODE} = {{ servers = [{names}] }}\n')
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = ["infra.deploy_local", "--port", str(port), "--stack", str(stack)]
+    command += ["--outputs", str(outputs)]
+    with _program(command, log, signal.SIGINT, stdout=subprocess.PIPE) as process:
+        yield Cloud(_exported(process, log), outputs)
+
+
+def _exported(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
+    """The variables that it prints once it is deployed."""
+    assert process.stdout is not None
+    exported: dict[str, str] = {}
+    for line in process.stdout:
+        name, _, value = line.strip().removeprefix("export ").partition("=")
+        exported[name] = value
+        if "AWS_ENDPOINT_URL" in exported and "AWS_DEFAULT_REGION" in exported:
+            return exported
+    raise RuntimeError(f"the stack was not deployed: {log.read_text()[-4000:]}")
+
+
+def controller_text(cloud: Cloud) -> str:
+    """``[controller]`` of the stack's node, by the command an operator would use."""
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "infra.node_config", "--node", NODE),
+            *("--outputs", str(cloud.outputs)),
+            *("--endpoint-url", cloud.environment["AWS_ENDPOINT_URL"]),
+        ],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@dataclass(frozen=True)
+class SidecarRun:
+    """What a sidecar did, read from the stack's buckets and the sidecar's state when it ended.
+
+    Attributes:
+        cycles: plans that came back and were carried out or kept all sizes.
+        observation: the last one that was answered so, if any.
+    """
+
+    cycles: int
+    observation: Observation | None
+
+
+@contextmanager
+def running_sidecar(
+    cloud: Cloud,
+    servers: list[DemoServer],
+    running: dict[str, LocalServer],
+    budget_bytes: int,
+    folder: Path,
+    log: Path,
+    ended: list[SidecarRun],
+) -> Iterator[None]:
+    """``spreds run`` with a configuration for these servers; ``ended`` gets what it did.
+
+    Raises:
+        RuntimeError: it did not start, or ended before it was told to.
+    """
+    config, state = folder / "sidecar.toml", folder / "state.json"
+    text = _configuration(servers, running, budget_bytes, folder, state) + controller_text(cloud)
+    config.write_text(text)
+    command = ["sidecar.cli", "run", str(config)]
+    with _program(command, log, signal.SIGTERM, environment=cloud.environment) as process:
+        _wait_until_sampled(process, running, log)
+        yield
+        if process.poll() is not None:
+            raise RuntimeError(f"the sidecar ended: {log.read_text()[-4000:]}")
+    ended.append(_what_happened(cloud, load_state(state).applied_cycle))
+
+
+def _configuration(
+    servers: list[DemoServer],
+    running: dict[str, LocalServer],
+    budget_bytes: int,
+    folder: Path,
+    state: Path,
+) -> str:
+    parts = [
+        f"""\
+# Sampling and cycles are far denser than an operator would choose: a demonstration is short.
+node = "{NODE}"
+state_file = "{state}"
+
+[memory]
+budget = "{budget_bytes // 1024}kb"
+rss_wait = "2s"
+
+[sampling]
+endpoint = "ipc://{folder}/samples.sock"
+rate = 1.0
+
+[cycle]
+maximum_age = "{WINDOW_SECONDS:g}s"
+"""
+    ]
+    parts += [
+        f"""
+[[server]]
+name = "{server.name}"
+url = "{running[server.name].url}"
+weight = {server.weight}
+backend_latency = "{server.backend_latency_seconds * 1000:g}ms"
+cache_latency = "{CACHE_LATENCY_SECONDS * 1000:g}ms"
+minimum = "2mb"
+"""
+        for server in servers
+    ]
+    return "".join(parts) + "\n"
+
+
+def _wait_until_sampled(
+    process: subprocess.Popen[str], running: dict[str, LocalServer], log: Path
+) -> None:
+    deadline = time.monotonic() + START_LIMIT_SECONDS
+    while not all(
+        server.client.config_get("spreds-endpoint").get("spreds-endpoint")
+        for server in running.values()
+    ):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the sidecar did not start: {log.read_text()[-4000:]}")
+        time.sleep(0.05)
+
+
+def _what_happened(cloud: Cloud, applied_cycle: int) -> SidecarRun:
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=cloud.environment["AWS_ENDPOINT_URL"],
+        region_name=cloud.environment["AWS_REGION"],
+        aws_access_key_id=cloud.environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=cloud.environment["AWS_SECRET_ACCESS_KEY"],
+    )
+    outputs = json.loads(cloud.outputs.read_text())
+
+    def answered(output: str, key: Callable[[str, int], str]) -> list[str]:
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=outputs[output], Prefix=key(NODE, 0).rpartition("/")[0] + "/"
+        )
+        keys = sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+        return [name for name in keys if name <= key(NODE, applied_cycle)]
+
+    plans = answered("PlansBucket", plan_key)
+    observation = None
+    for name in answered("ObservationsBucket", observation_key)[-1:]:
+        body = s3.get_object(Bucket=outputs["ObservationsBucket"], Key=name)["Body"]
+        observation = Observation.loads(body.read(), name)
+    return SidecarRun(len(plans), observation)
+
+
+@contextmanager
+def _program(
+    command: list[str],
+    log: Path,
+    stopped_by: signal.Signals,
+    *,
+    environment: dict[str, str] | None = None,
+    stdout: int | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """Run one of our programs as a user would, in a process group of its own."""
+    with ExitStack() as stack:
+        messages = stack.enter_context(log.open("wb"))
+        with uninterrupted():
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=messages if stdout is None else stdout,
+                stderr=messages,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for us, who then stop it
+            )
+            stack.callback(_stop, process, stopped_by)
+        yield process
+
+
+def _stop(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """End a process that leads a group, and everything in the group."""
+    if process.poll() is None:
+        os.killpg(process.pid, number)
+        try:
+            process.wait(STOP_LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout:
+        process.stdout.close()

@@ -1,0 +1,1 @@
+"""Experiments: whether the model holds on real servers."""
