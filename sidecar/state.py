@@ -30,6 +30,14 @@ class Asked:
     bounds_bytes: dict[str, tuple[int, int | None]]
 
 
+@dataclass(frozen=True)
+class Replaced:
+    """What a shrink replaced in one process of a server, by knob: to be put back after it."""
+
+    run_id: str
+    settings: dict[str, str]
+
+
 @dataclass
 class SidecarState:
     """Everything in it may be lost: then only plans that are under way are refused.
@@ -38,7 +46,7 @@ class SidecarState:
         targets_bytes: the sizes last planned, by server.
         settled: the servers have reached them.
         changed_at_seconds: Unix time of a server's last change by a plan.
-        normal: of each server, what ``redis_server.GENTLE`` replaced.
+        replaced: of each server that is being shrunk, what ``redis_server.GENTLE`` replaced.
     """
 
     last_cycle: int = 0
@@ -47,7 +55,7 @@ class SidecarState:
     targets_bytes: dict[str, int] = field(default_factory=dict)
     settled: bool = True
     changed_at_seconds: dict[str, float] = field(default_factory=dict)
-    normal: dict[str, dict[str, str]] = field(default_factory=dict)
+    replaced: dict[str, Replaced] = field(default_factory=dict)
 
     def ask(self, asked: Asked) -> None:
         """Remember an observation; forget the oldest."""
@@ -63,7 +71,8 @@ class SidecarState:
 
     def to_json(self) -> dict[str, Any]:
         asked = [dict(item.__dict__) for item in self.asked.values()]
-        return {**self.__dict__, "asked": asked}
+        replaced = {name: item.__dict__ for name, item in self.replaced.items()}
+        return {**self.__dict__, "asked": asked, "replaced": replaced}
 
     @classmethod
     def from_json(cls, table: dict[str, Any]) -> SidecarState:
@@ -87,9 +96,11 @@ class SidecarState:
             targets_bytes={str(k): int(v) for k, v in table["targets_bytes"].items()},
             settled=bool(table["settled"]),
             changed_at_seconds={str(k): float(v) for k, v in table["changed_at_seconds"].items()},
-            normal={
-                str(name): {str(k): str(v) for k, v in values.items()}
-                for name, values in table["normal"].items()
+            replaced={
+                str(name): Replaced(
+                    str(item["run_id"]), {str(k): str(v) for k, v in item["settings"].items()}
+                )
+                for name, item in table["replaced"].items()
             },
         )
 

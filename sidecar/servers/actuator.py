@@ -169,10 +169,12 @@ class Actuator:
             match transition:
                 case BeGentle():
                     # What is normal must be on file before it changes.
+                    watch.note_normal()
                     self._save()
                     watch.be_gentle()
                 case BeNormal():
                     watch.be_normal()
+                    self._save()
                 case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):
                     watch.set_maxmemory(to_bytes)
                     self._counters.add("config_set_maxmemory")

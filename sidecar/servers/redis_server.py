@@ -25,6 +25,12 @@ GENTLE: Mapping[str, str] = {
     "active-defrag-cycle-us": "500",  # Valkey 8.1 and later
     "hz": "500",
 }
+# What the servers come with: put back where a dead sidecar left GENTLE and no word of what it was.
+USUAL: Mapping[str, str] = {
+    "activedefrag": "no",
+    "active-defrag-ignore-bytes": "100mb",
+    "hz": "10",
+}
 _READ_PATTERNS = ("maxmemory*", "active*", "hz", "lfu*", "spreds*")
 # The patch's knobs and the module's.
 _SAMPLER_PREFIXES = ("spreds-", "spreds.")

@@ -12,13 +12,14 @@ from sidecar.counters import Counters
 from sidecar.servers.redis_server import (
     GENTLE,
     TENACITY,
+    USUAL,
     RedisServer,
     ServerDownError,
     ServerReading,
     ServerRefusedError,
 )
 from sidecar.servers.transitions import ServerState
-from sidecar.state import SidecarState
+from sidecar.state import Replaced, SidecarState
 
 log = logging.getLogger(__name__)
 
@@ -80,9 +81,7 @@ class ServerWatch:
         self._reachable = True
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
-        if reading.tenacity != int(GENTLE[TENACITY]):
-            normal = {key: reading.config[key] for key in GENTLE if key in reading.config}
-            self._state.normal = {**self._state.normal, self.name: normal}
+        self._forget_another_process(reading)
         self._sample(reading, is_new)
         return reading
 
@@ -92,31 +91,47 @@ class ServerWatch:
         if self._last is None or self._at_most_bytes is None:
             # Never seen: when it comes, it is brought to its target before anyone grows.
             return ServerState(self.name, target_bytes, 0, target_bytes, reachable=False)
+        shrinks = self._at_most_bytes > target_bytes
         return ServerState(
             self.name,
             self._at_most_bytes,
-            self._held_bytes(self._last, shrinks=self._at_most_bytes > target_bytes),
+            self._held_bytes(self._last, shrinks=shrinks),
             target_bytes,
             reachable=self._reachable,
-            gentle=self._is_gentle(self._last),
+            # What was noted may not have been done.
+            gentle=self._is_gentle(self._last) and (self._last.tenacity == 0 or not shrinks),
         )
 
+    def note_normal(self) -> None:
+        """Note in the state what ``be_gentle`` will replace; the state must be saved between."""
+        if self._last is None or self.name in self._state.replaced:
+            return
+        knobs = [TENACITY] if self._cannot_defrag else GENTLE
+        config = {TENACITY: str(self._memory.eviction_tenacity), **self._last.config}
+        settings = {key: config[key] for key in knobs if key in config}
+        self._state.replaced = {
+            **self._state.replaced,
+            self.name: Replaced(self._last.run_id, settings),
+        }
+
     def be_gentle(self) -> None:
-        """Before a shrink. Raises as ``RedisServer``."""
-        gentle = {key: value for key, value in GENTLE.items() if key in self._normal()}
-        if not self._cannot_defrag:
+        """Before a shrink, after ``note_normal``. Raises as ``RedisServer``."""
+        gentle = {key: GENTLE[key] for key in self._normal()}
+        if len(gentle) > 1:
             try:
                 self._set(gentle)
                 return
             except ServerRefusedError as error:
                 self._cannot_defrag = True
                 log.info("server %s: no active defragmentation: %s", self.name, error)
+                self._forget_normal()
+                self.note_normal()
         self._set({TENACITY: GENTLE[TENACITY]})
 
     def be_normal(self) -> None:
         """After a shrink. Raises as ``RedisServer``."""
-        normal = self._normal()
-        self._set({TENACITY: normal[TENACITY]} if self._cannot_defrag else normal)
+        self._set(self._normal())
+        self._forget_normal()
 
     def set_maxmemory(self, size_bytes: int) -> None:
         """Shrink or grow. Raises as ``RedisServer``."""
@@ -149,13 +164,36 @@ class ServerWatch:
             raise
 
     def _is_gentle(self, reading: ServerReading) -> bool:
-        return reading.tenacity == 0 and self._normal()[TENACITY] != "0"
+        # Without a note it was left so, by a sidecar that died and kept no state.
+        left = reading.tenacity == 0 and self._memory.eviction_tenacity != 0
+        return self.name in self._state.replaced or left
 
-    def _normal(self) -> dict[str, str]:
-        return {
-            TENACITY: str(self._memory.eviction_tenacity),
-            **self._state.normal.get(self.name, {}),
+    def _normal(self) -> Mapping[str, str]:
+        replaced = self._state.replaced.get(self.name)
+        if replaced is not None:
+            return replaced.settings
+        normal = {TENACITY: str(self._memory.eviction_tenacity)}
+        config = self._last.config if self._last else {}
+        if all(config.get(key) == GENTLE[key] for key in ("activedefrag", "hz")):
+            log.warning(
+                "server %s was left in a shrink, and nothing tells how it was before: "
+                "it gets the usual %s",
+                self.name,
+                ", ".join(f"{key} {value}" for key, value in USUAL.items()),
+            )
+            return {**normal, **USUAL}
+        return normal
+
+    def _forget_normal(self) -> None:
+        self._state.replaced = {
+            name: item for name, item in self._state.replaced.items() if name != self.name
         }
+
+    def _forget_another_process(self, reading: ServerReading) -> None:
+        """A process that has started since has the settings of its own file."""
+        replaced = self._state.replaced.get(self.name)
+        if replaced is not None and replaced.run_id != reading.run_id:
+            self._forget_normal()
 
     def _held_bytes(self, reading: ServerReading, *, shrinks: bool) -> int:
         gated = bool(self._memory.rss_wait_seconds) and (shrinks or self._rss_until > 0)

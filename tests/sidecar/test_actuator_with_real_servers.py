@@ -16,6 +16,7 @@ from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.redis_server import RedisServer, ServerDownError
+from sidecar.servers.server_watch import ServerWatch
 from sidecar.state import SidecarState, load_state, save_state
 from workloads.local_server import BUILD, LocalServer
 
@@ -142,23 +143,74 @@ def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "33"
 
 
-@pytest.mark.parametrize(("remembers", "tenacity"), [(True, "33"), (False, "10")])
+GENTLE_KNOBS = ("maxmemory-eviction-tenacity", "activedefrag", "active-defrag-ignore-bytes", "hz")
+
+
+@pytest.mark.parametrize(
+    ("remembers", "after"),
+    [(True, ["33", "no", "209715200", "20"]), (False, ["10", "no", "104857600", "10"])],
+)
 def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
-    make_node: Callable[..., Node], tmp_path: Path, remembers: bool, tenacity: str
+    make_node: Callable[..., Node], tmp_path: Path, remembers: bool, after: list[str]
 ) -> None:
     node = make_node("32mb", "16mb")
-    node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 33)
+    own = {
+        "maxmemory-eviction-tenacity": 33,
+        "active-defrag-ignore-bytes": 200 * MB,
+        "hz": 20,
+    }
+    node.servers["s0"].client.config_set(*[word for pair in own.items() for word in pair])
     _fill(node.servers["s0"], 40)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     node.actuator.step()
-    assert node.knob("s0", "maxmemory-eviction-tenacity") == "0"
+    assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == ["0", "yes", "4194304", "500"]
     # The first actuator is never heard of again.
     node.state = load_state(tmp_path / "state" if remembers else None)
     node.actuator = node.make()
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     assert node.step_until(lambda: node.actuator.settled) <= BUDGET
     assert node.maxmemory() == {"s0": 4 * MB, "s1": 44 * MB}
-    assert node.knob("s0", "maxmemory-eviction-tenacity") == tenacity
+    assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == after
+    assert node.state.replaced == {}
+
+
+def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_half_of_it(
+    make_node: Callable[..., Node], tmp_path: Path
+) -> None:
+    node = make_node("32mb", "16mb")
+    _fill(node.servers["s0"], 40)
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 16 * MB}, "test")
+    node.actuator.step()
+    node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 10)
+    node.state = load_state(tmp_path / "state")
+    node.actuator = node.make()
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 16 * MB}, "test")
+    node.step_until(lambda: node.actuator.settled)
+    assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == ["10", "no", "104857600", "10"]
+
+
+def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
+    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    node = make_node("32mb", "16mb")
+    _fill(node.servers["s0"], 30)
+    targets = {"s0": 4 * MB, "s1": 16 * MB}
+    node.actuator.set_targets(targets, "test")
+
+    def die(_: ServerWatch) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ServerWatch, "be_gentle", die)
+        with pytest.raises(SystemExit):
+            node.actuator.step()
+    node.state = load_state(tmp_path / "state")
+    assert node.state.replaced["s0"].settings["hz"] == "10"
+    node.actuator = node.make()
+    node.actuator.set_targets(targets, "test")
+    node.actuator.step()
+    assert node.maxmemory()["s0"] == 4 * MB
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "0"
 
 
 def test_stopping_in_a_shrink_leaves_nothing_half_applied(make_node: Callable[..., Node]) -> None:
