@@ -9,6 +9,7 @@ from typing import Any
 
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
+from sidecar.node_lock import lock_path, node_lock
 from solver_lambda.document import DocumentError
 
 log = logging.getLogger(__name__)
@@ -26,11 +27,13 @@ def execute(options: argparse.Namespace) -> int:
     """Run until a signal comes. Raises DocumentError, OSError."""
     if options.verbose:
         logging.getLogger("sidecar").setLevel(logging.DEBUG)
-    sidecar = Sidecar(load_config(options.config))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sidecar.stop())
-    signal.signal(signal.SIGHUP, lambda *_: _reload(sidecar, options.config))
-    sidecar.run()
+    config = load_config(options.config)
+    with node_lock(lock_path(config)):
+        sidecar = Sidecar(config)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sidecar.stop())
+        signal.signal(signal.SIGHUP, lambda *_: _reload(sidecar, options.config))
+        sidecar.run()
     return 0
 
 

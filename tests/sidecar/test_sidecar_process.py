@@ -116,6 +116,27 @@ def test_the_cycle_goes_on_counting_after_a_crash(path: Path) -> None:
     assert load_state(path.parent / "state.json").applied_cycle > before.applied_cycle
 
 
+@pytest.mark.parametrize("state_file", ['state_file = "state.json"', ""])
+def test_a_second_sidecar_of_a_node_is_refused_until_the_first_is_dead(
+    path: Path, state_file: str
+) -> None:
+    path.write_text(path.read_text().replace('state_file = "state.json"', state_file))
+    lock = path.parent / ("state.json.lock" if state_file else "samples.lock")
+    with _process(path) as first:
+        first.read_until("plan: cycle")
+        with _process(path) as second:
+            refusal = second.read_until("one sidecar a node")
+            assert str(lock) in refusal
+            assert f"process id {first.process.pid}:" in refusal
+            assert second.process.wait(30) == 1
+            assert second.lines == [refusal]
+        first.read_until("plan: cycle")
+        first.end(signal.SIGKILL)
+    with _process(path) as third:
+        third.read_until("plan: cycle")
+        assert third.end() == 0
+
+
 def test_a_transition_that_was_interrupted_goes_on(
     path: Path, servers: dict[str, LocalServer]
 ) -> None:
