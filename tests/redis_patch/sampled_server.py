@@ -66,7 +66,8 @@ class SampledServer:
     def __init__(self, kind: ServerKind, settings: dict[str, object] | None = None) -> None:
         self.kind = kind
         self._folder = tempfile.TemporaryDirectory(prefix="spreds-samples-")
-        self.endpoint = f"ipc://{self._folder.name}/samples"
+        self.folder = Path(self._folder.name)
+        self.endpoint = f"ipc://{self.folder}/samples"
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.batches: list[Batch] = []
         self.listener: zmq.Socket[bytes] | None = None

@@ -72,6 +72,19 @@ def unpack(message: bytes) -> Batch:
     return Batch(header, [Record(*fields) for fields in RECORD.iter_unpack(message[HEADER.size :])])
 
 
+def unpack_all(messages: bytes) -> tuple[list[Batch], bytes]:
+    """Batches that stand one behind the other, and the rest, where the last is cut short."""
+    batches, start = [], 0
+    while start + HEADER.size <= len(messages):
+        records = int.from_bytes(messages[start + 12 : start + 16], "little")
+        end = start + HEADER.size + records * RECORD.size
+        if end > len(messages):
+            break
+        batches.append(unpack(messages[start:end]))
+        start = end
+    return batches, messages[start:]
+
+
 def pack(header: dict[str, int | bytes], records: Iterable[Record]) -> bytes:
     """The message of a batch."""
     fields = [header[name] for name in HEADER_FIELDS]
