@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 0.02
 IDLE_SECONDS = 1.0
+# A server that restarts has the maxmemory of its own file until it is seen.
+LOOK_SECONDS = 0.05
 # A shrink that frees nothing for so long no longer holds up the next observation.
 STUCK_SECONDS = 120.0
 
@@ -191,6 +193,16 @@ class Actuator:
             while not self._stop.is_set():
                 self._wake.clear()
                 self.step()
-                self._wake.wait(IDLE_SECONDS if self.settled else BUSY_SECONDS)
+                self._wait(IDLE_SECONDS if self.settled else BUSY_SECONDS)
         except Exception as error:  # noqa: BLE001 - passed on: the sidecar must not go on without
             self._failure = error
+
+    def _wait(self, seconds: float) -> None:
+        """Until then, or until there are new targets or a server comes back."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._wake.wait(min(left, LOOK_SECONDS)):
+                return
+            with self._lock:
+                if any(watch.comes_back() for watch in self._watches.values()):
+                    return

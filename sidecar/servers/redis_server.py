@@ -110,9 +110,21 @@ class RedisServer:
             retry=Retry(NoBackoff(), 0),
             decode_responses=True,
         )
+        self._connection: Any = self._client.connection_pool.make_connection()
 
     def close(self) -> None:
-        self._client.close()
+        self._connection.disconnect()
+
+    def hung_up(self) -> bool:
+        """Whether the server has closed the connection since it last answered; sends nothing."""
+        try:
+            # Nothing is asked, so whatever there is to read is the end.
+            ended = bool(self._connection.can_read())
+        except (redis.RedisError, OSError):
+            ended = True
+        if ended:
+            self._connection.disconnect()
+        return ended
 
     def read(self) -> ServerReading:
         """Its state, from INFO and CONFIG GET."""
@@ -146,10 +158,11 @@ class RedisServer:
 
     def _ask(self, *command: str) -> Any:
         try:
-            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+            self._connection.send_command(*command)
+            return self._client.parse_response(self._connection, command[0])  # type: ignore[no-untyped-call]
         except redis.ResponseError as error:
             raise ServerRefusedError(f"{command[0]}: {error}") from error
         except (redis.RedisError, OSError) as error:
             # A reply may still be on its way: never take it for the next command's.
-            self._client.connection_pool.disconnect()
+            self._connection.disconnect()
             raise ServerDownError(f"{command[0]}: {error}") from error

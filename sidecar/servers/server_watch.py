@@ -23,8 +23,10 @@ from sidecar.state import Replaced, SidecarState
 
 log = logging.getLogger(__name__)
 
-# A server that is down is not asked more often: each question may cost its time limit.
-RETRY_SECONDS = 3.0
+# A server that is down is asked again soon, but not so often that the others wait for it: a
+# question that is refused costs nothing, one to a server that hangs costs its time limit.
+LEAST_RETRY_SECONDS = 0.05
+RETRY_RATIO = 3.0
 # Resident memory that is no memory of keys: the program itself, and usual fragmentation.
 RSS_ALLOWANCE_BYTES = 16 << 20
 RSS_ALLOWANCE_RATIO = 1.10
@@ -51,7 +53,7 @@ class ServerWatch:
         self._counters = counters
         self._last: ServerReading | None = None
         self._reachable = True
-        self._retry_at = 0.0
+        self._asked_at = self._retry_at = 0.0
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
         self._rss_until = 0.0
@@ -71,6 +73,7 @@ class ServerWatch:
         """What it says now, or ``None`` if it does not answer (asked again after a while)."""
         if not self._reachable and time.monotonic() < self._retry_at:
             return None
+        self._asked_at = time.monotonic()
         try:
             reading = self._server.read()
         except (ServerDownError, ServerRefusedError) as error:
@@ -84,6 +87,12 @@ class ServerWatch:
         self._forget_another_process(reading)
         self._sample(reading, is_new)
         return reading
+
+    def comes_back(self) -> bool:
+        """Whether it is, just now, a process that has not been read yet, or an answer at last."""
+        if self._reachable and not (self._last and self._server.hung_up()):
+            return False
+        return self.read() is not None
 
     def state(self) -> ServerState:
         """For the resolver."""
@@ -157,6 +166,7 @@ class ServerWatch:
         self._server.close()
 
     def _set(self, settings: Mapping[str, object]) -> None:
+        self._asked_at = time.monotonic()
         try:
             self._server.set(settings)
         except ServerDownError as error:
@@ -219,7 +229,8 @@ class ServerWatch:
         return int(resident)
 
     def _lose(self, error: Exception) -> None:
-        self._retry_at = time.monotonic() + RETRY_SECONDS
+        now = time.monotonic()
+        self._retry_at = now + max(LEAST_RETRY_SECONDS, RETRY_RATIO * (now - self._asked_at))
         if self._reachable:
             self._reachable = False
             self._counters.add("servers_lost")

@@ -14,10 +14,12 @@ import redis
 
 from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
+from sidecar.servers import actuator
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.state import SidecarState, load_state, save_state
+from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
 MB = 1 << 20
@@ -281,6 +283,22 @@ def test_a_server_that_restarted_is_noticed_and_brought_back(
     node.step_until(lambda: node.maxmemory()["s0"] == 8 * MB)
     assert node.counters["servers_restarted"] == 1
     assert node.knob("s0", "spreds-endpoint") == node.config.sampling.endpoint
+
+
+def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
+    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actuator, "IDLE_SECONDS", 3600.0)
+    node = make_node("16mb", "16mb")
+    node.actuator.start({"s0": 8 * MB, "s1": 16 * MB})
+    try:
+        assert node.actuator.wait_until_settled(30)
+        for restarts in (1, 2):
+            _restart(node.servers["s0"])
+            wait_until(lambda: node.maxmemory()["s0"] == 8 * MB, node.counters.snapshot)
+            assert node.counters["servers_restarted"] == restarts
+    finally:
+        node.actuator.stop()
 
 
 def test_a_growth_whose_reply_is_lost_counts_as_done(
