@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the servers and the module into build/bin and build/lib; what is up to date is not built
-# again. Targets (none means: redis-stock redis module sampler-driver):
+# again. Targets (none means: redis-stock redis module empty-module sampler-driver):
 #
 #   redis-stock    build/bin/redis-server-stock, redis-cli, redis-benchmark   Redis 7.0.15 as it is
 #   redis          build/bin/redis-server                                     with the patch
@@ -8,6 +8,7 @@
 #   valkey         build/bin/valkey-server                                    with the patch
 #   redis8-stock   build/bin/redis8-server-stock                              Redis 8.0, for the module's tests
 #   module         build/lib/spreds.so                                        for unpatched servers
+#   empty-module   build/lib/empty.so                                         does nothing, for benchmarks
 #   sampler-driver build/bin/sampler-driver                                   runs the core in its tests
 #   all            all of these
 set -eu
@@ -60,7 +61,6 @@ run_make() { # FOLDER ARGUMENTS...
 }
 
 # In parentheses: their variables are their own.
-# In parentheses: their variables are their own.
 build_stock() ( # NAME, the server's own binary name
     name=$1 program=$2
     output=$bin/$name-server-stock
@@ -111,23 +111,28 @@ build_sampler_driver() (
 )
 
 # Against the interface of Redis 7.0, which later servers keep.
-build_module() (
-    output=$lib/spreds.so
-    sources="$here/module.c $here/command_table.c $here/sampler.c $here/transport.c"
-    headers="$here/command_table.h $here/sampler.h $here/transport.h"
-    print=$(fingerprint $sources $headers)
+build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
+    output=$lib/$1
+    print=$(fingerprint $2 $3)
     is_current "$output" "$print" && return
-    need_zmq
     interface=$("$here/fetch_source.sh" redis)/src
     mkdir -p "$lib"
     cc -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" \
-        -o "$output" $sources -lzmq -lpthread
+        -o "$output" $2 $4
     mark_current "$output" "$print"
 )
+
+build_module() {
+    need_zmq
+    build_library spreds.so \
+        "$here/module.c $here/command_table.c $here/sampler.c $here/transport.c" \
+        "$here/command_table.h $here/sampler.h $here/transport.h" "-lzmq -lpthread"
+}
 
 build() {
     case $1 in
         module) build_module ;;
+        empty-module) build_library empty.so "$here/empty_module.c" "" "" ;;
         sampler-driver) build_sampler_driver ;;
         redis-stock) build_stock redis redis-server ;;
         valkey-stock) build_stock valkey valkey-server ;;
@@ -145,8 +150,9 @@ mkdir -p "$root/build"
 exec 9>"$root/build/.lock"
 flock 9 # two calls at once build one after the other
 
-[ $# -gt 0 ] || set -- redis-stock redis module sampler-driver
-[ "$1" != all ] || set -- redis-stock redis module sampler-driver valkey-stock valkey redis8-stock
+[ $# -gt 0 ] || set -- redis-stock redis module empty-module sampler-driver
+[ "$1" != all ] ||
+    set -- redis-stock redis module empty-module sampler-driver valkey-stock valkey redis8-stock
 for target in "$@"; do
     build "$target"
 done

@@ -1,6 +1,8 @@
 """Instructions that a server executes for one command, counted by callgrind.
 
-Unlike times they do not depend on the machine, nor on what else it is doing.
+Unlike times they do not depend on the machine, nor on what else it is doing. The server's clocks
+stand still and its random numbers are fixed, so that no timer runs and its hash tables collide the
+same way each time: two counts of one server agree.
 """
 
 from __future__ import annotations
@@ -8,16 +10,18 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import redis
 
 from workloads.local_server import LocalServer
 
-# Counted are the functions that serve clients, and what the event loop does around them: not the
-# timer, whose share depends on how slow the machine is.
-SERVING_FUNCTIONS = ("readQueryFromClient", "beforeSleep", "afterSleep")
-WARM_UP_COMMANDS = 512
+Command = tuple[str | bytes | int, ...]
+
+_CLOCK = Path(__file__).parent.parent / "experiment" / "fast_clock.c"
+_STEADY = Path(__file__).with_name("steady.c")
 
 
 def available() -> str | None:
@@ -28,56 +32,69 @@ def available() -> str | None:
     return None
 
 
-def _control(*arguments: str) -> None:
-    subprocess.run(["callgrind_control", *arguments], check=True, capture_output=True)
-
-
 class CountedServer(LocalServer):
-    """A local server under callgrind; ``settings`` as for a local server."""
+    """A local server under callgrind; ``settings`` as for a local server.
+
+    Counted is all that its main thread executes outside of the kernel, its event loop too; not the
+    threads of ZeroMQ.
+
+    Raises:
+        RuntimeError: the server did not come up.
+        subprocess.CalledProcessError: no C compiler.
+    """
 
     def __init__(self, settings: dict[str, object], binary: Path) -> None:
-        super().__init__(
-            settings,
-            binary,
-            wrapper=[
-                "valgrind",
-                "--tool=callgrind",
-                "--callgrind-out-file=counts.%p",
-                *(f"--toggle-collect={name}" for name in SERVING_FUNCTIONS),
-            ],
-        )
+        self._tools = Path(tempfile.mkdtemp(prefix="spreds-count-"))
+        try:
+            library = self._tools / "steady.so"
+            subprocess.run(
+                ["cc", "-O2", "-shared", "-fPIC", "-o", library, _CLOCK, _STEADY], check=True
+            )
+            preload = ["env", f"LD_PRELOAD={library}", "FAST_CLOCK=0"]
+            callgrind = ["valgrind", "--tool=callgrind", "--toggle-collect=main"]
+            super().__init__(
+                settings, binary, [*preload, *callgrind, "--callgrind-out-file=counts.%p"]
+            )
+        except BaseException:
+            shutil.rmtree(self._tools, ignore_errors=True)
+            raise
 
     def __enter__(self) -> CountedServer:
         return self
 
-    def instructions_per_command(
-        self, commands: list[tuple[str | bytes | int, ...]], pipeline: int, repeat: int
-    ) -> float:
+    def stop(self) -> None:
+        """End the process and remove its folders; may be called twice."""
+        super().stop()
+        shutil.rmtree(self._tools, ignore_errors=True)
+
+    def instructions_per_command(self, commands: Sequence[Command], pipeline: int) -> float:
         """Mean instructions for each of ``commands``, sent ``pipeline`` at a time.
 
-        All of them are sent ``repeat`` times, after some that only warm up.
+        All of them are sent once before, to warm up.
         """
-        pid = str(self.process.pid)
-        self._send(commands, pipeline, max(1, WARM_UP_COMMANDS // len(commands)))
-        _control("-z", pid)
-        self._send(commands, pipeline, repeat)
-        before = set(self.folder.glob("counts.*"))
-        _control("-d", pid)
-        (dump,) = set(self.folder.glob("counts.*")) - before
-        totals = re.findall(r"^(?:totals|summary): (\d+)", dump.read_text(), re.MULTILINE)
-        return int(totals[0]) / (len(commands) * repeat)
-
-    def _send(
-        self, commands: list[tuple[str | bytes | int, ...]], pipeline: int, repeat: int
-    ) -> None:
         connection: redis.Connection = self.client.connection_pool.get_connection()
         try:
-            stream = commands * repeat
-            for start in range(0, len(stream), pipeline):
-                batch = stream[start : start + pipeline]
-                packed = connection.pack_commands(batch)  # type: ignore[no-untyped-call]
-                connection.send_packed_command([b"".join(packed)], check_health=False)  # type: ignore[no-untyped-call]
-                for _ in batch:
-                    connection.read_response()
+            _send(connection, commands, pipeline)
+            self._control("-z")
+            _send(connection, commands, pipeline)
+            before = set(self.folder.glob("counts.*"))
+            self._control("-d")
+            (dump,) = set(self.folder.glob("counts.*")) - before
         finally:
             self.client.connection_pool.release(connection)
+        totals = re.findall(r"^(?:totals|summary): (\d+)", dump.read_text(), re.MULTILINE)
+        return int(totals[0]) / len(commands)
+
+    def _control(self, request: str) -> None:
+        subprocess.run(
+            ["callgrind_control", request, str(self.process.pid)], check=True, capture_output=True
+        )
+
+
+def _send(connection: redis.Connection, commands: Sequence[Command], pipeline: int) -> None:
+    for start in range(0, len(commands), pipeline):
+        batch = commands[start : start + pipeline]
+        packed = connection.pack_commands(batch)  # type: ignore[no-untyped-call]
+        connection.send_packed_command([b"".join(packed)], check_health=False)  # type: ignore[no-untyped-call]
+        for _ in batch:
+            connection.read_response()

@@ -1,0 +1,147 @@
+"""Instructions that sampling adds to one command: patch and module, beside the stock server."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import zmq
+
+from workloads.bench.instructions import Command, CountedServer
+from workloads.local_server import built
+from workloads.table import text_table
+
+MODULUS = 1 << 24
+SALT = 24301  # any; the same keys are sampled in each run
+KEYS = 2048
+VALUE_BYTES = 100
+PIPELINES = (1, 16)
+RATES = (0.0, 0.001, 0.01, 1.0)
+QUICK_RATES = (0.0, 1.0)
+CONNECT_LIMIT_MS = 20_000
+
+# What a server's patched and unpatched binary are called; Redis 8 is not patched.
+SERVERS = {
+    "redis": ("bin/redis-server-stock", "bin/redis-server"),
+    "valkey": ("bin/valkey-server-stock", "bin/valkey-server"),
+    "redis8": ("bin/redis8-server-stock", None),
+}
+
+
+class Variant(NamedTuple):
+    """One way to run a server."""
+
+    name: str
+    binary: Path
+    settings: dict[str, object]
+    knob_prefix: str | None = None
+    """``spreds-`` or ``spreds.`` if it samples, so that it needs an endpoint."""
+
+
+class Count(NamedTuple):
+    """Mean instructions for one command; ``added`` is the difference to the first variant."""
+
+    variant: str
+    command: str
+    pipeline: int
+    instructions: float
+    added: float
+
+
+def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
+    """The stock server first, twice, then all that can be compared with it.
+
+    Raises:
+        FileNotFoundError: a binary is not built.
+    """
+    stock_name, patched_name = SERVERS[server]
+    stock = built(stock_name)
+    module, empty = f"{built('lib/spreds.so')}", f"{built('lib/empty.so')}"
+    found = [Variant("stock", stock, {}), Variant("stock again", stock, {})]
+
+    def sampling(way: str, binary: Path, settings: dict[str, object], prefix: str) -> None:
+        found.append(Variant(f"{way} off", binary, settings))
+        for rate in rates:
+            knobs = {f"{prefix}threshold": round(rate * MODULUS), f"{prefix}salt": SALT}
+            name = f"{way} R={rate:g}"
+            found.append(Variant(name, binary, {**settings, **knobs}, prefix))
+
+    if patched_name:
+        sampling("patch", built(patched_name), {}, "spreds-")
+    found.append(Variant("empty module", stock, {"loadmodule": empty}))
+    found.append(Variant("empty filter", stock, {"loadmodule": f"{empty} filter"}))
+    sampling("module", stock, {"loadmodule": module}, "spreds.")
+    return found
+
+
+def commands() -> dict[str, list[Command]]:
+    """What is counted, by name; the SETs come first, and make the keys."""
+    keys = [b"key:%012d" % number for number in range(KEYS)]
+    return {
+        "set": [("SET", key, b"x" * VALUE_BYTES) for key in keys],
+        "get, hit": [("GET", key) for key in keys],
+        "get, miss": [("GET", b"none" + key[4:]) for key in keys],
+    }
+
+
+@contextmanager
+def _listened(variant: Variant) -> Iterator[CountedServer]:
+    """The variant's server, with somebody who receives its samples."""
+    if variant.knob_prefix is None:
+        with CountedServer(variant.settings, variant.binary) as server:
+            yield server
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="spreds-samples-") as folder,
+        zmq.Context() as context,
+        context.socket(zmq.PULL) as listener,
+        listener.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED) as connections,
+    ):
+        endpoint = f"ipc://{folder}/samples"
+        listener.bind(endpoint)
+        settings = {**variant.settings, f"{variant.knob_prefix}endpoint": endpoint}
+        with CountedServer(settings, variant.binary) as server:
+            if not connections.poll(CONNECT_LIMIT_MS):
+                raise RuntimeError(f"{variant.name}: the server did not connect to {endpoint}")
+            yield server
+        listener.disable_monitor()
+
+
+def count(chosen: list[Variant]) -> list[Count]:
+    """Count every command on every variant, the first of which is the base.
+
+    Raises:
+        RuntimeError: a server did not come up, or does not send its samples.
+    """
+    counts: list[Count] = []
+    base: dict[tuple[str, int], float] = {}
+    for variant in chosen:
+        with _listened(variant) as server:
+            for name, stream in commands().items():
+                for pipeline in PIPELINES:
+                    found = server.instructions_per_command(stream, pipeline)
+                    added = found - base.setdefault((name, pipeline), found)
+                    counts.append(Count(variant.name, name, pipeline, found, added))
+    return counts
+
+
+def instruction_table(counts: list[Count]) -> str:
+    """One line a variant, with what it adds to the first; a column a command and pipeline."""
+    columns = list(dict.fromkeys((c.command, c.pipeline) for c in counts))
+    cells = {(c.variant, c.command, c.pipeline): c for c in counts}
+    first = counts[0].variant
+    rows = []
+    for name in dict.fromkeys(c.variant for c in counts):
+        of_variant = [cells[name, *column] for column in columns]
+        rows.append(
+            [name]
+            + [
+                f"{c.instructions:,.0f}" if name == first else f"{c.added:+,.1f}"
+                for c in of_variant
+            ]
+        )
+    header = [f"{command} -P {pipeline}" for command, pipeline in columns]
+    return text_table(["instructions a command", *header], rows)

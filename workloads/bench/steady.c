@@ -1,0 +1,31 @@
+/* Preloaded into a server, together with a clock that stands still: it executes the same
+ * instructions in each run, and in each build that does the same. What it takes for random is always
+ * the same, the seed of its hash tables among it; its event loop waits for its clients alone, not
+ * for timers; and names are compared byte by byte, for how many instructions the C library needs
+ * depends on where in memory they happen to lie. */
+
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+
+FILE *fopen(const char *path, const char *mode) {
+    FILE *(*real)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+    return real(strcmp(path, "/dev/urandom") ? path : "/dev/zero", mode);
+}
+
+FILE *fopen64(const char *path, const char *mode) {
+    return fopen(path, mode);
+}
+
+int epoll_wait(int poll, struct epoll_event *events, int limit, int timeout_ms) {
+    return epoll_pwait(poll, events, limit, timeout_ms > 0 ? -1 : timeout_ms, NULL);
+}
+
+int strcasecmp(const char *a, const char *b) {
+    while (*a && tolower((unsigned char)*a) == tolower((unsigned char)*b)) a++, b++;
+    return tolower((unsigned char)*a) - tolower((unsigned char)*b);
+}
