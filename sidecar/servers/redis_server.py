@@ -31,7 +31,7 @@ USUAL: Mapping[str, str] = {
     "active-defrag-ignore-bytes": "100mb",
     "hz": "10",
 }
-_READ_PATTERNS = ("maxmemory*", "active*", "hz", "lfu*", "spreds*")
+_READ_PATTERNS = ("maxmemory*", "active*", "hz", "latency-tracking", "lfu*", "spreds*")
 # The patch's knobs and the module's.
 _SAMPLER_PREFIXES = ("spreds-", "spreds.")
 
@@ -128,7 +128,7 @@ class RedisServer:
 
     def read(self) -> ServerReading:
         """Its state, from INFO and CONFIG GET."""
-        info = self._ask("INFO")
+        info = self._ask("INFO", "default", "commandstats")
         config = self._ask("CONFIG GET", *_READ_PATTERNS)
         return ServerReading(time.time(), info, config)
 
