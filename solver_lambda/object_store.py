@@ -7,9 +7,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from solver_lambda.signature import Credentials, encoded_path, signed_headers
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+    from ssl import SSLContext
 
 TIMEOUT_SECONDS = 5.0
 ATTEMPTS = 4
@@ -135,16 +141,34 @@ def _summary(answer: bytes) -> str:
     return code[1] if code else " ".join(text.split())
 
 
+def connect_to(url: SplitResult) -> HTTPConnection:
+    """A connection to the host of a URL, opened by its first request."""
+    # With all of TLS it takes a third of the function's own import time, and the embedded
+    # controller never needs it.
+    from http.client import HTTPConnection, HTTPSConnection
+
+    if url.scheme == "https":
+        return HTTPSConnection(url.netloc, timeout=TIMEOUT_SECONDS, context=_tls_context())
+    return HTTPConnection(url.netloc, timeout=TIMEOUT_SECONDS)
+
+
+@cache
+def _tls_context() -> SSLContext:
+    """One for all requests: to read the certificates that we trust is most of what one costs."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
 def _exchange(
     method: str, url: SplitResult, content: bytes, headers: Mapping[str, str], max_bytes: int
 ) -> tuple[int, bytes]:
     """One HTTP request. Raises OSError."""
-    # With all of TLS it takes a third of the function's own import time, and the embedded
-    # controller never needs it.
-    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+    from http.client import HTTPException
 
-    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
-    connection = kind(url.netloc, timeout=TIMEOUT_SECONDS)
+    connection = connect_to(url)
     path = f"{url.path}?{url.query}" if url.query else url.path
     try:
         connection.request(method, path, content or None, dict(headers))

@@ -18,16 +18,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from http.client import HTTPSConnection
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from sidecar.curves.curve_points import simplified
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES
 from solver_lambda.curve import MissRatioCurve
+from solver_lambda.object_store import connect_to
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan
 
+S3 = urlsplit("https://s3.amazonaws.com")
 BUDGET_BYTES = 16 << 30
 SERVERS = (1, 3, 7, 8, 20, 100)
 FRESH_PROCESSES = 9
@@ -35,11 +37,11 @@ WARM_RUNS = 15
 HOW = (
     "python -m tests.infra.costs_measurement, one core of an x86-64 virtual machine (Python 3.11) "
     "that others used too: processor seconds, not wall-clock. init: a new process imports the "
-    "handler and makes its first plan, less a warm run, median of 9 processes. run: read an "
-    "observation, make and write the plan, two TLS contexts, median of 15 warm runs; S3's answers "
-    "are not in it. Sizes: an observation of 100 servers with curves of 20,000 sampled distances "
-    "on a budget of 16 GiB, its plan and its log line, split into a part for the node and one for "
-    "each server."
+    "handler, makes its first plan and reads the certificates that TLS trusts, less a warm run, "
+    "median of 9 processes. run: read an observation, make and write the plan, median of 15 warm "
+    "runs; S3's answers are not in it. Sizes: an observation of 100 servers with curves of 20,000 "
+    "sampled distances on a budget of 16 GiB, its plan and its log line, split into a part for the "
+    "node and one for each server."
 )
 
 
@@ -96,7 +98,7 @@ def answered(text: bytes) -> AdaptationPlan:
     plan = make_plan(observation, now_seconds=observation.made_at_seconds + 1)
     plan.dumps()
     for _ in ("GET", "PUT"):
-        HTTPSConnection("s3.amazonaws.com")
+        connect_to(S3)
     return plan
 
 
@@ -146,10 +148,11 @@ def first_run() -> tuple[float, int]:
     """Processor seconds of a new process up to its first plan, and its peak memory in bytes."""
     code = (
         "import sys, time, resource; text = sys.stdin.buffer.read();"
-        "from http.client import HTTPSConnection; import solver_lambda.handler as handler;"
+        "from urllib.parse import urlsplit; import solver_lambda.handler as handler;"
+        "from solver_lambda.object_store import connect_to;"
         "observation = handler.Observation.loads(text, 'measurement');"
         "handler.make_plan(observation, now_seconds=0.0).dumps();"
-        "[HTTPSConnection('s3.amazonaws.com') for _ in range(2)];"
+        f"[connect_to(urlsplit('{S3.geturl()}')) for _ in range(2)];"
         "print(time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
     )
     done = subprocess.run(

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from solver_lambda import object_store
 from solver_lambda.object_store import (
     ATTEMPTS,
     ObjectStore,
@@ -91,11 +99,11 @@ def scripted() -> Iterator[ScriptedServer]:
     server.stop()
 
 
-def store_on(scripted: ScriptedServer, pauses: list[float]) -> ObjectStore:
+def store_on(scripted: ScriptedServer, pauses: list[float], url: str | None = None) -> ObjectStore:
     return ObjectStore(
         {
             "AWS_ENDPOINT_URL": "http://not-this-one.invalid",
-            "AWS_ENDPOINT_URL_S3": scripted.url,
+            "AWS_ENDPOINT_URL_S3": url or scripted.url,
             "AWS_ACCESS_KEY_ID": "id",
             "AWS_SECRET_ACCESS_KEY": "secret",
         },
@@ -130,6 +138,55 @@ def test_a_refusal_is_not_tried_again(scripted):
     with pytest.raises(ObjectStoreError, match=r"403 AccessDenied$"):
         store_on(scripted, []).get("bucket", "key", max_bytes=10)
     assert len(scripted.asked) == 1
+
+
+@pytest.fixture
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Key and certificate of ``localhost``; the process trusts the file, and what it was told."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, SHA256())
+    )
+    path = tmp_path / "localhost.pem"
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    object_store._tls_context.cache_clear()
+    yield path
+    object_store._tls_context.cache_clear()
+
+
+@pytest.fixture
+def over_tls(scripted: ScriptedServer, trusted: Path) -> str:
+    """The port of ``scripted``, which now speaks TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(trusted)
+    scripted.server.socket = context.wrap_socket(scripted.server.socket, server_side=True)
+    return str(scripted.server.server_port)
+
+
+def test_requests_share_what_tls_needs(scripted, over_tls, trusted):
+    scripted.answers = [(200, b"one"), (200, b"two")]
+    url = f"https://localhost:{over_tls}"
+    assert store_on(scripted, [], url).get("bucket", "key", max_bytes=10) == b"one"
+    trusted.unlink()  # whoever reads it again trusts nobody
+    assert store_on(scripted, [], url).get("bucket", "key", max_bytes=10) == b"two"
+
+
+def test_a_host_that_its_certificate_does_not_name_is_not_talked_to(scripted, over_tls):
+    with pytest.raises(ObjectStoreError, match="SSLCertVerificationError"):
+        store_on(scripted, [], f"https://127.0.0.1:{over_tls}").get("bucket", "key", max_bytes=10)
+    assert scripted.asked == []
 
 
 def test_a_container_gets_its_credentials_from_its_endpoint(scripted, tmp_path):
