@@ -57,10 +57,10 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noq
 def answer(bucket: str, key: str, environment: Mapping[str, str] = os.environ) -> str:
     """Read one observation, make its plan and write it; the plan's key.
 
-    ``environment`` has SPREDS_PLANS_BUCKET and, optionally, SPREDS_OBSERVATIONS_BUCKET (the only
-    bucket to read from), SPREDS_MAX_AGE_SECONDS (of an observation, 900) and SPREDS_SOLVER
-    (``dirichlet`` or ``hill_climbing`` overrides the observation's method, so that the two
-    solvers can be two functions as in the thesis).
+    ``environment`` has SPREDS_OBSERVATIONS_BUCKET (the only bucket to read from),
+    SPREDS_PLANS_BUCKET and, optionally, SPREDS_MAX_AGE_SECONDS (of an observation, 900) and
+    SPREDS_SOLVER (``dirichlet`` or ``hill_climbing`` overrides the observation's method, so that
+    the two solvers can be two functions as in the thesis).
 
     Raises:
         RefusedError: no plan was made, with the reason.
@@ -82,8 +82,8 @@ def answer(bucket: str, key: str, environment: Mapping[str, str] = os.environ) -
 def _read(bucket: str, key: str, environment: Mapping[str, str]) -> Observation:
     """Raises DocumentError, ObjectStoreError or RefusedError."""
     source = f"s3://{bucket}/{key}"
-    expected = environment.get("SPREDS_OBSERVATIONS_BUCKET")
-    if expected and bucket != expected:
+    expected = _setting(environment, "SPREDS_OBSERVATIONS_BUCKET")
+    if bucket != expected:
         raise RefusedError(f"{source}: observations are read from bucket {expected!r} only")
     node, cycle = parse_observation_key(key)
     text = ObjectStore(environment).get(bucket, key, max_bytes=MAX_BYTES)

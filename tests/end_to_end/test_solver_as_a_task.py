@@ -84,6 +84,7 @@ def test_the_task_says_why_it_refuses_and_fails(deployed: Any, s3: Any) -> None:
     environment = {
         **os.environ,
         **deployed.emulator.environment,
+        "SPREDS_OBSERVATIONS_BUCKET": OWN_BUCKETS["observations"],
         "SPREDS_PLANS_BUCKET": OWN_BUCKETS["plans"],
     }
     command = [sys.executable, "-m", "solver_lambda", OWN_BUCKETS["observations"], key]

@@ -141,11 +141,6 @@ def test_the_function_is_what_the_operator_asked_for(synthesise: Callable) -> No
     assert function["Architectures"] == ["arm64"]
     assert function["Handler"] == "solver_lambda.handler.handler"
     assert function["ReservedConcurrentExecutions"] == 3
-    assert set(function["Environment"]["Variables"]) == {
-        "SPREDS_OBSERVATIONS_BUCKET",
-        "SPREDS_PLANS_BUCKET",
-        "SPREDS_SOLVER",
-    }
     failing = made.one("Lambda::EventInvokeConfig")
     (refused,) = [
         logical_id
@@ -155,6 +150,22 @@ def test_the_function_is_what_the_operator_asked_for(synthesise: Callable) -> No
     assert failing["DestinationConfig"]["OnFailure"]["Destination"] == {
         "Fn::GetAtt": [refused, "Arn"]
     }
+
+
+def test_the_solver_is_told_the_stacks_own_buckets_and_no_more(synthesise: Callable) -> None:
+    function = synthesise().one("Lambda::Function")["Environment"]["Variables"]
+    task = synthesise(controller="fargate").one("ECS::TaskDefinition")
+    (container,) = task["ContainerDefinitions"]
+    of_task = {item["Name"]: item["Value"] for item in container["Environment"]}
+    own = {
+        f"SPREDS_{name.upper()}_BUCKET": bucket["BucketName"]
+        for bucket in synthesise().of_type("S3::Bucket").values()
+        for name in ("observations", "plans")
+        if f"-{name}-" in json.dumps(bucket["BucketName"])
+    }
+    assert len(own) == 2
+    assert of_task == own
+    assert function == {**own, "SPREDS_SOLVER": "auto"}
 
 
 def test_s3_tells_the_function_and_the_topic_themselves(synthesise: Callable) -> None:

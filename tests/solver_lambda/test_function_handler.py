@@ -130,9 +130,40 @@ def test_an_event_that_is_not_of_s3_is_refused(event, capsys):
     assert "not one of S3" in refused(event, capsys)
 
 
-def test_a_function_without_a_plans_bucket_says_so(s3, observation, capsys, monkeypatch):
-    monkeypatch.delenv("SPREDS_PLANS_BUCKET")
-    assert "SPREDS_PLANS_BUCKET" in refused(s3_event(put(s3, observation)), capsys)
+@pytest.mark.parametrize("name", ["SPREDS_OBSERVATIONS_BUCKET", "SPREDS_PLANS_BUCKET"])
+def test_a_function_that_is_not_told_its_buckets_says_so(
+    s3, observation, capsys, monkeypatch, name
+):
+    monkeypatch.delenv(name)
+    assert f"{name} is not set" in refused(s3_event(put(s3, observation)), capsys)
+    assert plans_in(s3) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "ran"),
+    [
+        ("dirichlet", "hill_climbing", "dirichlet"),
+        ("hill_climbing", "dirichlet", "hill_climbing"),
+        ("auto", "hill_climbing", "hill_climbing"),
+        (None, "dirichlet", "dirichlet"),
+    ],
+)
+def test_a_function_may_have_a_solver_of_its_own(
+    s3, make_observation, monkeypatch, own, asked, ran
+):
+    if own is not None:
+        monkeypatch.setenv("SPREDS_SOLVER", own)
+    observation = make_observation(made_at_seconds=time.time(), method=asked, certify=False)
+    (answer,) = handler(s3_event(put(s3, observation)), None)["plans"]
+    plan = AdaptationPlan.loads(s3.get_object(Bucket="plans", Key=answer)["Body"].read(), answer)
+    assert plan.method == ran
+
+
+def test_a_solver_that_there_is_not_is_refused(s3, observation, capsys, monkeypatch):
+    monkeypatch.setenv("SPREDS_SOLVER", "simplex")
+    reason = refused(s3_event(put(s3, observation)), capsys)
+    assert "SPREDS_SOLVER must be one of auto, dirichlet, hill_climbing, not 'simplex'" in reason
+    assert plans_in(s3) == []
 
 
 def test_a_refusal_does_not_keep_the_other_records_from_their_plans(s3, observation):
