@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from sidecar.samples import Operation
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.integer[Any]]
 
 COLD = -1
 """Instead of a distance: the object was not in the stack, and the server missed it too."""
@@ -15,20 +24,24 @@ UNSEEN_HIT = -2
 _READ_HIT = int(Operation.READ_HIT)
 _READ_MISS = int(Operation.READ_MISS)
 _WRITE = int(Operation.WRITE)
-_DELETE = int(Operation.DELETE)
-_EXPIRY = int(Operation.EXPIRY)
-_BLOCK_BITS = 6
-_BLOCK = 1 << _BLOCK_BITS
+_EVICTION = int(Operation.EVICTION)
 # Slots beyond the live objects before the stack is written anew.
-_SPARE_SLOTS = 8192
+_SPARE_SLOTS = 16384
+# Accesses whose distances are computed together.
+_CHUNK = 1024
+# Of which so many are compared each with each.
+_BLOCK = 64
+_EARLIER = np.tri(_BLOCK, k=-1, dtype=bool)
 
 
 class LruStack:
     """A recency stack of weighted objects; the distance of an object is what lies above it.
 
-    Each access takes the next *slot*; ``_weights[slot]`` is 0 once its object has moved on.
-    The sum over a block of slots stands in ``_blocks``, so a distance is two short sums. The
-    dict of slots is kept in order of recency, which makes writing the stack anew one pass.
+    Each access takes the next *slot*; ``_weights[slot]`` is 0 once its object has moved on. A
+    Python loop follows the objects from slot to slot, which must be done in order; the distances
+    are computed afterwards, for a chunk of accesses at once: what lay above a slot at the chunk's
+    begin, and what was put there since, less what has left. The dict of slots is kept in order of
+    recency, which makes writing the stack anew one pass.
 
     An object that was deleted leaves a *hole*: memory that the next insertions fill before they
     push anything down, as in a real cache. An eviction by the server changes nothing: the stack
@@ -37,9 +50,11 @@ class LruStack:
 
     def __init__(self) -> None:
         self._slots: dict[int, int] = {}
-        self._weights: list[int] = []
-        self._blocks: list[int] = []
+        self._weights: IntArray = np.zeros(_SPARE_SLOTS, dtype=np.int64)
+        self._used = 0
+        # Slots of the holes in order, and their weights.
         self._holes: list[int] = []
+        self._left: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -54,172 +69,242 @@ class LruStack:
     @property
     def total_weight(self) -> int:
         """Of objects and holes."""
-        return sum(self._blocks)
+        return int(self._weights[: self._used].sum())
+
+    def _live(self) -> IntArray:
+        """Slots of the live objects, in order."""
+        return np.fromiter(self._slots.values(), np.int64, len(self._slots))
 
     def weights_by_recency(self) -> list[int]:
         """Weights of the live objects, most recently used first."""
-        weights = self._weights
-        return [weights[slot] for slot in reversed(self._slots.values())]
+        weights: list[int] = self._weights[self._live()[::-1]].tolist()
+        return weights
 
     def access(
         self,
-        keys: list[int],
-        operations: list[int],
-        weights: list[int],
+        keys: Sequence[int],
+        operations: Integers,
+        weights: Integers,
         default_weight: int,
-    ) -> tuple[list[int], list[int]]:
-        """Take accesses in order; all three lists have one length.
+    ) -> tuple[IntArray, IntArray]:
+        """Take accesses in order; ``keys``, ``operations`` and ``weights`` have shape (n,).
 
         ``weights`` are 0 where unknown: the object keeps its weight, or gets ``default_weight``
         when it is new. Flushes and swaps are not for here.
 
         Returns:
             For each read: the weight above the object (or ``COLD``, ``UNSEEN_HIT``) and the
-            object's own, in two lists.
+            object's own; shapes (reads,).
         """
-        slots, slot_weights, blocks, holes = (
-            self._slots,
-            self._weights,
-            self._blocks,
-            self._holes,
-        )
-        above: list[int] = []
-        own: list[int] = []
-        pop, note_above, note_own, push = (
-            slots.pop,
-            above.append,
-            own.append,
-            slot_weights.append,
-        )
-        for key, operation, weight in zip(keys, operations, weights, strict=True):
+        parts = [
+            self._access(
+                keys[start : start + _CHUNK],
+                operations[start : start + _CHUNK],
+                weights[start : start + _CHUNK],
+                default_weight,
+            )
+            for start in range(0, len(keys), _CHUNK)
+        ]
+        if not parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        above, own = zip(*parts, strict=True)
+        return np.concatenate(above), np.concatenate(own)
+
+    def _access(
+        self,
+        keys: Sequence[int],
+        operations: Integers,
+        weights: Integers,
+        default_weight: int,
+    ) -> tuple[IntArray, IntArray]:
+        begin, end = self._used, self._used + len(keys)
+        if end > len(self._weights):
+            self._write_anew()
+            begin, end = self._used, self._used + len(keys)
+        self._used = end
+        slot_weights = self._weights
+        slot_weights[begin:end] = weights
+        scalars = slot_weights.data
+        slots, holes = self._slots, self._holes
+        pop = slots.pop
+        befores: list[int] = []
+        note = befores.append
+        refilled: list[int] = []
+        fills: list[tuple[int, int, int]] = []
+        top_hole = holes[-1] if holes else COLD
+        for slot, key, operation, weight in zip(
+            range(begin, end), keys, operations.tolist(), weights.tolist(), strict=True
+        ):
             if operation > _WRITE:
-                if operation != _DELETE and operation != _EXPIRY:
-                    continue
-                slot = pop(key, None)
-                if slot is not None:
-                    insort(holes, slot)
+                note(COLD)
+                if operation != _EVICTION and key in slots:
+                    self._make_hole(pop(key))
+                    top_hole = holes[-1]
                 continue
-            slot = pop(key, None)
-            if slot is None:
-                if operation == _READ_MISS:
-                    # Without a write it will not be in a cache of any size.
-                    note_above(COLD)
-                    note_own(0)
-                    continue
-                weight = weight or default_weight
-                if operation == _READ_HIT:
-                    note_above(UNSEEN_HIT)
-                    note_own(weight)
-                if holes:
-                    self._fill_holes(weight)
-            else:
-                block = slot >> _BLOCK_BITS
-                weight_before = slot_weights[slot]
-                if operation != _WRITE:
-                    if block + 1 == len(blocks):
-                        note_above(sum(slot_weights[slot + 1 :]))
-                    else:
-                        note_above(
-                            sum(slot_weights[slot + 1 : (block + 1) << _BLOCK_BITS])
-                            + sum(blocks[block + 1 :])
-                        )
-                    note_own(weight_before)
-                weight = weight or weight_before
-                if holes:
+            before = pop(key, COLD)
+            if before >= 0:
+                note(before)
+                if not weight:
+                    scalars[slot] = scalars[before]
+                if top_hole > before:
                     # Caches too small for the object fill a hole above it with it; the larger
                     # ones have the hole where it was.
-                    insort(holes, slot)
-                    self._fill_holes(weight_before)
-                else:
-                    slot_weights[slot] = 0
-                    blocks[block] -= weight_before
-            slot = slots[key] = len(slot_weights)
-            push(weight)
-            if slot & (_BLOCK - 1):
-                blocks[-1] += weight
+                    refilled.append(slot)
+                    top_hole = self._fill_holes(slot, self._make_hole(before), fills)
+            elif operation == _READ_MISS:
+                # Without a write it will not be in a cache of any size.
+                note(COLD)
+                continue
             else:
-                blocks.append(weight)
-        if len(slot_weights) > 2 * len(slots) + _SPARE_SLOTS:
-            self._write_anew()
-        return above, own
+                note(UNSEEN_HIT)
+                if not weight:
+                    weight = scalars[slot] = default_weight
+                if top_hole >= 0:
+                    top_hole = self._fill_holes(slot, weight, fills)
+            slots[key] = slot
+        return self._distances(
+            begin, np.array(befores, dtype=np.int64), operations, refilled, fills
+        )
 
-    def _fill_holes(self, weight: int) -> None:
-        """Take ``weight`` out of the holes, the topmost first."""
-        holes, slot_weights = self._holes, self._weights
-        while weight and holes:
-            slot = holes[-1]
-            filled = min(weight, slot_weights[slot])
-            slot_weights[slot] -= filled
-            self._blocks[slot >> _BLOCK_BITS] -= filled
-            weight -= filled
-            if not slot_weights[slot]:
-                holes.pop()
+    def _make_hole(self, slot: int) -> int:
+        """Returns its weight."""
+        insort(self._holes, slot)
+        weight = self._left[slot] = int(self._weights[slot])
+        return weight
+
+    def _fill_holes(self, at: int, weight: int, fills: list[tuple[int, int, int]]) -> int:
+        """Take ``weight`` out of the holes, the topmost first, and note (at, hole, amount).
+
+        Returns:
+            The topmost hole that is left, or ``COLD``.
+        """
+        holes, left = self._holes, self._left
+        while holes:
+            hole = holes[-1]
+            room = left[hole]
+            if room > weight:
+                fills.append((at, hole, weight))
+                left[hole] = room - weight
+                return hole
+            fills.append((at, hole, room))
+            weight -= room
+            del left[hole]
+            holes.pop()
+            if not weight:
+                break
+        return holes[-1] if holes else COLD
+
+    def _distances(
+        self,
+        begin: int,
+        befores: IntArray,
+        operations: Integers,
+        refilled: list[int],
+        fills: list[tuple[int, int, int]],
+    ) -> tuple[IntArray, IntArray]:
+        """Bring the weights up to date after the accesses of the slots from ``begin`` on.
+
+        ``befores`` has the slots that their objects had before (or ``COLD``, ``UNSEEN_HIT``), shape
+        (n,); ``refilled`` are those of the accesses that left holes there, and ``fills`` is what
+        was taken out of holes, of which access. Returns as ``access``.
+        """
+        weights, end = self._weights, self._used
+        weights[begin:end][befores == COLD] = 0
+        below = np.zeros(end + 1, dtype=np.int64)
+        np.cumsum(weights[:end], out=below[1:])
+        own = weights[begin:end].copy()
+        found = np.flatnonzero(befores >= 0)
+        places = befores[found]
+        own[found] = leaving = weights[places]
+        at = found + begin
+        above = befores
+        if fills:
+            leaving = np.where(np.isin(at, refilled), 0, leaving)
+            fills_at, holes, amounts = np.array(fills).T
+            order = np.argsort(np.concatenate((at, fills_at)), kind="stable")
+            left_above = np.empty(len(order))
+            left_above[order] = _earlier_from_above(
+                np.concatenate((places, holes))[order], np.concatenate((leaving, amounts))[order]
+            )
+            left_above = left_above[: len(found)]
+            np.subtract.at(weights, holes, amounts)
+        else:
+            left_above = _earlier_from_above(places, leaving)
+        weights[places] -= leaving
+        above[found] = below[at] - below[places + 1] - left_above.astype(np.int64)
+        reads = operations <= _READ_MISS
+        return above[reads], own[reads]
 
     def _write_anew(self) -> None:
-        """Close the gaps between slots. Holes below every object, and the lowest of very many
-        holes, are forgotten: that bounds the memory."""
-        slots, weights = self._slots, self._weights
-        lowest = next(iter(slots.values()), len(weights))
-        holes = [slot for slot in self._holes if slot > lowest][-(len(slots) + 1024) :]
-        if holes:
-            kept = sorted([*slots.values(), *holes])
-            place = {slot: new for new, slot in enumerate(kept)}
-            self._holes[:] = [place[slot] for slot in holes]
-            new_slots = {key: place[slot] for key, slot in slots.items()}
-            weights[:] = [weights[slot] for slot in kept]
+        """Close the gaps between slots, and make room for more. Holes below every object, and the
+        lowest of very many holes, are forgotten: that bounds the memory."""
+        live = self._live()
+        lowest = live[0] if len(live) else self._used
+        self._holes = [slot for slot in self._holes if slot > lowest][-(len(live) + 1024) :]
+        kept = live
+        if self._holes:
+            kept = np.sort(np.concatenate((live, np.array(self._holes))))
+            left = [self._left[slot] for slot in self._holes]
+            self._holes = np.searchsorted(kept, self._holes).tolist()
+            self._left = dict(zip(self._holes, left, strict=True))
         else:
-            self._holes.clear()
-            new_slots = dict(zip(slots, range(len(slots)), strict=True))
-            weights[:] = [weights[slot] for slot in slots.values()]
-        slots.clear()
-        slots.update(new_slots)
-        self._blocks[:] = [
-            sum(weights[start : start + _BLOCK]) for start in range(0, len(weights), _BLOCK)
-        ]
+            self._left = {}
+        weights = np.zeros(2 * len(kept) + _SPARE_SLOTS, dtype=np.int64)
+        weights[: len(kept)] = self._weights[kept]
+        self._slots = dict(zip(self._slots, np.searchsorted(kept, live).tolist(), strict=True))
+        self._weights, self._used = weights, len(kept)
 
-    def forget(self, keys: list[int]) -> None:
+    def forget(self, keys: Iterable[int]) -> None:
         """Take objects out as if they had never been there: no holes."""
         for key in keys:
-            slot = self._slots.pop(key)
-            self._blocks[slot >> _BLOCK_BITS] -= self._weights[slot]
-            self._weights[slot] = 0
+            del self._slots[key]
         self._write_anew()
 
-    def delete(self, keys: list[int]) -> None:
+    def delete(self, keys: Iterable[int]) -> None:
         """Delete objects; they leave holes."""
-        self._holes.extend(self._slots.pop(key) for key in keys)
-        self._holes.sort()
+        for key in keys:
+            self._make_hole(self._slots.pop(key))
 
     def rename(self, names: dict[int, int]) -> None:
         """Give objects other keys, all at once; recency stays."""
-        renamed = {names.get(key, key): slot for key, slot in self._slots.items()}
-        self._slots.clear()
-        self._slots.update(renamed)
+        self._slots = {names.get(key, key): slot for key, slot in self._slots.items()}
 
     def add_weight(self, more: int) -> None:
         """Make each object ``more`` heavier (lighter, if negative), but 1 at least."""
-        for slot in self._slots.values():
-            self._weights[slot] = max(1, self._weights[slot] + more)
-        self._write_anew()
+        live = self._live()
+        self._weights[live] = np.maximum(1, self._weights[live] + more)
 
     def clear(self) -> None:
         """Forget everything."""
-        for container in (self._slots, self._weights, self._blocks, self._holes):
-            container.clear()
+        self._slots, self._holes, self._left, self._used = {}, [], {}, 0
 
     def below(self, depth: int) -> list[int]:
-        """The objects with more than ``depth`` weight above them."""
-        found: list[int] = []
-        room = self.total_weight - depth
-        weights = self._weights
-        if room <= 0:
-            return found
-        weight_from_bottom = 0
-        previous = 0
-        for key, slot in self._slots.items():
-            weight_from_bottom += sum(weights[previous : slot + 1])
-            if weight_from_bottom >= room:
-                break
-            found.append(key)
-            previous = slot + 1
-        return found
+        """The objects with more than ``depth`` weight above them, least recently used first."""
+        upto = np.cumsum(self._weights[: self._used])[self._live()]
+        deep = int(np.count_nonzero(upto < self.total_weight - depth))
+        return list(islice(self._slots, deep))
+
+
+def _earlier_from_above(places: IntArray, weights: IntArray) -> FloatArray:
+    """For each of the accesses in order, the weights of the earlier ones at higher places.
+
+    All shapes (n,). Of earlier blocks it is looked up in sums by place, one for each block; within
+    a block, each access is compared with each. Products of matrices add the weights up fastest;
+    whole numbers below 2^53 stay exact in them.
+    """
+    count = len(places)
+    blocks = -(-count // _BLOCK)
+    numbers = np.arange(count)
+    block = numbers // _BLOCK
+    # 0 is the highest place, which the last of a block may share: it adds nothing.
+    rank = np.zeros(blocks * _BLOCK, dtype=np.int32)
+    rank[np.argsort(-places)] = numbers
+    weight = np.zeros(blocks * _BLOCK)
+    weight[:count] = weights
+    by_rank = np.zeros((blocks, count))
+    by_rank[block, rank[:count]] = weights
+    earlier = np.tri(blocks, k=-1) @ by_rank.cumsum(axis=1)
+    ranks = rank.reshape(blocks, 1, _BLOCK)
+    higher = (ranks < ranks.swapaxes(1, 2)) & _EARLIER
+    within = higher.astype(np.float64) @ weight.reshape(blocks, _BLOCK, 1)
+    return np.asarray(earlier[block, rank[:count]] + within.reshape(-1)[:count])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
+from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray, LruStack
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.samples import FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB, Batch, Operation
 
@@ -48,21 +48,29 @@ def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
     )
 
 
+@dataclass(frozen=True, eq=False)
 class _Accesses:
-    """Records as plain lists, which a Python loop reads fastest."""
+    """Columns of records between two flushes, shapes (n,); weights are 0 where unknown."""
 
-    def __init__(self, records: npt.NDArray[np.void], overhead_bytes: int) -> None:
-        sizes = records["size_bytes"].astype(np.int64) + overhead_bytes
-        known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
-        self.keys: list[int] = object_ids(records).tolist()
-        self.operations: list[int] = records["operation"].tolist()
-        self.weights: list[int] = np.where(known, np.maximum(sizes, 1), 0).tolist()
-        self.flags = records["flags"]
+    keys: list[int]
+    operations: npt.NDArray[np.uint8]
+    weights: npt.NDArray[np.int64]
+    flags: npt.NDArray[np.uint8]
 
-    @property
-    def has_ttl(self) -> list[bool]:
-        has_ttl: list[bool] = ((self.flags & FLAG_TTL) != 0).tolist()
-        return has_ttl
+    def part(self, start: int, end: int) -> _Accesses:
+        part = slice(start, end)
+        return _Accesses(
+            self.keys[part], self.operations[part], self.weights[part], self.flags[part]
+        )
+
+
+@dataclass
+class _SimulatedAccesses:
+    """The same as plain lists."""
+
+    keys: list[int]
+    operations: list[int]
+    weights: list[int]
 
 
 class Shards:
@@ -122,62 +130,71 @@ class Shards:
         """
         self._notice_change(batch)
         assert self.threshold is not None
-        records = batch.records
-        operations = records["operation"]
-        sampled = (records["hash"] & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)
+        sampled = (batch.records["hash"] & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)
+        records = batch.records[sampled | (batch.records["operation"] >= Operation.FLUSH)]
         rate = self.rate
-        above: list[int] = []
-        own: list[int] = []
+        ids = object_ids(records)
+        operations = records["operation"]
+        known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
+        weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
+        accesses = _Accesses(ids.tolist(), operations, weights, records["flags"])
+        access = self._access_volatile if self.volatile else self._access
+        parts: list[tuple[IntArray, IntArray]] = []
         start = 0
         for place in [*np.flatnonzero(operations >= Operation.FLUSH).tolist(), len(records)]:
-            part = _Accesses(records[start:place][sampled[start:place]], overhead_bytes)
+            part = accesses.part(start, place)
             if self.simulation is not None and rate:
-                self.simulation.access(part, default_bytes, batch.last_time_us // 1_000_000, rate)
-            access = self._access_volatile if self.volatile else self._access
-            more_above, more_own = access(part, default_bytes)
-            above += more_above
-            own += more_own
+                lists = _SimulatedAccesses(
+                    part.keys, part.operations.tolist(), part.weights.tolist()
+                )
+                self.simulation.access(lists, default_bytes, batch.last_time_us // 1_000_000, rate)
+            parts.append(access(part, default_bytes))
             if place < len(records):
                 self._take_whole_db(records[place])
             start = place + 1
-        distances = np.array(above, dtype=np.float64)
-        known = distances >= 0
-        distances[known] = distances[known] / (rate or 1) + np.array(own, np.float64)[known]
-        unseen = distances == UNSEEN_HIT
+        above, own = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        distances = above / (rate or 1) + own
+        unseen = above == UNSEEN_HIT
         if np.any(unseen):
             least = self.stack.total_weight / rate
             distances[unseen] = (least + max(least, resident_bytes)) / 2
-        distances[distances == COLD] = np.inf
+        distances[above == COLD] = np.inf
         if self.live_objects is not None and len(self) > self.live_objects:
             self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
-        taken = records[sampled]
-        reads = taken[taken["operation"] <= Operation.READ_MISS]
-        return References(distances, object_ids(reads), taken, rate)
+        return References(distances, ids[operations <= Operation.READ_MISS], records, rate)
 
-    def _access(self, part: _Accesses, default_bytes: int) -> tuple[list[int], list[int]]:
+    def _access(self, part: _Accesses, default_bytes: int) -> tuple[IntArray, IntArray]:
         return self.stack.access(part.keys, part.operations, part.weights, default_bytes)
 
-    def _access_volatile(self, part: _Accesses, default_bytes: int) -> tuple[list[int], list[int]]:
+    def _access_volatile(self, part: _Accesses, default_bytes: int) -> tuple[IntArray, IntArray]:
         pinned = self.pinned
-        to_stack: tuple[list[int], list[int], list[int]] = ([], [], [])
+        operations = part.operations.copy()
         read_is_pinned = []
-        for key, operation, weight, has_ttl in zip(
-            part.keys, part.operations, part.weights, part.has_ttl, strict=True
+        # A pinned read is none for the stack, which only learns that the object is not there.
+        for place, (key, operation, weight, has_ttl) in enumerate(
+            zip(
+                part.keys,
+                part.operations.tolist(),
+                part.weights.tolist(),
+                (part.flags & FLAG_TTL != 0).tolist(),
+                strict=True,
+            )
         ):
-            if operation in (Operation.READ_HIT, Operation.WRITE) and not has_ttl:
+            is_pinned = operation in (Operation.READ_HIT, Operation.WRITE) and not has_ttl
+            if is_pinned:
                 pinned[key] = weight or pinned.get(key, default_bytes)
-                if operation == Operation.READ_HIT:
-                    read_is_pinned.append(True)
-                operation = int(Operation.DELETE)
+                operations[place] = Operation.DELETE
             elif operation != Operation.EVICTION:
                 pinned.pop(key, None)
             if operation <= Operation.READ_MISS:
-                read_is_pinned.append(False)
-            for column, value in zip(to_stack, (key, operation, weight), strict=True):
-                column.append(value)
-        of_stack = zip(*self.stack.access(*to_stack, default_bytes), strict=True)
-        told = [(0, 0) if is_pinned else next(of_stack) for is_pinned in read_is_pinned]
-        return [above for above, _ in told], [own for _, own in told]
+                read_is_pinned.append(is_pinned)
+        above = np.zeros(len(read_is_pinned), dtype=np.int64)
+        own = above.copy()
+        of_stack = ~np.array(read_is_pinned, dtype=bool)
+        above[of_stack], own[of_stack] = self.stack.access(
+            part.keys, operations, part.weights, default_bytes
+        )
+        return above, own
 
     def _notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A

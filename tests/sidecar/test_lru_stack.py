@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.curves import lru_stack
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
@@ -80,8 +83,16 @@ def accesses(most_keys: int = 12) -> st.SearchStrategy[list[tuple[int, int, int]
 
 
 def apply(stack: LruStack, steps: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
-    keys, operations, weights = ([step[i] for step in steps] for i in range(3))
-    return list(zip(*stack.access(keys, operations, weights, 9), strict=True))
+    keys = [key for key, _, _ in steps]
+    operations, weights = np.array([step[1:] for step in steps], np.int64).reshape(-1, 2).T
+    above, own = stack.access(keys, operations, weights, 9)
+    return list(zip(above.tolist(), own.tolist(), strict=True))
+
+
+def assert_same(stack: LruStack, naive: NaiveStack) -> None:
+    live = [(key, weight) for key, weight in naive.entries if key is not None]
+    assert list(stack)[::-1] == [key for key, _ in live]
+    assert stack.weights_by_recency() == [weight for _, weight in live]
 
 
 @settings(deadline=None)
@@ -96,7 +107,36 @@ def test_distances_are_those_of_the_naive_stack(
         stack._write_anew()
     expected = [naive.access(*step, 9) for step in steps]
     assert told == [pair for pair in expected if pair is not None]
-    assert stack.weights_by_recency() == [w for key, w in naive.entries if key is not None]
+    assert_same(stack, naive)
+
+
+@pytest.mark.parametrize("chunk", [1, 50, 300, 1024])
+@pytest.mark.parametrize("deletions", [0.0, 0.002, 0.1])
+def test_many_accesses_at_once_and_between_rewritings(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, deletions: float
+) -> None:
+    """More than one block of a chunk, with and without holes among them."""
+    monkeypatch.setattr(lru_stack, "_CHUNK", chunk)
+    monkeypatch.setattr(lru_stack, "_SPARE_SLOTS", 1024)
+    random = np.random.default_rng(chunk)
+    count = 3000
+    keys = np.minimum(random.zipf(1.2, count), 150)
+    others = (1 - deletions) * np.array([0.6, 0.2, 0.18, 0.02])
+    operations = random.choice(
+        [READ_HIT, READ_MISS, WRITE, EVICTION, DELETE, EXPIRY],
+        count,
+        p=[*others, deletions / 2, deletions / 2],
+    )
+    weights = random.integers(0, 2000, count) * random.integers(0, 2, count)
+    steps = list(zip(keys.tolist(), operations.tolist(), weights.tolist(), strict=True))
+    stack, naive = LruStack(), NaiveStack()
+    expected = [naive.access(*step, 9) for step in steps]
+    assert apply(stack, steps) == [pair for pair in expected if pair is not None]
+    assert_same(stack, naive)
+    stack._write_anew()  # it forgets the holes below every object
+    while naive.entries[-1][0] is None:
+        naive.entries.pop()
+    assert stack.total_weight == sum(weight or 0 for _, weight in naive.entries)
 
 
 @settings(deadline=None)
@@ -147,5 +187,5 @@ def test_memory_is_bounded_when_keys_only_come_and_go() -> None:
         steps += [(start + i, DELETE, 0) for i in range(1000)]
         apply(stack, steps)
     assert len(stack) == 0
-    assert len(stack._weights) < 12_000
-    assert len(stack._holes) < 12_000
+    assert len(stack._weights) < 40_000
+    assert len(stack._holes) == len(stack._left) < 40_000
