@@ -62,10 +62,14 @@ class SqsDelivery:
 
     def _run(self) -> None:
         pause_seconds = FIRST_PAUSE_SECONDS
-        while self._expecting.wait() and not self._stop.is_set():
+        while True:
+            self._expecting.wait()
+            # Cleared before anything is looked at, so that neither an expectation nor the end that
+            # comes in the meantime is lost.
+            self._expecting.clear()
+            if self._stop.is_set():
+                return
             try:
-                # Cleared first, so that an expectation in the meantime is not lost.
-                self._expecting.clear()
                 if self._poll() or time.monotonic() < self._expected_until:
                     self._expecting.set()
             except self._errors as error:
