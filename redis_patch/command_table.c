@@ -36,6 +36,9 @@ static const struct {
     {"psetex", 2, SPECIAL_EXPIRES}, {"flushall", 0, SPECIAL_EMPTIES},
     {"flushdb", 0, SPECIAL_EMPTIES}, {"swapdb", 0, SPECIAL_EMPTIES},
     {"copy", 0, SPECIAL_COPIES},    {"exec", 0, SPECIAL_EXECUTES},
+    {"client", 0, SPECIAL_CLIENT},
+    {"eval", 0, SPECIAL_EXECUTES},  {"evalsha", 0, SPECIAL_EXECUTES},
+    {"fcall", 0, SPECIAL_EXECUTES}, {"select", 0, SPECIAL_SELECTS},
 };
 
 static int is_among(const char *name, const char *const *names) {

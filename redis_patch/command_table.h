@@ -37,7 +37,9 @@ typedef enum {
     SPECIAL_EXPIRES, /* always sets a TTL: SETEX, PSETEX */
     SPECIAL_EMPTIES, /* may flush or swap databases */
     SPECIAL_COPIES,  /* may write into another database: COPY */
-    SPECIAL_EXECUTES /* runs commands that passed the filter before: EXEC */
+    SPECIAL_EXECUTES, /* runs other commands: EXEC, whose have passed the filter before; scripts */
+    SPECIAL_SELECTS,  /* SELECT */
+    SPECIAL_CLIENT    /* may be CLIENT NO-TOUCH */
 } command_special;
 
 #define COMMAND_MAX_RANGES 3

@@ -8,6 +8,8 @@
  *
  * What this way of looking misses is written down in MODULE.md, and each line of that is tested. */
 
+#define _GNU_SOURCE /* memmem */
+
 #include "command_table.h"
 #include "redismodule.h"
 #include "sampler.h"
@@ -45,6 +47,11 @@ typedef struct {
     uint64_t size_bytes;
 } key_state;
 
+/* Some client may have asked by CLIENT NO-TOUCH that its accesses do not count. For such a client a
+ * key cannot be opened from the filter: Redis and Valkey up to 9.1 then read the command that runs,
+ * and none runs yet. Nothing tells which client it is; so no key is opened any more. */
+static int may_be_untouching;
+
 /* Looks at a sampled key, if this server allows to do so without touching it. */
 static key_state look_at(RedisModuleCommandFilterCtx *call, RedisModuleString *key,
                          size_t key_bytes) {
@@ -55,6 +62,7 @@ static key_state look_at(RedisModuleCommandFilterCtx *call, RedisModuleString *k
     /* Commands of a script have no client of their own that could be asked. */
     if (RedisModule_GetClientInfoById(&client, get_client_id(call)) != REDISMODULE_OK) return state;
     state.db = client.db;
+    if (may_be_untouching) return state;
     if (RedisModule_SelectDb(detached, client.db) != REDISMODULE_OK) return state;
     RedisModuleKey *opened = RedisModule_OpenKey(detached, key, OPEN_WITHOUT_EFFECTS);
     state.exists = opened != NULL;
@@ -86,16 +94,30 @@ static uint64_t emptying_us;
 
 static void watch_databases(void);
 
-/* The database that a client was in before it moved or copied a key; -1: not known. */
+/* Valkey 8.1 and later: see bring_home(). */
+static int leaves_clients_away;
+
+/* The database that the command, transaction or script that runs is in; -1: not known. */
 static int home_db = -1;
 
-static void remember_home(RedisModuleCommandFilterCtx *call) {
+static void remember_home(RedisModuleCommandFilterCtx *call, const command *c) {
     RedisModuleClientInfoV1 client = {.version = 1};
-    home_db = -1;
-    if (get_client_id &&
-        RedisModule_GetClientInfoById(&client, get_client_id(call)) == REDISMODULE_OK &&
-        !(client.flags & REDISMODULE_CLIENTINFO_FLAG_MULTI)) {
-        home_db = client.db;
+    long long selected;
+
+    if (!leaves_clients_away) return;
+    if (c->special != SPECIAL_COPIES && c->special != SPECIAL_EXECUTES &&
+        c->special != SPECIAL_SELECTS) return;
+    if (RedisModule_GetClientInfoById(&client, get_client_id(call)) == REDISMODULE_OK) {
+        /* What a transaction queues runs later, in the database of its EXEC. */
+        if (!(client.flags & REDISMODULE_CLIENTINFO_FLAG_MULTI) || c->special == SPECIAL_EXECUTES) {
+            home_db = client.db;
+        }
+    } else if (!(RedisModule_GetContextFlags(detached) & REDISMODULE_CTX_FLAGS_LUA)) {
+        home_db = -1; /* another module's command */
+    } else if (c->special == SPECIAL_SELECTS && RedisModule_CommandFilterArgGet(call, 1) &&
+               RedisModule_StringToLongLong(RedisModule_CommandFilterArgGet(call, 1), &selected) ==
+                   REDISMODULE_OK) {
+        home_db = (int)selected;
     }
 }
 
@@ -217,10 +239,37 @@ static void access_range(RedisModuleCommandFilterCtx *call, const command *c, co
     for (int at = first; at <= last; at += r->step) access_key(call, c, r->use, at);
 }
 
+/* CLIENT, of which one subcommand matters. */
+static void watch_client(RedisModuleCommandFilterCtx *call) {
+    RedisModuleString *subcommand = RedisModule_CommandFilterArgGet(call, 1);
+    if (subcommand && !strcasecmp(RedisModule_StringPtrLen(subcommand, NULL), "no-touch")) {
+        may_be_untouching = 1;
+    }
+}
+
+/* Whether a client has asked so while nobody looked; if the server does not say, one may have. */
+static int is_any_untouching(void) {
+    static const char field[] = " flags=";
+    size_t length = 0;
+    int found = 1;
+    RedisModuleCallReply *reply = RedisModule_Call(detached, "CLIENT", "c", "LIST");
+
+    if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_STRING) {
+        const char *list = RedisModule_CallReplyStringPtr(reply, &length), *end = list + length;
+        found = 0;
+        while ((list = memmem(list, (size_t)(end - list), field, sizeof field - 1))) {
+            for (list += sizeof field - 1; list < end && *list != ' '; list++) found |= *list == 'T';
+        }
+    }
+    if (reply) RedisModule_FreeCallReply(reply);
+    return found;
+}
+
 __attribute__((noinline)) static void access_all(RedisModuleCommandFilterCtx *call,
                                                  const command *c) {
+    if (c->special == SPECIAL_CLIENT) watch_client(call);
     if (c->special == SPECIAL_EMPTIES) watch_databases();
-    if (c->special == SPECIAL_COPIES) remember_home(call);
+    remember_home(call, c);
     command_start = c->special == SPECIAL_EXECUTES ? 0 : spreds.count;
     for (int i = 0; i < c->ranges; i++) access_range(call, c, &c->range[i]);
 }
@@ -248,6 +297,14 @@ static void filter(RedisModuleCommandFilterCtx *call) {
         command_start = spreds.count;
         record_access(call, &commands[slot->index], slot->one_key, (set_options){0}, 1, hash);
     }
+}
+
+/* While sampling is off, if events have to be listened to all the same. */
+static void filter_for_home(RedisModuleCommandFilterCtx *call) {
+    size_t length;
+    const char *name = RedisModule_StringPtrLen(RedisModule_CommandFilterArgGet(call, 0), &length);
+    const command_slot *slot = command_find(name, length);
+    if (slot) remember_home(call, &commands[slot->index]);
 }
 
 /* ------------------------------------------------------------------------- events of the keyspace */
@@ -309,14 +366,13 @@ static void bring_home(RedisModuleCtx *ctx, const char *event) {
         home_db = RedisModule_GetSelectedDb(ctx);
     } else if ((is_event(event, "move_to") || is_event(event, "copy_to")) && home_db >= 0) {
         RedisModule_SelectDb(ctx, home_db);
-        home_db = -1;
     }
 }
 
 static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     uint16_t db = (uint16_t)RedisModule_GetSelectedDb(ctx);
 
-    if (type == REDISMODULE_NOTIFY_GENERIC) bring_home(ctx, event);
+    if (leaves_clients_away && type == REDISMODULE_NOTIFY_GENERIC) bring_home(ctx, event);
     if (spreds.on) record_event(type, event, key, db);
     return REDISMODULE_OK;
 }
@@ -378,15 +434,19 @@ static void on_timer(RedisModuleCtx *ctx, void *data) {
  * events. A module that was never switched on costs nothing at either. */
 static void look(int on) {
     static RedisModuleCommandFilter *registered;
-    static int subscribed;
+    static int looking, subscribed;
 
-    if (on && !registered) {
+    if (on == looking) return;
+    looking = on;
+    if (registered) RedisModule_UnregisterCommandFilter(detached, registered);
+    registered = NULL;
+    if (on) {
+        may_be_untouching = get_client_id && is_any_untouching();
         registered = RedisModule_RegisterCommandFilter(detached, filter, 0);
-    } else if (!on && registered) {
-        RedisModule_UnregisterCommandFilter(detached, registered);
-        registered = NULL;
+    } else if (leaves_clients_away) {
+        registered = RedisModule_RegisterCommandFilter(detached, filter_for_home, 0);
     }
-    if (on && !subscribed) {
+    if (!subscribed) {
         RedisModule_SubscribeToKeyspaceEvents(
             detached, REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
                           REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_KEY_MISS, on_event);
@@ -491,10 +551,12 @@ static void info(RedisModuleInfoCtx *ctx, int for_crash_report) {
 
 /* -------------------------------------------------------------------------------- load and unload */
 
-/* The first 16 hexadecimal digits of the run id. */
+/* The first 16 hexadecimal digits of the run id; notices on the way which server this is. */
 static uint64_t instance_of_server(RedisModuleCtx *ctx) {
     char digits[17] = {0};
     RedisModuleServerInfoData *data = RedisModule_GetServerInfo(ctx, "server");
+    leaves_clients_away =
+        get_client_id && RedisModule_ServerInfoGetFieldC(data, "valkey_version") != NULL;
     const char *run_id = RedisModule_ServerInfoGetFieldC(data, "run_id");
     if (run_id) strncpy(digits, run_id, 16);
     RedisModule_FreeServerInfo(ctx, data);

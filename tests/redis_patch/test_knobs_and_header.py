@@ -66,8 +66,10 @@ def test_the_salt_is_random_unless_it_is_given(server: SampledServer) -> None:
 def test_the_header_says_what_is_in_force(server: SampledServer) -> None:
     server.start(threshold=1000)
     server.set(threshold=2000, salt=SALT + 1)
-    server.wait_until_connected()
     header = server.batches[-1].header
+    while header["threshold"] != 2000:  # the next heartbeat at the latest
+        server.receive(20_000)
+        header = server.batches[-1].header
     assert (header["threshold"], header["modulus"]) == (2000, MODULUS)
     assert header["salt_id"] == key_hash(b"spreds", SALT + 1)
     assert header["source"] == (2 if server.kind.is_module else 1)

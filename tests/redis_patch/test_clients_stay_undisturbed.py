@@ -1,0 +1,114 @@
+"""What a module must not do to the clients it looks at: move them, or crash their server."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from tests.redis_patch.sampled_server import SampledServer, named
+from tests.redis_patch.wire_twin import SIZE_KNOWN
+
+COPY_SCRIPT = """
+redis.call('SELECT', 5)
+redis.call('COPY', KEYS[1], KEYS[1], 'DB', 2, 'REPLACE')
+redis.call('SET', 'in script', 'v')
+redis.call('COPY', KEYS[1], KEYS[1], 'DB', 3, 'REPLACE')
+redis.call('SET', 'late in script', 'v')
+"""
+
+FOLLOWING = [
+    "by copy",
+    "by move",
+    "in transaction",
+    "late in transaction",
+    "by transaction",
+    "in script",
+    "late in script",
+    "by script",
+]
+
+
+def has_no_touch(server: SampledServer) -> bool:
+    return not isinstance(server.raw("CLIENT NO-TOUCH OFF"), Exception)
+
+
+def databases_with(server: SampledServer, key: str) -> set[int]:
+    """The databases that hold ``key``."""
+    found = set()
+    for database in range(16):
+        with redis.Redis.from_url(server.server.url, db=database) as client:
+            if client.get(key):
+                found.add(database)
+    return found
+
+
+def copy_in_every_way(server: SampledServer) -> None:
+    """COPY and MOVE into other databases, from database 5; what follows must run in 5."""
+    client = redis.Redis.from_url(server.server.url, db=5, single_connection_client=True)
+    client.flushall()
+    client.set("k", "v")
+    client.execute_command("COPY", "k", "k", "DB", "1")
+    client.set("by copy", "v")
+    client.copy("k", "k2", replace=True)
+    client.move("k2", 4)
+    client.set("by move", "v")
+    transaction = client.pipeline(transaction=True)
+    transaction.execute_command("COPY", "k", "k", "DB", "2", "REPLACE")
+    transaction.set("in transaction", "v")
+    transaction.execute_command("COPY", "k", "k", "DB", "3", "REPLACE")
+    transaction.set("late in transaction", "v")
+    transaction.execute()
+    client.set("by transaction", "v")
+    client.eval(COPY_SCRIPT, 1, "k")
+    client.set("by script", "v")
+    client.close()
+    places = {key: databases_with(server, key) for key in ["k", "k2", *FOLLOWING]}
+    assert places == {"k": {1, 2, 3, 5}, "k2": {4}} | {key: {5} for key in FOLLOWING}
+
+
+def test_clients_stay_in_their_database(server: SampledServer) -> None:
+    """While sampling is on, after it was switched off, and when it is on again."""
+    copy_in_every_way(server)
+    server.start()
+    copy_in_every_way(server)
+    server.set(endpoint="")
+    copy_in_every_way(server)
+    server.start()
+    copy_in_every_way(server)
+
+
+def test_a_client_may_ask_not_to_touch(server: SampledServer) -> None:
+    """Redis since 7.2 and Valkey crash if a filter opens a key for such a client."""
+    with redis.Redis.from_url(server.server.url, single_connection_client=True) as early:
+        if not has_no_touch(server):
+            pytest.skip("this server has no CLIENT NO-TOUCH")
+        early.client_no_touch("ON")
+        server.start()
+        early.set("k", "v")
+        assert early.get("k") == b"v"
+        early.client_no_touch("OFF")
+    server.raw("CLIENT NO-TOUCH ON")
+    for _ in range(3):
+        server.raw("GET k")
+    assert named(server.records(), ["k"]) == ["write k"] + ["hit k"] * 4
+
+
+def test_a_client_that_begins_not_to_touch(server: SampledServer) -> None:
+    if not has_no_touch(server):
+        pytest.skip("this server has no CLIENT NO-TOUCH")
+    server.start()
+    server.raw("SET k v")
+    server.raw("GET k")
+    server.raw("CLIENT NO-TOUCH ON")
+    server.raw("GET k")
+    records = server.records()
+    assert named(records, ["k"]) == ["write k", "hit k", "hit k"]
+    # The module no longer looks at keys, for it cannot tell for whom it may.
+    known = [bool(record.flags & SIZE_KNOWN) for record in records]
+    assert known == [True, True, not server.kind.is_module]
+    server.raw("CLIENT NO-TOUCH OFF")
+    server.set(endpoint="")
+    server.start()
+    before = len(server.records())
+    server.raw("GET k")
+    assert server.records()[before].flags & SIZE_KNOWN
