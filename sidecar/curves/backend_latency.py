@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sidecar.curves.shards import object_ids
 from sidecar.samples import Batch, Operation
 
 LONGEST_SECONDS = 60.0
@@ -32,7 +33,7 @@ class BackendLatency:
     """
 
     def __init__(self) -> None:
-        self._missed_at_us: dict[tuple[int, int], float] = {}
+        self._missed_at_us: dict[int, float] = {}
         self._fills = 0.0
         self._unfilled = 0.0
         self._seconds = 0.0
@@ -49,19 +50,14 @@ class BackendLatency:
         span_us = batch.last_time_us - batch.first_time_us
         times = batch.first_time_us + places * (span_us / max(1, len(batch.records) - 1))
         pending = self._missed_at_us
-        for key, db, operation, time_us in zip(
-            records["hash"].tolist(),
-            records["db"].tolist(),
-            records["operation"].tolist(),
-            times.tolist(),
-            strict=True,
+        is_miss = operations[places] == Operation.READ_MISS
+        for key, missed, time_us in zip(
+            object_ids(records).tolist(), is_miss.tolist(), times.tolist(), strict=True
         ):
-            if operation == Operation.READ_MISS:
-                pending.setdefault((key, db), time_us)
-            elif pending:
-                missed_us = pending.pop((key, db), None)
-                if missed_us is not None:
-                    self._count(max(0.0, time_us - missed_us) / 1e6)
+            if missed:
+                pending.setdefault(key, time_us)
+            elif key in pending:
+                self._count(max(0.0, time_us - pending.pop(key)) / 1e6)
         self._give_up(batch.last_time_us - LONGEST_SECONDS * 1e6)
 
     def _count(self, seconds: float) -> None:
