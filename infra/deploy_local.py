@@ -74,9 +74,12 @@ def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, str]:
 def _assembly(stack_file: Path) -> Path:
     """Where the application is synthesised to, by the digest of what goes into it."""
     digest = hashlib.sha256(sys.version.encode() + stack_file.read_bytes())
-    sources = (*HERE.glob("*.py"), HERE / "function_requirements.txt", HERE / "cdk.json")
-    for path in sorted((*sources, *HERE.parent.glob("solver_lambda/*.py"))):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    sources = [HERE / "function_requirements.txt", HERE / "cdk.json"]
+    # The costs choose the controller of a stack that leaves it to them.
+    for pattern in ("infra/*.py", "infra/costs/*.py", "infra/costs/*.json", "solver_lambda/*.py"):
+        sources += HERE.parent.glob(pattern)
+    for path in sorted(sources):
+        digest.update(str(path.relative_to(HERE.parent)).encode() + b"\0" + path.read_bytes())
     folder = BUILD / "cdk"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{stack_file.stem}-{digest.hexdigest()[:16]}"
