@@ -37,7 +37,7 @@ HEADER = [
     "after",
     "requests",
 ]
-LEAST_SECONDS = 30.0
+LEAST_SECONDS = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +150,7 @@ def _result(
                     n: h.tallies[server.name].effective_access_time_seconds * 1000
                     for n, h in halves.items()
                 },
-                "requests": static.tallies[server.name].requests,
+                "requests": {n: h.tallies[server.name].requests for n, h in halves.items()},
             }
             for server in servers
         ],
