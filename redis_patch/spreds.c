@@ -52,7 +52,8 @@ void spredsRecordRead(redisDb *db, robj *key, robj *val, uint64_t hash) {
     record(db, hash, val ? SAMPLER_READ_HIT : SAMPLER_READ_MISS, flags, size_bytes);
 }
 
-void spredsRecordModified(redisDb *db, robj *key, uint64_t hash) {
+/* Not inlined: a write that is not sampled would save registers for it. */
+__attribute__((noinline)) static void recordModified(redisDb *db, robj *key, uint64_t hash) {
     uint64_t size_bytes = 0;
     robj *val = findKey(db, key);
 
@@ -63,6 +64,12 @@ void spredsRecordModified(redisDb *db, robj *key, uint64_t hash) {
     int flags = sizeAndTtl(db, key, val, &size_bytes);
     record(db, hash, SAMPLER_WRITE, flags, size_bytes);
     spreds_write_command = server.stat_numcommands;
+}
+
+void spredsCountModified(redisDb *db, robj *key) {
+    uint64_t hash = spredsHash(key);
+    spreds.seen_others++;
+    if (sampler_takes(&spreds, hash)) recordModified(db, key, hash);
 }
 
 void spredsRecordRemoved(redisDb *db, uint64_t hash, int operation) {
@@ -76,7 +83,7 @@ void spredsRecordDatabases(int operation, uint16_t db, uint64_t other) {
 /* The record of a write by the same command learns that its key has a TTL. */
 void spredsAmendExpire(robj *key) {
     if (spreds_write_command != server.stat_numcommands) return;
-    uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
+    uint64_t hash = spredsHash(key);
     sampler_record_t *record = sampler_amend(&spreds, hash, SAMPLER_WRITE, 0);
     if (record) record->flags |= SAMPLER_HAS_TTL;
 }

@@ -39,32 +39,37 @@ int spredsApply(const char **err);
 sds spredsInfo(sds info);
 
 void spredsRecordRead(redisDb *db, robj *key, robj *val, uint64_t hash);
-void spredsRecordModified(redisDb *db, robj *key, uint64_t hash);
 void spredsRecordRemoved(redisDb *db, uint64_t hash, int operation);
+void spredsCountModified(redisDb *db, robj *key);
 void spredsRecordDatabases(int operation, uint16_t db, uint64_t other);
 void spredsAmendExpire(robj *key);
+
+static inline uint64_t spredsHash(robj *key) {
+    sds name = key->ptr;
+    /* Most keys are of this type, and sdslen() needs ten instructions to find it out. */
+    size_t length = (name[-1] & SDS_TYPE_MASK) == SDS_TYPE_8 ? SDS_HDR(8, name)->len : sdslen(name);
+    return sampler_hash(name, length, spreds.salt);
+}
 
 /* End of lookupKey(): `val` is NULL for a miss. */
 static inline void spredsLookedUp(redisDb *db, robj *key, robj *val, int flags) {
     if (!spreds.on || (flags & (LOOKUP_NOSTATS | LOOKUP_WRITE))) return;
-    uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
+    uint64_t hash = spredsHash(key);
     spreds.seen_reads++;
     if (sampler_takes(&spreds, hash)) spredsRecordRead(db, key, val, hash);
 }
 
 /* signalModifiedKey(): a write, or a delete if the key is gone. Without a client the server itself
- * has removed the key, and says so by spredsRemoved(). */
+ * has removed the key, and says so by spredsRemoved(). The rest is not inlined here, so that the
+ * compiler goes on inlining signalModifiedKey(). */
 static inline void spredsModified(client *c, redisDb *db, robj *key) {
-    if (!spreds.on || c == NULL) return;
-    uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
-    spreds.seen_others++;
-    if (sampler_takes(&spreds, hash)) spredsRecordModified(db, key, hash);
+    if (spreds.on && c) spredsCountModified(db, key);
 }
 
 /* An expiry, an eviction, or a key that left with its cluster slot. */
 static inline void spredsRemoved(redisDb *db, robj *key, int operation) {
     if (!spreds.on) return;
-    uint64_t hash = sampler_hash(key->ptr, sdslen(key->ptr), spreds.salt);
+    uint64_t hash = spredsHash(key);
     spreds.seen_others++;
     if (sampler_takes(&spreds, hash)) spredsRecordRemoved(db, hash, operation);
 }
