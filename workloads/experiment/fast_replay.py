@@ -1,15 +1,16 @@
 """Look-aside replay inside the server: a Lua script reads, and fills what it missed.
 
 For experiments that need exact miss ratios of a real server, not latencies: no round trip for each
-request, and (with ``FastServer``) a clock that runs as fast as the load.
+request, and (with ``FastServer``) a clock that the load drives.
 """
 
 from __future__ import annotations
 
+import mmap
 import shutil
+import struct
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,9 @@ import numpy.typing as npt
 from workloads.local_server import LocalServer
 
 # Evictions happen between scripts: few requests in each, so that memory hardly overshoots.
-REQUESTS_PER_SCRIPT = 40
-SCRIPTS_PER_ROUND = 50
+REQUESTS_PER_SCRIPT = 20
+# The server's clock moves in steps of this, which is also the period of its cron.
+STEP_SECONDS = 0.1
 _LARGEST_VALUE = 1 << 16
 _SCRIPT = f"""
 local filler = string.rep('x', {_LARGEST_VALUE})
@@ -58,27 +60,28 @@ class Load:
 
 
 class FastServer(LocalServer):
-    """A ``LocalServer`` whose clocks run ``speed`` times as fast.
+    """A ``LocalServer`` whose clocks stand still until ``advance`` moves them.
 
     Raises:
         RuntimeError: the server did not come up.
         subprocess.CalledProcessError: no C compiler.
     """
 
-    def __init__(self, settings: dict[str, object], binary: Path, speed: float) -> None:
-        self.speed = speed
+    def __init__(self, settings: dict[str, object], binary: Path) -> None:
         self._tools = Path(tempfile.mkdtemp(prefix="spreds-clock-"))
         library, wrapper = self._tools / "fast_clock.so", self._tools / "server"
-        source = Path(__file__).with_name("fast_clock.c")
+        source, clock = Path(__file__).with_name("fast_clock.c"), self._tools / "clock"
+        self._passed_us = 0
         try:
             subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+            clock.write_bytes(bytes(8))
+            with clock.open("r+b") as file:
+                self._clock = mmap.mmap(file.fileno(), 8)
             wrapper.write_text(
-                f'#!/bin/sh\nFAST_CLOCK={speed} LD_PRELOAD={library} exec {binary} "$@"\n'
+                f'#!/bin/sh\nFAST_CLOCK={clock} LD_PRELOAD={library} exec {binary} "$@"\n'
             )
             wrapper.chmod(0o700)
-            # By its clock everything is slow, and the slow log would take half a megabyte.
-            settings = {"hz": 100, "slowlog-log-slower-than": -1, **settings}
-            super().__init__(settings, wrapper)
+            super().__init__({"hz": round(1 / STEP_SECONDS), **settings}, wrapper)
         except BaseException:
             shutil.rmtree(self._tools, ignore_errors=True)
             raise
@@ -86,22 +89,31 @@ class FastServer(LocalServer):
     def __enter__(self) -> FastServer:
         return self
 
+    def advance(self, seconds: float) -> None:
+        """Let time pass for the server."""
+        self._passed_us += round(seconds * 1e6)
+        self._clock[:] = struct.pack("<q", self._passed_us)
+
+    def settle(self) -> None:
+        """Let three seconds pass in which nothing happens: it closes what its cron does in time,
+        as freeing the buffers of idle clients and counting what is left of them."""
+        for _ in range(round(3 / STEP_SECONDS)):
+            self.advance(STEP_SECONDS)
+            self.client.ping()
+
     def stop(self) -> None:
         """End the process and remove its folders; may be called twice."""
+        # Its cron, which would see the signal to terminate, waits for time to pass.
+        self.process.kill()
         super().stop()
         shutil.rmtree(self._tools, ignore_errors=True)
 
 
 def replay(
-    server: FastServer, load: Load, requests_per_second: float, after_round: Callable[[], None]
-) -> float:
-    """Send all of ``load``, in order, ``requests_per_second`` by the server's clock;
-    ``after_round`` is called every ``REQUESTS_PER_SCRIPT * SCRIPTS_PER_ROUND`` requests and at
-    the end.
-
-    Returns:
-        How many times longer it took than it should have: 1 is on time.
-    """
+    server: FastServer, load: Load, requests_per_second: float, after_step: Callable[[], None]
+) -> None:
+    """Send all of ``load``, in order, ``requests_per_second`` by the server's clock, as fast as the
+    machine can; ``after_step`` is called after each step of the clock."""
     texts = [str(key) for key in range(len(load.sizes_bytes))]
     limit = _LARGEST_VALUE
     fills = [
@@ -112,18 +124,15 @@ def replay(
     ]
     script = server.client.script_load(_SCRIPT)
     keys = load.keys.tolist()
-    step = REQUESTS_PER_SCRIPT
-    started = time.monotonic()
-    real_rate = requests_per_second * server.speed
-    for start in range(0, len(keys), step * SCRIPTS_PER_ROUND):
+    requests = max(1, round(requests_per_second * STEP_SECONDS))
+    for start in range(0, len(keys), requests):
         pipeline = server.client.pipeline(transaction=False)
-        end = min(len(keys), start + step * SCRIPTS_PER_ROUND)
-        for first in range(start, end, step):
-            part = keys[first : min(end, first + step)]
+        end = min(len(keys), start + requests)
+        for first in range(start, end, REQUESTS_PER_SCRIPT):
+            part = keys[first : min(end, first + REQUESTS_PER_SCRIPT)]
             pipeline.evalsha(
                 script, len(part), *[texts[k] for k in part], *[fills[k] for k in part]
             )
+        server.advance((end - start) / requests_per_second)
         pipeline.execute()
-        after_round()
-        time.sleep(max(0.0, started + end / real_rate - time.monotonic()))
-    return (time.monotonic() - started) * real_rate / len(keys)
+        after_step()
