@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import TracebackType
 
 import zmq
 
@@ -88,10 +87,5 @@ class SampleReceiver:
     def __enter__(self) -> SampleReceiver:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

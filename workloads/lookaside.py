@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from threading import Event
-from types import TracebackType
 
 from redis.connection import parse_url
 
@@ -225,12 +224,7 @@ class LookAsideClient:
     def __enter__(self) -> LookAsideClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
