@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sidecar.mrc.library import library
-from sidecar.mrc.trace_curve import TraceCurve, estimate_curve
-from sidecar.traces.reader import FORMATS, TraceError, read_trace
+from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
+from sidecar.traces.file import FORMATS, TraceError
 from sidecar.units import format_size
 
 _BAR_WIDTH = 40
@@ -52,7 +49,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves (svg, png, pdf)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, logs=False)
 
 
 def _objects(text: str) -> int:
@@ -100,6 +97,8 @@ def execute(options: argparse.Namespace) -> int:
         print(f"spreds: {error}", file=sys.stderr)
         return 2
     if options.json:
+        import json
+
         print(
             json.dumps(
                 [
@@ -118,8 +117,10 @@ def execute(options: argparse.Namespace) -> int:
 def _curve(path: Path, options: argparse.Namespace) -> TraceCurve:
     bar = _ProgressBar(path.name) if sys.stderr.isatty() else None
     try:
-        curve = estimate_curve(
-            read_trace(path, options.format, progress=bar),
+        curve = estimate_curve_of_file(
+            path,
+            options.format,
+            progress=bar,
             in_bytes=options.bytes,
             rate=options.rate,
             limit_objects=options.objects,
@@ -152,8 +153,8 @@ class _ProgressBar:
 
 def _grid(curve: TraceCurve, points: int) -> list[int]:
     """Sizes to show: evenly spaced up to where the curve is flat."""
-    largest = curve.sizes[-1] if len(curve.sizes) else 1.0
-    return sorted({round(size) for size in largest * np.arange(1, points + 1) / points})
+    largest = curve.sizes[-1] if curve.sizes else 1
+    return sorted({round(largest * step / points) for step in range(1, points + 1)})
 
 
 def _as_json(path: Path, curve: TraceCurve, options: argparse.Namespace) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def _as_json(path: Path, curve: TraceCurve, options: argparse.Namespace) -> dict
         "live_objects": curve.live_objects,
         "compulsory_miss_ratio": curve.compulsory_miss_ratio,
         "sizes": sizes,
-        "miss_ratios": curve.miss_ratio(sizes).tolist(),
+        "miss_ratios": curve.miss_ratios_at(sizes),
         "for_hit_ratios": [
             {"hit_ratio": ratio, "size": curve.size_for_hit_ratio(ratio)}
             for ratio in options.hit_ratio
@@ -184,7 +185,7 @@ def _print(path: Path, curve: TraceCurve, options: argparse.Namespace) -> None:
     )
     sizes = _grid(curve, options.points)
     print(f"{'bytes' if options.bytes else 'objects':>14}  miss ratio")
-    for value, ratio in zip(sizes, curve.miss_ratio(sizes), strict=True):
+    for value, ratio in zip(sizes, curve.miss_ratios_at(sizes), strict=True):
         print(f"{size(value):>14}  {ratio:10.4f}")
     for ratio in options.hit_ratio:
         needed = curve.size_for_hit_ratio(ratio)
@@ -206,8 +207,8 @@ def _plot(options: argparse.Namespace, curves: list[TraceCurve]) -> None:
     axis = figure.subplots()
     for path, curve in zip(options.traces, curves, strict=True):
         # More steps than a picture has pixels would only make the file large.
-        sizes = np.unique(np.linspace(0, curve.sizes[-1:].max(initial=1), 2000))
-        axis.step(sizes, curve.miss_ratio(sizes), where="post", label=path.name)
+        sizes = [0, *_grid(curve, 2000)]
+        axis.step(sizes, curve.miss_ratios_at(sizes), where="post", label=path.name)
     axis.set_xlabel("cache size, bytes" if options.bytes else "cache size, objects")
     axis.set_ylabel("miss ratio")
     axis.set_ylim(0, 1)

@@ -1,35 +1,40 @@
-"""What ``kernel.c`` does, in Python: for machines without a compiler, and to check it with."""
+"""What ``kernel/`` does, in Python: for machines without a compiler, and to check it with."""
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
+from heapq import heappop, heappush
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.lru_stack import LruStack
-from sidecar.samples import Operation
 from sidecar.traces.chunk import TraceChunk
+from sidecar.traces.file import Progress
+from sidecar.traces.reader import read_trace
 
-_BATCH = 1024  # requests between two looks at the number of live objects
-_READ = int(Operation.READ_HIT)
+_SUB_BITS = 10
+_LEAST_POSITIONS = 4096
+_ROOM_FOR_EACH = 2
 
 
 class PureStack:
-    """Stack distances of a trace; arguments and results as of ``compiled.CompiledStack``.
-
-    With a limit, objects leave after some requests instead of at once: the sample is another one.
-    """
+    """Stack distances of a trace; arguments and results as of ``compiled.CompiledStack``, to the
+    last bit."""
 
     def __init__(
         self, *, in_bytes: bool, rate: float = 1.0, limit_objects: int | None = None, salt: int = 0
     ) -> None:
         self._in_bytes = in_bytes
-        self._threshold = min(round(rate * 2**64), 2**64)
         self._limit = limit_objects
+        self._threshold = min(round(rate * 2**64), 2**64)
+        self._stands_for = 2.0**64 / float(self._threshold)
+        self._linear = not in_bytes and self._threshold == 2**64 and limit_objects is None
         with np.errstate(over="ignore"):
             self._salt = _mix(np.array([salt], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
-        self._stack = LruStack()
+        self._stack = _LruStack()
+        self._heap: list[int] = []  # of the live hashes, negative: the largest first
         self._counts: defaultdict[int, float] = defaultdict(float)
         self.requests = 0
         self.sampled = 0
@@ -44,38 +49,103 @@ class PureStack:
         """Take requests in order."""
         self.requests += len(chunk)
         hashes = _mix(chunk.keys ^ self._salt)
-        weights = np.maximum(chunk.sizes_bytes, 1) if self._in_bytes else np.ones(len(chunk), int)
-        for start in range(0, len(chunk), _BATCH):
-            part = slice(start, start + _BATCH)
-            self._take(hashes[part], weights[part])
+        mine = np.flatnonzero(hashes <= np.uint64(self._threshold - 1))
+        weights = np.maximum(chunk.sizes_bytes[mine], 1) if self._in_bytes else np.ones_like(mine)
+        for key, weight in zip(hashes[mine].tolist(), weights.tolist(), strict=True):
+            if key < self._threshold:  # it may have fallen since
+                self._take_sampled(key, weight)
 
-    def _take(self, hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.generic]) -> None:
-        mine = (
-            hashes < np.uint64(self._threshold)
-            if self._threshold < 2**64
-            else np.ones(len(hashes), dtype=bool)
-        )
-        keys = hashes[mine].tolist()
-        self.sampled += len(keys)
-        stands_for = 2**64 / self._threshold
-        for above, own in zip(
-            *self._stack.access(keys, [_READ] * len(keys), weights[mine].tolist(), 1), strict=True
-        ):
-            if above < 0:
-                self.cold += stands_for
-            else:
-                self._counts[int(above * stands_for + 0.5) + own] += stands_for
-        if self._limit is not None and len(self._stack) > self._limit:
-            self._threshold = sorted(self._stack)[self._limit]
-            self._stack.forget([key for key in self._stack if key >= self._threshold])
+    def take_file(
+        self,
+        path: Path,
+        format: str | None = None,  # noqa: A002
+        progress: Progress | None = None,
+    ) -> None:
+        """Take the requests of a file. Raises TraceError."""
+        for chunk in read_trace(path, format, progress=progress):
+            self.take(chunk)
 
-    def histogram(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
-        """As of ``CompiledStack``, but with each distance by itself."""
+    def _take_sampled(self, key: int, weight: int) -> None:
+        self.sampled += 1
+        found = self._stack.access(key, weight)
+        if found:
+            above, own = found
+            distance = int(above * self._stands_for + 0.5) + own
+            bin_end = distance if self._linear else _bin_end(distance)
+            self._counts[bin_end] += self._stands_for
+            return
+        self.cold += self._stands_for
+        if self._limit is not None:
+            heappush(self._heap, -key)
+            if len(self._heap) > self._limit:
+                self._threshold = -heappop(self._heap)
+                self._stands_for = 2.0**64 / float(self._threshold)
+                self._stack.remove(self._threshold)
+
+    def histogram(self) -> tuple[array[int], array[float]]:
+        """As of ``CompiledStack``."""
         distances = sorted(self._counts)
         return (
-            np.array(distances, dtype=np.uint64),
-            np.array([self._counts[distance] for distance in distances]),
+            array("Q", distances),
+            array("d", [self._counts[distance] for distance in distances]),
         )
+
+
+def _bin_end(distance: int) -> int:
+    """The largest distance in the bin of this one."""
+    shift = max(distance.bit_length() - 1 - _SUB_BITS, 0)
+    return (((distance >> shift) + 1) << shift) - 1
+
+
+class _LruStack:
+    """A recency stack; a Fenwick tree over the positions has the weights of who stands there."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, tuple[int, int]] = {}  # position and weight, by recency
+        self._tree: list[int] = []
+        self._next = 1
+        self._total = 0
+        self._renumber()
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def access(self, key: int, weight: int) -> tuple[int, int] | None:
+        """The weight above the object and its own before, or ``None`` for a new one."""
+        if self._next == len(self._tree):
+            self._renumber()
+        found = None
+        if key in self._objects:
+            found = self.remove(key)
+        self._objects[key] = self._next, weight
+        self._add(self._next, weight)
+        self._next += 1
+        return found
+
+    def remove(self, key: int) -> tuple[int, int]:
+        """Take an object out; the weight above it and its own."""
+        position, own = self._objects.pop(key)
+        above, i = self._total, position
+        while i:
+            above -= self._tree[i]
+            i &= i - 1
+        self._add(position, -own)
+        return above, own
+
+    def _add(self, position: int, weight: int) -> None:
+        self._total += weight
+        while position < len(self._tree):
+            self._tree[position] += weight
+            position += position & -position
+
+    def _renumber(self) -> None:
+        live = list(self._objects.items())
+        self._tree = [0] * (max(_LEAST_POSITIONS, _ROOM_FOR_EACH * len(live)) + 1)
+        self._total, self._next = 0, 1
+        for key, (_, weight) in live:
+            self._objects[key] = self._next, weight
+            self._add(self._next, weight)
+            self._next += 1
 
 
 def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -1,16 +1,11 @@
-"""Consecutive requests of a trace, and what identifies a key."""
+"""Consecutive requests of a trace."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
-
-class TraceError(ValueError):
-    """A trace cannot be read; the message names the file and, where there are lines, the line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +27,3 @@ class TraceChunk:
 
     def __len__(self) -> int:
         return len(self.keys)
-
-
-def identity(text: bytes) -> int:
-    """The u64 that stands for a key's text."""
-    if text.isdigit() and len(text) <= 20 and (text[0] != 48 or len(text) == 1):
-        number = int(text)
-        if number < 1 << 64:
-            return number
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")

@@ -10,14 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.traces import reader
+from sidecar.mrc.library import library
+from sidecar.traces import file
+from sidecar.traces import lines as lines_reader
+from sidecar.traces import text as text_reader
 from sidecar.traces.reader import TraceError, identity, load_trace, read_trace
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/traces is not here")
+needs_library = pytest.mark.skipif(library() is None, reason="the C library is not compiled")
+CACHELIB = "op_time,key,key_size,op,op_count,size\n"
 
 Row = tuple[int, str, int]
 rows = st.lists(
@@ -43,7 +48,7 @@ def write_csv(path: Path, requests: list[Row], header: str = "time,key,size\n") 
 def test_csv_gives_back_what_was_written(tmp_path_factory, requests, header, block):
     path = write_csv(tmp_path_factory.mktemp("csv") / "a.csv", requests, header)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "CHUNK_BYTES", block)
+        patch.setattr(file, "BLOCK_BYTES", block)
         if header:
             chunk = load_trace(path, texts=True)
         else:
@@ -87,28 +92,86 @@ def test_compressed_is_the_same_as_plain_and_cut_off_is_refused(tmp_path, packed
         list(read_trace(tmp_path / packed))
 
 
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_library), False])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("time,key,size\n1,2,3\n1,2\n", r"line 3: b'1,2' .* too few columns"),
-        ("time,key,size\n1,2,3\n\n1,2,x\n", r"line 4"),
-        ("1,2,3\nnoon,2,3\n", r"line 2"),
+        ("time,key,size\n1,2,3\n1,2\n", r"line 3: b'1,2' .* too few columns, 2 instead of 3"),
+        ("time,key,size\n1,2,3\n\n1,2,x\n", r"line 4: b'1,2,x' .*'x'"),
+        ("1,2,3\nnoon,2,3\n", r"line 2: .*'noon'"),
         ("1,2,3\nnan,2,3\n", r"line 2.*not finite"),
         ("1,,3\n", r"line 1.*key is empty"),
         ("1,2,-3\n", r"line 1.*size -3"),
         ("1,2,4294967296\n", r"line 1.*size 4294967296"),
+        ("1,2,\xff\n", r"line 1: b'1,2,"),
+        ("1,2,3\n" + "9" * (1 << 20) + "99", r"line 2: longer than 1048576 bytes"),
         ("when,what\n1,2\n", r"line 1: the header .* the time"),
-        ("op_time,key,op\n1,2,GET\n", r"line 1: .*'key_size'"),
-        ("op_time,key,key_size,op,op_count,size\n1,k,1,GET,-1,5\n", r"line 2.*negative"),
-        ("op_time,key,key_size,op,op_count,size\n1,k,1\n", r"line 2"),
+        ("op_time,key,op\n1,2,GET\n", r"line 1: the header has no column 'size'"),
+        (f"{CACHELIB}1,k,1,GET,-1,5\n", r"line 2.*op_count -1 "),
+        (f"{CACHELIB}1,k,1,GET,99999999,5\n", r"line 2.*op_count 99999999 "),
+        (f"{CACHELIB}1,k,4294967295,GET,1,5\n", r"line 2.*key_size 4294967295"),
+        (f"{CACHELIB}1,k,1\n", r"line 2.*too few columns, 3 instead of 6"),
         ("", r"no requests"),
     ],
 )
-def test_bad_lines_are_named(tmp_path, text, message):
+def test_bad_lines_are_named(tmp_path, monkeypatch, compiled, text, message):
+    if not compiled:
+        monkeypatch.setattr(text_reader, "library", lambda: None)
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(TraceError, match=f"bad.csv: .*{message}" if text else message):
         load_trace(path)
+
+
+field = st.one_of(
+    st.integers(0, 300).map(str),
+    st.sampled_from(["007", "1.5", ".5", "1e3", " 8 ", "8\t", "+8", "-0", "", " ", "k", "clé"]),
+    st.sampled_from([str(2**32 - 1), str(2**32), str(2**64 - 1), str(2**64), "9" * 20, "9" * 21]),
+    st.sampled_from(["0.1234567890123456", "1.2.3", "a longer key: of 31 bytes here"]),
+)
+line = st.one_of(
+    st.lists(field, min_size=2, max_size=7).map(",".join),
+    st.tuples(
+        st.decimals(0, 10**6, places=3).map(str),
+        st.integers(0, 2**70).map(str),
+        st.integers(0, 60).map(str),
+        st.sampled_from(["GET", "GET_LEASE", "SET", "GETS", " GET"]),
+        st.integers(0, 9).map(str),
+        st.integers(0, 2**32 - 61).map(str),
+    ).map(",".join),
+    st.sampled_from(["", "  "]),
+)
+
+
+@needs_library
+@settings(deadline=None)
+@given(
+    lines=st.lists(line, max_size=12),
+    header=st.sampled_from(["", "time,key,size\n", "x,size,time,key\n", CACHELIB]),
+    end=st.sampled_from(["\n", "\r\n"]),
+    last=st.sampled_from(["", "\n"]),
+    room=st.sampled_from([1, 3, 100]),
+)
+def test_compiled_lines_are_what_python_reads(tmp_path_factory, lines, header, end, last, room):
+    path = tmp_path_factory.mktemp("twins") / "a.csv"
+    path.write_bytes((header + end.join(["1,2,3,GET,1,4", *lines]) + last).encode())
+
+    def read(texts: bool) -> tuple[list[object], str]:
+        requests: list[object] = []
+        try:
+            for chunk in read_trace(path, texts=texts):
+                columns = (chunk.times_seconds, chunk.keys, chunk.sizes_bytes)
+                requests += zip(*(column.tolist() for column in columns), strict=True)
+        except TraceError as error:
+            return [], str(error)
+        return requests, ""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines_reader, "_ROOM", room)
+        requests, error = read(texts=False)
+        expected, expected_error = read(texts=True)
+    assert error == expected_error
+    assert requests == expected
 
 
 def test_bad_files_are_named(tmp_path):

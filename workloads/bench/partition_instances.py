@@ -109,7 +109,7 @@ def curves_of_traces(folder: Path) -> MakeCurve | None:
         found = slices[int(generator.integers(len(slices)))]
         stretch = units * generator.uniform(0.1, 1.0) / found.sizes[-1]
         sizes = np.arange(units + 1)
-        return _curve(sizes, found.miss_ratio(sizes / stretch))
+        return _curve(sizes, np.array(found.miss_ratios_at(sizes / stretch)))
 
     return make
 

@@ -1,0 +1,151 @@
+/* Requests from lines of text: ``time,key,size`` in any columns, and CacheLib's, whose lines stand
+ * for several requests each.
+ *
+ * Only what is plainly right is read here. A line that is anything else is left to Python
+ * (sidecar/traces/lines.py), which knows the rare ways to write a number, and what to complain of. */
+
+#include "hash.h"
+
+#define EXACT_DIGITS 15 /* a decimal of so many digits is a whole double over a power of ten */
+
+/* Places of the columns, from 0; -1 for one that the format does not have. The same fields, in this
+ * order, as in sidecar/traces/lines.py. */
+struct columns {
+    int32_t least; /* a line has so many columns, or more */
+    int32_t time;
+    int32_t key;
+    int32_t size;
+    int32_t key_size;  /* added to the size */
+    int32_t operation; /* only reads count */
+    int32_t repeats;   /* how many requests the line stands for */
+};
+
+struct line {
+    double time;
+    uint64_t key;
+    uint64_t size;
+    uint64_t repeats;
+};
+
+/* ---------------------------------------------------------------- fields */
+
+static inline int is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static inline int is_digit(char c) { return (unsigned char)(c - '0') < 10; }
+
+/* Reads a decimal number that fills the field and does not start with 0 (007 is another key than
+ * 7). Returns 0 if that is not so or it exceeds 64 bits. */
+static inline int whole_number(const char *p, const char *end, uint64_t *value)
+{
+    int64_t length = end - p;
+    if (length < 1 || length > 20 || (length > 1 && *p == '0')) return 0;
+    uint64_t v = 0;
+    for (const char *start = p; p < end; p++) {
+        if (!is_digit(*p)) return 0;
+        if (p - start == 19 && (v > UINT64_MAX / 10 || v * 10 > UINT64_MAX - (uint64_t)(*p - '0')))
+            return 0;
+        v = v * 10 + (uint64_t)(*p - '0');
+    }
+    *value = v;
+    return 1;
+}
+
+/* Reads digits, perhaps with a point among them. Returns 0 if the field is anything else, or has
+ * so many digits that rounding could go wrong. */
+static inline int decimal_number(const char *p, const char *end, double *value)
+{
+    static const double ten_to[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    const char *point = NULL;
+    uint64_t v = 0;
+    if (p == end || end - p > EXACT_DIGITS + 1 || !is_digit(*p) || !is_digit(end[-1])) return 0;
+    for (; p < end; p++) {
+        if (*p == '.' && !point)
+            point = p;
+        else if (is_digit(*p))
+            v = v * 10 + (uint64_t)(*p - '0');
+        else
+            return 0;
+    }
+    int64_t decimals = point ? end - point - 1 : 0;
+    if (!point && v >= 1000000000000000u) return 0;
+    *value = decimals ? (double)v / ten_to[decimals] : (double)v;
+    return 1;
+}
+
+static inline int is_read(const char *p, const char *end)
+{
+    size_t length = (size_t)(end - p);
+    return (length == 3 && !memcmp(p, "GET", 3)) || (length == 9 && !memcmp(p, "GET_LEASE", 9));
+}
+
+/* ---------------------------------------------------------------- lines */
+
+/* Parses the line at p, which has an end. Returns where the next one starts, or NULL: it is for
+ * Python. A line without columns has no repeats. */
+static inline const char *parse_line(const char *p, const struct columns *columns,
+                                     struct line *line)
+{
+    uint64_t key_size = 0;
+    int column = 0, reads = 1;
+    *line = (struct line){.repeats = 1};
+    if (*p == '\n' || (*p == '\r' && p[1] == '\n')) {
+        line->repeats = 0;
+        return p + (*p == '\r') + 1;
+    }
+    for (;; column++, p++) {
+        const char *start = p;
+        while (*p != ',' && *p != '\n') p++;
+        const char *next = p;
+        if (column == columns->time || column == columns->key || column == columns->size ||
+            column == columns->key_size || column == columns->operation ||
+            column == columns->repeats) {
+            const char *end = p;
+            while (start < end && is_blank(*start)) start++;
+            while (end > start && is_blank(end[-1])) end--;
+            int right = 1;
+            if (column == columns->time) right = decimal_number(start, end, &line->time);
+            else if (column == columns->size) right = whole_number(start, end, &line->size);
+            else if (column == columns->key_size) right = whole_number(start, end, &key_size);
+            else if (column == columns->repeats) right = whole_number(start, end, &line->repeats);
+            else if (column == columns->operation) reads = is_read(start, end);
+            else if (start == end) right = 0;
+            else if (!whole_number(start, end, &line->key))
+                line->key = text_identity(start, (size_t)(end - start));
+            if (!right) return NULL;
+        }
+        if (*next == '\n') break;
+    }
+    if (column + 1 < columns->least || line->size > UINT32_MAX || key_size > UINT32_MAX ||
+        line->size + key_size > UINT32_MAX)
+        return NULL;
+    line->size += key_size;
+    if (!reads) line->repeats = 0;
+    return p + 1;
+}
+
+/* Parses lines, all of which end, until the requests of the next one do not fit into the room, or
+ * it is not plainly right. If nothing was used, the first line is for Python.
+ *
+ * Returns the number of requests; *used is the length of the lines, *lines how many. */
+uint64_t spreds_lines_parse(const char *text, uint64_t length, const struct columns *columns,
+                            double *times, uint64_t *keys, uint32_t *sizes, uint64_t room,
+                            uint64_t *used, uint64_t *lines)
+{
+    const char *p = text, *end = text + length;
+    uint64_t requests = 0;
+    *lines = 0;
+    while (p < end) {
+        struct line line;
+        const char *next = parse_line(p, columns, &line);
+        if (!next || line.repeats > room - requests) break;
+        for (; line.repeats; line.repeats--, requests++) {
+            times[requests] = line.time;
+            keys[requests] = line.key;
+            sizes[requests] = (uint32_t)line.size;
+        }
+        p = next;
+        ++*lines;
+    }
+    *used = (uint64_t)(p - text);
+    return requests;
+}
