@@ -14,6 +14,7 @@ VERBS = {
     ("bench", "redis"): "workloads.bench.redis",
     ("bench", "solver"): "workloads.bench.solver",
     ("bench", "mrc"): "workloads.bench.mrc",
+    ("bench", "engine"): "workloads.bench.engine",
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "cycle"): "workloads.experiment.cycle",
 }

@@ -68,8 +68,9 @@ class LruStack:
 
     @property
     def total_weight(self) -> int:
-        """Of objects and holes."""
-        return int(self._weights[: self._used].sum())
+        """Of objects, and of holes above any of them."""
+        lowest = next(iter(self._slots.values()), self._used)
+        return int(self._weights[lowest : self._used].sum())
 
     def _live(self) -> IntArray:
         """Slots of the live objects, in order."""
@@ -215,11 +216,12 @@ class LruStack:
         own = weights[begin:end].copy()
         found = np.flatnonzero(befores >= 0)
         places = befores[found]
-        own[found] = leaving = weights[places]
+        own[found] = weights[places]
+        leaving = weights[places]
         at = found + begin
         above = befores
         if fills:
-            leaving = np.where(np.isin(at, refilled), 0, leaving)
+            leaving[np.searchsorted(at, refilled)] = 0
             fills_at, holes, amounts = np.array(fills).T
             order = np.argsort(np.concatenate((at, fills_at)), kind="stable")
             left_above = np.empty(len(order))
@@ -280,8 +282,9 @@ class LruStack:
 
     def below(self, depth: int) -> list[int]:
         """The objects with more than ``depth`` weight above them, least recently used first."""
-        upto = np.cumsum(self._weights[: self._used])[self._live()]
-        deep = int(np.count_nonzero(upto < self.total_weight - depth))
+        weights = self._weights[: self._used]
+        upto = np.cumsum(weights)[self._live()]
+        deep = int(np.count_nonzero(upto < weights.sum() - depth))
         return list(islice(self._slots, deep))
 
 

@@ -28,7 +28,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_help_names_every_verb_and_nonsense_is_refused():
     helped = run("--help")
     assert helped.returncode == 0
-    for verb in ("demo", "replay", "bench redis", "bench mrc", "experiment curves"):
+    for verb in ("demo", "replay", "bench redis", "bench mrc", "bench engine", "experiment curves"):
         assert f"python -m workloads {verb}\n" in helped.stdout
     assert run("bench", "nothing").returncode == 2
     assert run("bench", "nothing").stdout == ""

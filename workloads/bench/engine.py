@@ -1,0 +1,183 @@
+"""``python -m workloads bench engine``: the sidecar's engine, from a batch to the histogram.
+
+Speed in samples a second of processor time on one core, beside the least that a stack can do: one
+sorted list of equal objects. Error against exact LRU. Memory at several numbers of keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sidecar.curves.miss_ratio_histogram import MissRatioHistogram
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.shards import Shards
+from sidecar.samples import Operation, decode_batch
+from sidecar.traces.reader import TraceError
+from workloads.bench import engine_memory
+from workloads.bench.engine_error import Errors, errors_of_salts
+from workloads.bench.engine_streams import Requests, sampled_stream, twitter_requests, zipf_requests
+from workloads.table import text_table
+
+HELP = "measure the engine of the sidecar: samples a second, error against exact LRU, memory"
+LIVE_OBJECTS = 8192
+_OVERHEAD_BYTES, _DEFAULT_BYTES = 60, 300
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, salts and keys")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there")
+    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
+    parser.add_argument(
+        "--keys",
+        type=lambda text: [int(float(part)) for part in text.split(",")],
+        metavar="N,N",
+        help="measure memory with so many keys; 1e5,1e6,1e7,1e8, quick: 1e5,1e6",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0; a trace that is missing is left out, and named."""
+    quick = arguments.quick
+    traces = [zipf_requests(200_000 if quick else 1_000_000, 1_000_000 if quick else 10_000_000)]
+    try:
+        traces.append(twitter_requests(arguments.traces))
+    except (OSError, TraceError) as error:
+        _say(f"without Twitter: {error}")
+    result: dict[str, Any] = {"speed": [], "error": [], "memory": []}
+    for trace in traces:
+        _say(f"{trace.name}: speed")
+        result["speed"].append(_speed(trace, 100_000 if quick else 500_000, 3 if quick else 9))
+    print(text_table(["M samples/s", *SPEED_HEAD], [_speed_row(row) for row in result["speed"]]))
+    for trace in traces:
+        _say(f"{trace.name}: error")
+        for errors in errors_of_salts(trace, LIVE_OBJECTS, 3 if quick else 20):
+            result["error"].append(errors.__dict__)
+    rows = [_error_row(Errors(**row)) for row in result["error"]]
+    print("\n" + text_table(["mean absolute error", *ERROR_HEAD], rows))
+    for keys in arguments.keys or ([10**5, 10**6] if quick else [10**5, 10**6, 10**7, 10**8]):
+        _say(f"{keys:,} keys: memory")
+        # A process of its own: what ran before leaves no trace in it.
+        told = subprocess.run(
+            [sys.executable, "-m", engine_memory.__name__, str(keys)],
+            check=True, stdout=subprocess.PIPE, text=True,
+        ).stdout  # fmt: skip
+        result["memory"].append(json.loads(told))
+    print("\n" + text_table(["keys", *MEMORY_HEAD], [_memory_row(r) for r in result["memory"]]))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+SPEED_HEAD = ["engine", "from", "to", "list", "engine/list", "with TTLs etc.", "live objects"]
+ERROR_HEAD = ["salts", "linear", "worst", "log", "worst"]
+MEMORY_HEAD = ["samples", "live objects", "live KB", "peak KB"]
+
+
+def _speed(requests: Requests, samples: int, rounds: int) -> dict[str, Any]:
+    # A few less than would lower the threshold: a server's samples cost nothing when left out.
+    messages = sampled_stream(requests, LIVE_OBJECTS - 100, samples)
+    references = [_references(message) for message in messages]
+    count = sum(len(decode_batch(message).records) for message in messages)
+    read_count = sum(map(len, references))
+    live = 0
+
+    def engine() -> None:
+        nonlocal live
+        shards, histogram = Shards(LIVE_OBJECTS), MissRatioHistogram()
+        for message in messages:
+            taken = shards.take(decode_batch(message), _OVERHEAD_BYTES, _DEFAULT_BYTES)
+            histogram.add(taken.distances_bytes, 1 / taken.rate, taken.ids)
+        live = len(shards)
+
+    def monitor() -> None:
+        monitor = ServerMonitor("one", live_objects=LIVE_OBJECTS)
+        for message in messages:
+            monitor.take(decode_batch(message))
+
+    def naive() -> None:
+        list_distances(references)
+
+    # In turn, so that a slower minute of the machine is one of all three.
+    times = [[_seconds(work) for work in (engine, naive, monitor)] for _ in range(rounds)]
+    engine_seconds, naive_seconds, monitor_seconds = zip(*times, strict=True)
+    return {
+        "trace": requests.name,
+        "samples": count,
+        "live_objects": live,
+        "engine_per_second": [count / seconds for seconds in engine_seconds],
+        "list_per_second": [read_count / seconds for seconds in naive_seconds],
+        "monitor_per_second": [count / seconds for seconds in monitor_seconds],
+    }
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def _references(message: bytes) -> list[int]:
+    records = decode_batch(message).records
+    keys: list[int] = records["hash"][records["operation"] <= Operation.READ_MISS].tolist()
+    return keys
+
+
+def list_distances(batches: Sequence[Sequence[int]]) -> list[int]:
+    """Distances in objects of reads alone: no sizes, writes, deletions or decoding."""
+    last: dict[int, int] = {}
+    times: list[int] = []
+    distances: list[int] = []
+    now = 0
+    for keys in batches:
+        for key in keys:
+            now += 1
+            before = last.get(key)
+            if before is not None:
+                place = bisect_right(times, before)
+                distances.append(len(times) - place)
+                del times[place - 1]
+            times.append(now)
+            last[key] = now
+    return distances
+
+
+def _speed_row(row: dict[str, Any]) -> list[str]:
+    engine, others = row["engine_per_second"], row["list_per_second"]
+    ratio = statistics.median(a / b for a, b in zip(engine, others, strict=True))
+    rates = [statistics.median(engine), min(engine), max(engine), statistics.median(others)]
+    return [
+        row["trace"],
+        *(f"{rate / 1e6:.2f}" for rate in rates),
+        f"{ratio:.2f}",
+        f"{statistics.median(row['monitor_per_second']) / 1e6:.2f}",
+        f"{row['live_objects']:,}",
+    ]
+
+
+def _error_row(errors: Errors) -> list[str]:
+    columns = [f"{f(e):.4f}" for e in (errors.linear, errors.log) for f in (statistics.median, max)]
+    return [f"{errors.trace}, {errors.sample}", str(len(errors.linear)), *columns]
+
+
+def _memory_row(row: dict[str, int]) -> list[str]:
+    return [
+        f"{row['keys']:,}",
+        f"{row['samples']:,}",
+        f"{row['live_objects']:,}",
+        f"{row['live_bytes'] / 1000:,.0f}",
+        f"{row['peak_bytes'] / 1000:,.0f}",
+    ]
+
+
+def _say(text: str) -> None:
+    print(f"bench engine: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,119 @@
+"""``python -m workloads.bench.engine_memory KEYS``: what a monitor keeps after so many keys."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import tracemalloc
+from collections.abc import Iterator
+
+import numpy as np
+
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.samples import Operation, decode_batch
+from sidecar.servers.server_stats import ServerStats
+from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+
+_WINDOWS = 20
+_PART = 1 << 20
+_BUDGET_BYTES = 1 << 40
+_THRESHOLD = MODULUS // 4
+_SECONDS = 2
+
+
+def measure(key_count: int) -> dict[str, int]:
+    """Memory of one server's monitor, live and at its peak, when ``key_count`` keys have passed.
+
+    Each is missed; half are filled, a quarter is read again, and some are deleted or expire; three
+    in four have a TTL. The server samples one key in four. All this takes 40 seconds, whatever the
+    number of keys: enough for every bounded table to reach its bound.
+    """
+    tracemalloc.start()
+    monitor = ServerMonitor("one")
+    server = SampledServer(threshold=_THRESHOLD)
+    peak_bytes = samples = 0
+    for window in range(_WINDOWS):
+        monitor.observe(_stats(window), _BUDGET_BYTES)
+        for message in _messages(server, key_count, window):
+            before_bytes, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            batch = decode_batch(message)
+            monitor.take(batch)
+            _, most_bytes = tracemalloc.get_traced_memory()
+            peak_bytes = max(peak_bytes, most_bytes - before_bytes)
+            samples += len(batch.records)
+    live_objects = len(monitor.shards)
+    gc.collect()
+    with_monitor, _ = tracemalloc.get_traced_memory()
+    del monitor
+    gc.collect()
+    live_bytes = with_monitor - tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return {
+        "keys": key_count,
+        "samples": samples,
+        "live_objects": live_objects,
+        "live_bytes": live_bytes,
+        "peak_bytes": live_bytes + peak_bytes,
+    }
+
+
+def _messages(server: SampledServer, key_count: int, window: int) -> Iterator[bytes]:
+    first, end = (key_count * i // _WINDOWS for i in (window, window + 1))
+    random = np.random.default_rng(window)
+    for start in range(first, end, _PART):
+        hashes = number_hashes(np.arange(start, min(end, start + _PART)), server.salt)
+        hashes = hashes[(hashes & np.uint64(MODULUS - 1)) < np.uint64(_THRESHOLD)]
+        count = len(hashes)
+        happened = [
+            (Operation.READ_MISS, 1.0, 0),
+            (Operation.WRITE, 0.5, 50),
+            (Operation.READ_HIT, 0.25, 2000),
+            (Operation.DELETE, 0.05, 3000),
+            (Operation.EXPIRY, 0.3, 4000),
+        ]
+        places = [np.flatnonzero(random.random(count) < share) for _, share, _ in happened]
+        operations = np.repeat([operation for operation, _, _ in happened], list(map(len, places)))
+        # By how many keys later it happens.
+        later = np.concatenate([place + h[2] for place, h in zip(places, happened, strict=True)])
+        order = np.argsort(later, kind="stable")
+        keys = np.concatenate(places)[order]
+        seconds = window + (start - first + keys / max(1, count) * _PART) / (end - first)
+        yield from server.batches(
+            hashes[keys],
+            operations[order],
+            np.where(operations[order] == Operation.WRITE, 200, 0),
+            ttl=keys % 4 > 0,
+            times_us=np.sort(seconds * _SECONDS * 1e6),
+        )
+
+
+def _stats(window: int) -> ServerStats:
+    return ServerStats(
+        run_id="1" * 40,
+        instance=1,
+        role="master",
+        uptime_seconds=1 + window * _SECONDS,
+        maxmemory_bytes=_BUDGET_BYTES // 2,
+        maxmemory_policy="allkeys-lru",
+        maxmemory_samples=5,
+        lfu_log_factor=10,
+        lfu_decay_time_minutes=1,
+        used_memory_bytes=_BUDGET_BYTES // 4,
+        used_memory_startup_bytes=10**6,
+        baseline_bytes=10**6,
+        rss_bytes=_BUDGET_BYTES // 4,
+        keyspace_hits=1000 * window,
+        keyspace_misses=1000 * window,
+        evicted_keys=0,
+        expired_keys=0,
+        keys=0,
+        keys_with_ttl=0,
+        average_ttl_seconds=0.0,
+        at_seconds=float(1 + window * _SECONDS),
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(int(sys.argv[1]))))
