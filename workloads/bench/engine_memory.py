@@ -90,29 +90,17 @@ def _messages(server: SampledServer, key_count: int, window: int) -> Iterator[by
 
 
 def _stats(window: int) -> ServerStats:
-    return ServerStats(
-        run_id="1" * 40,
-        instance=1,
-        role="master",
-        uptime_seconds=1 + window * _SECONDS,
-        maxmemory_bytes=_BUDGET_BYTES // 2,
-        maxmemory_policy="allkeys-lru",
-        maxmemory_samples=5,
-        lfu_log_factor=10,
-        lfu_decay_time_minutes=1,
-        used_memory_bytes=_BUDGET_BYTES // 4,
-        used_memory_startup_bytes=10**6,
-        baseline_bytes=10**6,
-        rss_bytes=_BUDGET_BYTES // 4,
-        keyspace_hits=1000 * window,
-        keyspace_misses=1000 * window,
-        evicted_keys=0,
-        expired_keys=0,
-        keys=0,
-        keys_with_ttl=0,
-        average_ttl_seconds=0.0,
-        at_seconds=float(1 + window * _SECONDS),
-    )
+    info = {
+        "run_id": "1" * 40,
+        "uptime_in_seconds": 1 + window * _SECONDS,
+        "maxmemory": _BUDGET_BYTES // 2,
+        "maxmemory_policy": "allkeys-lru",
+        "used_memory": _BUDGET_BYTES // 4,
+        "used_memory_startup": 10**6,
+        "keyspace_hits": 1000 * window,
+        "keyspace_misses": 1000 * window,
+    }
+    return ServerStats.from_info(info, {}, float(1 + window * _SECONDS))
 
 
 if __name__ == "__main__":
