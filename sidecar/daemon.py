@@ -178,17 +178,19 @@ class Sidecar:
 
     def _take_samples(self) -> None:
         for batch in self._receiver.receive(RECEIVE_SECONDS):
-            monitor = self._by_instance.get(batch.instance)
-            if monitor is None:
+            if batch.instance not in self._by_instance:
                 self.counters.add("batches_of_unknown_instance")
                 self._learn_instances()
-                monitor = self._by_instance.get(batch.instance)
+            monitor = self._by_instance.get(batch.instance)
             if monitor is not None:
                 monitor.take(batch)
 
     def _learn_instances(self) -> None:
-        for name, run_id in self._actuator.run_ids().items():
-            self._by_instance[int(run_id[:16], 16)] = self._monitors[name]
+        self._by_instance = {
+            int(run_id[:16], 16): self._monitors[name]
+            for name, run_id in self._actuator.run_ids().items()
+        }
+        self._receiver.keep_only(self._by_instance)
 
     def _supervise(self) -> None:
         now = time.monotonic()
@@ -254,7 +256,7 @@ class Sidecar:
         counts = Counter(self.counters.snapshot())
         for reason, count in self._receiver.malformed.items():
             counts[f"batches_malformed_{reason}"] = count
-        counts["batches_lost"] = self._receiver.lost.total()
+        counts["batches_lost"] = self._receiver.lost
         new = counts - self._logged
         self._logged = counts
         log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in sorted(new.items())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 
 import zmq
 
@@ -20,9 +21,8 @@ class SampleReceiver:
 
     Attributes:
         malformed: messages refused, by ``SampleError.reason``.
-        received: batches taken, by instance.
-        lost: batches missing from an instance's sequence, by instance. Batches that came before
-            this receiver's first of an instance are not counted.
+        lost: batches missing from the instances' sequences. Batches that came before this
+            receiver's first of an instance are not counted.
 
     Raises:
         OSError: the endpoint cannot be bound (``zmq.ZMQError`` is one).
@@ -30,8 +30,7 @@ class SampleReceiver:
 
     def __init__(self, endpoint: str) -> None:
         self.malformed: Counter[str] = Counter()
-        self.received: Counter[int] = Counter()
-        self.lost: Counter[int] = Counter()
+        self.lost = 0
         self._next_sequence: dict[int, int] = {}
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.PULL)
@@ -70,14 +69,16 @@ class SampleReceiver:
 
     def _count(self, batch: Batch) -> None:
         expected = self._next_sequence.get(batch.instance, batch.sequence)
-        self.lost[batch.instance] += max(0, batch.sequence - expected)
-        self.received[batch.instance] += 1
+        self.lost += max(0, batch.sequence - expected)
         self._next_sequence[batch.instance] = batch.sequence + 1
 
-    def forget(self, instance: int) -> None:
-        """Drop the counts of a server process that has ended."""
-        for counts in (self.lost, self.received, self._next_sequence):
-            counts.pop(instance, None)
+    def keep_only(self, instances: Container[int]) -> None:
+        """Forget the sequences of all server processes but these."""
+        self._next_sequence = {
+            instance: sequence
+            for instance, sequence in self._next_sequence.items()
+            if instance in instances
+        }
 
     def close(self) -> None:
         """Unbind; may be called twice."""
