@@ -123,7 +123,7 @@ def _apply_watched(model: Model, transition: Transition) -> None:
         assert model.claims() <= BUDGET
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(model=models(), data=st.data())
 def test_every_interrupted_prefix_keeps_the_sum_within_the_budget(
     model: Model, data: st.DataObject
@@ -141,7 +141,7 @@ def test_every_interrupted_prefix_keeps_the_sum_within_the_budget(
         model.states[place] = replace(model.states[place], reachable=reachable)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(model=models(), share=st.floats(0.3, 1))
 def test_it_arrives_once_everybody_answers_and_frees_memory(model: Model, share: float) -> None:
     model.states = [replace(state, reachable=True) for state in model.states]
