@@ -157,27 +157,22 @@ static int parse_range(RedisModuleCallReply *spec, key_range *range) {
 }
 
 static void insert(const char *name, const command *c) {
-    size_t length = strlen(name);
-    unsigned char padded[64] = {0};
     const key_range *r = &c->range[0];
     int is_one = c->ranges == 1 && r->start == 1 && !r->keyword && !r->first && r->last == 0 &&
                  (r->use == KEYS_READ || r->use == KEYS_WRITTEN);
-
-    if (length == 0 || length >= sizeof padded) return;
-    memcpy(padded, name, length);
-    command_slot slot = {
-        .head = (length >= 8 ? sampler_load64(padded) : sampler_load_short(padded, length)) |
-                COMMAND_LOWER,
-        .tail = length >= 8 ? sampler_load64(padded + length - 8) | COMMAND_LOWER : 0,
-        .length = (uint32_t)length,
+    int has_options = c->special == SPECIAL_SET || c->special == SPECIAL_COPIES;
+    command_slot filled = {
         .index = command_count,
-        .one_key = is_one ? (uint8_t)r->use : 0,
-        .has_options = c->special == SPECIAL_SET || c->special == SPECIAL_COPIES,
+        .road = !is_one ? ROAD_LONG : has_options ? ROAD_ONE_UNLESS_MORE : ROAD_ONE_KEY,
+        .one_use = is_one ? (uint8_t)r->use : 0,
     };
+
+    if (!*name) return;
+    filled.word = command_word(name, strlen(name), &filled.tail);
     commands[command_count++] = *c;
-    uint64_t i = command_hash(slot.head, slot.tail);
-    while (command_slots[i].length) i = (i + 1) % COMMAND_SLOTS;
-    command_slots[i] = slot;
+    command_slot *slot = command_first_slot(filled.word, filled.tail);
+    while (slot->word) slot = command_next_slot(slot);
+    *slot = filled;
 }
 
 /* Puts one command of the reply into the table. Returns 1 if it touches keys. */

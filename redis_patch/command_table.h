@@ -51,13 +51,20 @@ typedef struct {
     key_range range[COMMAND_MAX_RANGES];
 } command;
 
+/* How the filter gets to the keys of a command. */
+typedef enum {
+    ROAD_ONE_KEY,         /* argument 1 is its only key */
+    ROAD_ONE_UNLESS_MORE, /* the same, but with more than three arguments there is more to know */
+    ROAD_LONG
+} command_road;
+
 /* What is to be known first, in little room, so that it stays in the cache. */
 typedef struct {
-    uint64_t head, tail; /* the name's first and last eight bytes, in lower case */
-    uint32_t length;     /* of the name; 0: an empty slot */
-    uint16_t index;      /* of the command in `commands` */
-    uint8_t one_key;     /* KEYS_READ or KEYS_WRITTEN if argument 1 is its only key; else 0 */
-    uint8_t has_options; /* with more than three arguments there is more to know */
+    _Alignas(32) uint64_t word; /* of the name, see command_word(); 0: an empty slot */
+    uint64_t tail;
+    uint16_t index;  /* of the command in `commands` */
+    uint8_t road;    /* a command_road */
+    uint8_t one_use; /* KEYS_READ or KEYS_WRITTEN, for the first two roads */
 } command_slot;
 
 /* Fills the table; returns the number of commands that touch keys, or -1 if the server's answer is
@@ -72,28 +79,49 @@ extern command commands[COMMAND_SLOTS];
  * it is always done. */
 #define COMMAND_LOWER UINT64_C(0x2020202020202020)
 
-static inline uint64_t command_hash(uint64_t head, uint64_t tail) {
-    return ((head ^ tail) * UINT64_C(0x9E3779B97F4A7C15)) >> 54;
+/* A name, of at least one byte, as two words in which its length tells. What the server hands out
+ * ends with a zero byte, which is why four bytes can be loaded for a name of three: GET, SET, DEL. */
+static inline uint64_t command_word(const char *name, size_t length, uint64_t *tail) {
+    const unsigned char *p = (const unsigned char *)name;
+    uint64_t word;
+
+    if (length >= 8) {
+        *tail = (sampler_load64(p + length - 8) | COMMAND_LOWER) + length;
+        return sampler_load64(p) | COMMAND_LOWER;
+    }
+    *tail = 0;
+    word = length == 3 ? sampler_load32(p) : sampler_load_short(p, length);
+    return (word | COMMAND_LOWER) ^ (uint64_t)length << 56;
+}
+
+static inline command_slot *command_first_slot(uint64_t word, uint64_t tail) {
+    return &command_slots[((word ^ tail) * UINT64_C(0x9E3779B97F4A7C15)) >> 54];
+}
+
+static inline command_slot *command_next_slot(const command_slot *slot) {
+    return &command_slots[(slot - command_slots + 1) % COMMAND_SLOTS];
 }
 
 /* Returns the command with this name, or NULL if it does not touch keys. */
 static inline const command_slot *command_find(const char *name, size_t length) {
-    const unsigned char *p = (const unsigned char *)name;
-    uint64_t head, tail = 0;
+    uint64_t word, tail;
+    const command_slot *slot;
 
-    if (length >= 8) {
-        head = sampler_load64(p) | COMMAND_LOWER;
-        tail = sampler_load64(p + length - 8) | COMMAND_LOWER;
+    if (length == 3) { /* GET or SET, most likely, and then it is found at once */
+        word = command_word(name, 3, &tail);
+        slot = command_first_slot(word, 0);
+        if (slot->word == word) return slot;
     } else if (length) {
-        head = sampler_load_short(p, length) | COMMAND_LOWER;
+        word = command_word(name, length, &tail);
+        slot = command_first_slot(word, tail);
     } else {
         return NULL;
     }
-    for (uint64_t i = command_hash(head, tail);; i = (i + 1) % COMMAND_SLOTS) {
-        const command_slot *slot = &command_slots[i];
-        if (slot->head == head && slot->tail == tail && slot->length == length) return slot;
-        if (slot->length == 0) return NULL;
+    while (slot->word != word || slot->tail != tail) {
+        if (slot->word == 0) return NULL;
+        slot = command_next_slot(slot);
     }
+    return slot;
 }
 
 #endif

@@ -172,6 +172,7 @@ __attribute__((noinline)) static void record_access(RedisModuleCommandFilterCtx 
                                                     const command *c, key_use use,
                                                     set_options options, int at, uint64_t hash) {
     size_t key_bytes;
+    if (!spreds.on) return; /* in a forked child */
     RedisModuleString *key = RedisModule_CommandFilterArgGet(call, at);
     RedisModule_StringPtrLen(key, &key_bytes);
     key_state state = look_at(call, key, key_bytes);
@@ -277,13 +278,12 @@ __attribute__((noinline)) static void access_all(RedisModuleCommandFilterCtx *ca
 /* Sees every command. Most have one key, and it is not sampled: that road is short. */
 static void filter(RedisModuleCommandFilterCtx *call) {
     size_t length, key_bytes;
-
-    if (!spreds.on) return;
     const char *name = RedisModule_StringPtrLen(RedisModule_CommandFilterArgGet(call, 0), &length);
     const command_slot *slot = command_find(name, length);
+
     if (!slot) return;
-    if (!slot->one_key ||
-        (slot->has_options && RedisModule_CommandFilterArgsCount(call) > 3)) {
+    if (slot->road != ROAD_ONE_KEY &&
+        (slot->road == ROAD_LONG || RedisModule_CommandFilterArgsCount(call) > 3)) {
         access_all(call, &commands[slot->index]);
         return;
     }
@@ -291,11 +291,11 @@ static void filter(RedisModuleCommandFilterCtx *call) {
     if (!key) return; /* the server will refuse it */
     const char *text = RedisModule_StringPtrLen(key, &key_bytes);
     uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
-    if (slot->one_key == KEYS_READ) spreds.seen_reads++;
+    if (slot->one_use == KEYS_READ) spreds.seen_reads++;
     else spreds.seen_others++;
     if (sampler_takes(&spreds, hash)) {
         command_start = spreds.count;
-        record_access(call, &commands[slot->index], slot->one_key, (set_options){0}, 1, hash);
+        record_access(call, &commands[slot->index], slot->one_use, (set_options){0}, 1, hash);
     }
 }
 

@@ -20,7 +20,6 @@ KEYS = 2048
 VALUE_BYTES = 100
 PIPELINES = (1, 16)
 RATES = (0.0, 0.001, 0.01, 1.0)
-QUICK_RATES = (0.0, 1.0)
 CONNECT_LIMIT_MS = 20_000
 
 # What a server's patched and unpatched binary are called; Redis 8 is not patched.

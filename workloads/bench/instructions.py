@@ -20,7 +20,6 @@ from workloads.local_server import LocalServer
 
 Command = tuple[str | bytes | int, ...]
 
-_CLOCK = Path(__file__).parent.parent / "experiment" / "fast_clock.c"
 _STEADY = Path(__file__).with_name("steady.c")
 
 
@@ -47,10 +46,8 @@ class CountedServer(LocalServer):
         self._tools = Path(tempfile.mkdtemp(prefix="spreds-count-"))
         try:
             library = self._tools / "steady.so"
-            subprocess.run(
-                ["cc", "-O2", "-shared", "-fPIC", "-o", library, _CLOCK, _STEADY], check=True
-            )
-            preload = ["env", f"LD_PRELOAD={library}", "FAST_CLOCK=0"]
+            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, _STEADY], check=True)
+            preload = ["env", f"LD_PRELOAD={library}"]
             callgrind = ["valgrind", "--tool=callgrind", "--toggle-collect=main"]
             super().__init__(
                 settings, binary, [*preload, *callgrind, "--callgrind-out-file=counts.%p"]

@@ -1,8 +1,7 @@
-/* Preloaded into a server, together with a clock that stands still: it executes the same
- * instructions in each run, and in each build that does the same. What it takes for random is always
- * the same, the seed of its hash tables among it; its event loop waits for its clients alone, not
- * for timers; and names are compared byte by byte, for how many instructions the C library needs
- * depends on where in memory they happen to lie. */
+/* Preloaded into a server: it executes the same instructions in each run, and in each build that does
+ * the same. Its clocks stand still; what it takes for random is always the same, the seed of its hash
+ * tables among it; its event loop waits for its clients alone, not for timers; and names are compared
+ * byte by byte, for how many instructions the C library needs depends on where in memory they lie. */
 
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -11,6 +10,27 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/time.h>
+#include <time.h>
+
+#define NOW_SECONDS 1700000000 /* any */
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    (void)clock;
+    *now = (struct timespec){.tv_sec = NOW_SECONDS};
+    return 0;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    (void)zone;
+    *now = (struct timeval){.tv_sec = NOW_SECONDS};
+    return 0;
+}
+
+time_t time(time_t *now) {
+    if (now) *now = NOW_SECONDS;
+    return NOW_SECONDS;
+}
 
 FILE *fopen(const char *path, const char *mode) {
     FILE *(*real)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
