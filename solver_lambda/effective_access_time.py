@@ -1,4 +1,4 @@
-"""Effective access time (EAT) and utility of a server as a function of its memory."""
+"""Effective access time (EAT) of a server as a function of its memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ class EffectiveAccessTime:
 
     Attributes:
         curve: miss ratio over ``maxmemory``.
-        request_rate_per_second: f.
         cache_latency_seconds, backend_latency_seconds: cd and bd.
     """
 
     curve: MissRatioCurve
-    request_rate_per_second: float
     cache_latency_seconds: float
     backend_latency_seconds: float
 
@@ -30,7 +28,6 @@ class EffectiveAccessTime:
         """The EAT of an observed server."""
         return cls(
             server.curve,
-            server.request_rate_per_second,
             server.cache_latency_seconds,
             server.backend_latency_seconds,
         )
@@ -41,10 +38,3 @@ class EffectiveAccessTime:
         return (
             1.0 - miss_ratio
         ) * self.cache_latency_seconds + miss_ratio * self.backend_latency_seconds
-
-    def utility(self, size_bytes: npt.ArrayLike) -> FloatArray:
-        """U = −f·EAT at each size in bytes, a rate without unit: thesis, equation (8.1).
-
-        The thesis' text speaks of weighing by the inverse of f; its equation and table multiply.
-        """
-        return -self.request_rate_per_second * self.seconds(size_bytes)

@@ -77,6 +77,7 @@ class PartitionProblem:
 def shares(servers: tuple[ServerObservation, ...]) -> dict[str, float]:
     """wᵢfᵢ / Σ wᵢfᵢ by name: each server's part in the weighted mean access time.
 
+    As in the thesis' equation (8.1) and table; its text speaks of weighing by the inverse of f.
     All 0 if nobody reads, or nobody has a weight.
     """
     # Rounded, so that weights scaled by a common factor give the very same shares.

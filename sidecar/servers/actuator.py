@@ -103,10 +103,6 @@ class Actuator:
         """Whether nothing more will happen by itself to reach the targets."""
         return self._settled.is_set()
 
-    def wait_until_settled(self, timeout_seconds: float) -> bool:
-        """Whether it settled in time."""
-        return self._settled.wait(timeout_seconds)
-
     def read_all(self) -> dict[str, ServerReading | None]:
         """What every server says now; ``None`` for one that does not answer."""
         with self._lock:

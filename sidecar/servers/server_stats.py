@@ -32,27 +32,23 @@ class ServerStats:
         maxmemory_bytes: 0 is unlimited.
         baseline_bytes: of ``used_memory_bytes``, what is not keys and counts for ``maxmemory``.
         average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
-        keyspace_hits, keyspace_misses, evicted_keys, expired_keys: since start or ``RESETSTAT``.
+        keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
     """
 
     run_id: str
     instance: int
     role: str
-    uptime_seconds: float
     maxmemory_bytes: int
     maxmemory_policy: str
     maxmemory_samples: int
     lfu_log_factor: int
     lfu_decay_time_minutes: int
     used_memory_bytes: int
-    used_memory_startup_bytes: int
     baseline_bytes: int
     rss_bytes: int
     keyspace_hits: int
     keyspace_misses: int
-    evicted_keys: int
-    expired_keys: int
     keys: int
     keys_with_ttl: int
     average_ttl_seconds: float
@@ -93,20 +89,16 @@ class ServerStats:
             run_id=run_id,
             instance=instance,
             role=str(info.get("role", "master")),
-            uptime_seconds=number("uptime_in_seconds"),
             maxmemory_bytes=number("maxmemory"),
             maxmemory_policy=str(info.get("maxmemory_policy", "noeviction")),
             maxmemory_samples=_number(config, "maxmemory-samples", 5),
             lfu_log_factor=_number(config, "lfu-log-factor", 10),
             lfu_decay_time_minutes=_number(config, "lfu-decay-time", 1),
             used_memory_bytes=number("used_memory"),
-            used_memory_startup_bytes=number("used_memory_startup"),
             baseline_bytes=max(0, beside - _number(info, "mem_not_counted_for_evict", 0)),
             rss_bytes=_number(info, "used_memory_rss", 0),
             keyspace_hits=number("keyspace_hits"),
             keyspace_misses=number("keyspace_misses"),
-            evicted_keys=_number(info, "evicted_keys", 0),
-            expired_keys=_number(info, "expired_keys", 0),
             keys=sum(int(db.get("keys", 0)) for db in databases),
             keys_with_ttl=with_ttl,
             average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,

@@ -292,7 +292,7 @@ def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
     node = make_node("16mb", "16mb")
     node.actuator.start({"s0": 8 * MB, "s1": 16 * MB})
     try:
-        assert node.actuator.wait_until_settled(30)
+        wait_until(lambda: node.actuator.settled, node.counters.snapshot)
         for restarts in (1, 2):
             _restart(node.servers["s0"])
             wait_until(lambda: node.maxmemory()["s0"] == 8 * MB, node.counters.snapshot)

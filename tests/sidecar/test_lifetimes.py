@@ -28,7 +28,7 @@ class TtlCache:
         self.ttl = ttl
         self.filled: OrderedDict[int, float] = OrderedDict()
         self.fills: deque[tuple[float, int]] = deque()
-        self.reads = self.misses = self.evicted = 0
+        self.reads = self.misses = 0
 
     def read(self, key: int, now: float) -> list[tuple[int, int]]:
         told = []
@@ -48,7 +48,6 @@ class TtlCache:
         told += [(key, MISS), (key, WRITE)]
         if len(self.filled) > self.capacity:
             evicted, _ = self.filled.popitem(last=False)
-            self.evicted += 1
             told.append((evicted, EVICTION))
         return told
 
@@ -56,13 +55,12 @@ class TtlCache:
 def stats_of(cache: TtlCache, size: int, now: float) -> ServerStats:
     used = FIRST_FIXED_BYTES + len(cache.filled) * size
     return ServerStats(
-        run_id="1" * 40, instance=1, role="master", uptime_seconds=10,
+        run_id="1" * 40, instance=1, role="master",
         maxmemory_bytes=FIRST_FIXED_BYTES + cache.capacity * size, maxmemory_policy="allkeys-lru",
         maxmemory_samples=5, lfu_log_factor=10, lfu_decay_time_minutes=1,
-        used_memory_bytes=used, used_memory_startup_bytes=0, baseline_bytes=0, rss_bytes=used,
+        used_memory_bytes=used, baseline_bytes=0, rss_bytes=used,
         keyspace_hits=cache.reads - cache.misses, keyspace_misses=cache.misses,
-        evicted_keys=cache.evicted, expired_keys=0, keys=len(cache.filled),
-        keys_with_ttl=len(cache.filled),
+        keys=len(cache.filled), keys_with_ttl=len(cache.filled),
         average_ttl_seconds=float(np.mean([at + cache.ttl - now for at in cache.filled.values()]))
         if cache.filled else 0.0,
         at_seconds=now,

@@ -9,6 +9,7 @@ import pytest
 
 from solver_lambda.plan import AdaptationPlan
 from tests.sidecar.waiting_sidecar import MB, WaitingSidecar
+from workloads.local_node import wait_until
 
 
 def _sizes(plan: AdaptationPlan, *sizes_bytes: int) -> AdaptationPlan:
@@ -61,7 +62,8 @@ def test_a_bad_plan_behind_a_good_notification_is_refused(
 def test_the_good_notification_is_carried_out_and_not_twice(waiting: WaitingSidecar) -> None:
     assert waiting.post(waiting.message(Subject="Amazon S3 Notification")) == 200
     assert waiting.sidecar.cycles == 1
-    assert waiting.sidecar._actuator.wait_until_settled(30)
+    sidecar = waiting.sidecar
+    wait_until(lambda: sidecar._actuator.settled, sidecar.counters.snapshot)
     sizes = [int(server.client.config_get("maxmemory")["maxmemory"]) for server in waiting.servers]
     assert sizes == [12 * MB, 20 * MB]
     assert waiting.post(waiting.message()) == 200

@@ -13,7 +13,6 @@ from workloads.local_server import BUILD, LocalServer
 INFO: dict[str, Any] = {
     "run_id": "0123456789abcdef" + "0" * 24,
     "role": "master",
-    "uptime_in_seconds": 7,
     "maxmemory": 1000,
     "maxmemory_policy": "allkeys-lru",
     "used_memory": 900,
@@ -32,7 +31,7 @@ INFO: dict[str, Any] = {
 def test_sums_over_databases_and_takes_the_baseline_apart() -> None:
     stats = ServerStats.from_info(INFO, {"maxmemory-samples": "10"}, 1.5)
     assert stats.instance == 0x0123456789ABCDEF
-    assert (stats.keys, stats.keys_with_ttl, stats.average_ttl_seconds) == (12, 4, 4.0)
+    assert (stats.keys, stats.average_ttl_seconds) == (12, 4.0)
     assert stats.baseline_bytes == 125 + LATENCY_HISTOGRAM_BYTES
     assert ServerStats.from_info(INFO, {"latency-tracking": "no"}, 1.5).baseline_bytes == 125
     assert (stats.maxmemory_samples, stats.lfu_log_factor) == (10, 10)
