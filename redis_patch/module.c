@@ -417,14 +417,11 @@ static void stop_watching_databases(void) {
 static RedisModuleTimerID timer;
 static int timer_runs;
 
-static void on_timer(RedisModuleCtx *ctx, void *data) {
-    uint64_t now = now_us();
-    (void)data;
-    timer_runs = 0;
-    if (!spreds.on) return;
-    sampler_tick(&spreds, now);
-    if (emptying_us && now > emptying_us + WATCH_DATABASES_US) stop_watching_databases();
-    timer = RedisModule_CreateTimer(ctx, SAMPLER_FLUSH_US / 1000, on_timer, NULL);
+static void on_timer(RedisModuleCtx *ctx, void *data);
+
+static void run_timer(int64_t milliseconds) {
+    if (timer_runs) return;
+    timer = RedisModule_CreateTimer(detached, milliseconds, on_timer, NULL);
     timer_runs = 1;
 }
 
@@ -460,6 +457,32 @@ static struct {
 } settings;
 
 static char *endpoint_in_force; /* NULL: none */
+
+/* The first timer runs when the server has loaded its data: what happens while it replays a log of
+ * commands are no accesses. */
+static int is_loaded;
+
+static void start(void) {
+    if (!is_loaded) return;
+    look(endpoint_in_force != NULL);
+    if (!endpoint_in_force) return;
+    sampler_start(&spreds, now_us());
+    run_timer(SAMPLER_FLUSH_US / 1000);
+}
+
+static void on_timer(RedisModuleCtx *ctx, void *data) {
+    uint64_t now = now_us();
+    (void)ctx, (void)data;
+    timer_runs = 0;
+    if (!is_loaded) {
+        is_loaded = 1;
+        start();
+    }
+    if (!spreds.on) return;
+    sampler_tick(&spreds, now);
+    if (emptying_us && now > emptying_us + WATCH_DATABASES_US) stop_watching_databases();
+    run_timer(SAMPLER_FLUSH_US / 1000);
+}
 
 static long long get_number(const char *name, void *number) {
     (void)name;
@@ -502,14 +525,7 @@ static const char *apply_endpoint(void) {
         free(endpoint_in_force);
         endpoint_in_force = *wanted ? strdup(wanted) : NULL;
     }
-    look(endpoint_in_force != NULL);
-    if (endpoint_in_force) {
-        sampler_start(&spreds, now_us());
-        if (!timer_runs) {
-            timer = RedisModule_CreateTimer(detached, SAMPLER_FLUSH_US / 1000, on_timer, NULL);
-            timer_runs = 1;
-        }
-    }
+    start();
     return why;
 }
 
@@ -598,6 +614,7 @@ __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx *ct
                                         "spreds.endpoint an address that ZeroMQ understands");
         return REDISMODULE_ERR;
     }
+    run_timer(0);
     return REDISMODULE_OK;
 }
 

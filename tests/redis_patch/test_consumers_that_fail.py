@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+import redis
 
 from tests.redis_patch.consumer_process import Consumer, consumer_of, wait_for_batches
 from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer
@@ -147,6 +150,16 @@ def test_killed_while_it_was_stalled(server: SampledServer) -> None:
             sampled = server.counters()["sampled"]
             wait_until(lambda: heir.batches()[-1].header["sampled"] >= sampled, server.counters)
             assert gaps(heir) > 0
+
+
+def test_a_server_ends_while_its_consumer_is_stalled(server: SampledServer) -> None:
+    """What is queued is lost; nothing waits for it to be sent."""
+    with consumer_of(server) as consumer:
+        consumer.stall()
+        drop_some(server)
+        with suppress(redis.ConnectionError):
+            server.client.shutdown(nosave=True)
+        assert server.server.process.wait(20) == 0
 
 
 def absent_folder(folder: Path) -> str:
