@@ -55,9 +55,8 @@ def controller_table(
         "plans_bucket": output("PlansBucket"),
         "topic_arn": output("PlansTopicArn"),
     }
-    public_url = output_name(node, "PublicUrl")
-    if public_url in outputs:
-        table |= {"delivery": "http", "listen": listen, "public_url": outputs[public_url]}
+    if output_name(node, "PublicUrl") in outputs:
+        table |= {"delivery": "http", "listen": listen}
     else:
         table |= {"delivery": "sqs", "queue_url": output(output_name(node, "QueueUrl"))}
     if endpoint_url:

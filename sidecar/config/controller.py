@@ -24,7 +24,6 @@ class CloudConfig:
         delivery: ``sqs`` or ``http``.
         queue_url: of the node's queue, for ``sqs``.
         listen: host and port where SNS' notifications arrive, for ``http``.
-        public_url: the address of it that SNS is subscribed with.
     """
 
     observations_bucket: str
@@ -34,7 +33,6 @@ class CloudConfig:
     delivery: str
     queue_url: str | None = None
     listen: tuple[str, int] | None = None
-    public_url: str | None = None
     endpoint_url: str | None = None
 
 
@@ -92,7 +90,6 @@ def _read_cloud(fields: Fields) -> CloudConfig:
         delivery=delivery,
         queue_url=_url(fields, "queue_url") if delivery == "sqs" else None,
         listen=_listen(fields) if delivery == "http" else None,
-        public_url=_url(fields, "public_url") if delivery == "http" else None,
         endpoint_url=_url(fields, "endpoint_url") if fields.has("endpoint_url") else None,
     )
 

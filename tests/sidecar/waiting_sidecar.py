@@ -135,10 +135,7 @@ def waiting_sidecar(cloud: SignedCloud, folder: Path) -> Iterator[WaitingSidecar
 
 
 def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServer]) -> Path:
-    delivery = (
-        f'delivery = "http"\nlisten = "127.0.0.1:{port}"\npublic_url = "http://localhost:{port}/"\n'
-        'plan_deadline = "1h"\n'
-    )
+    delivery = f'delivery = "http"\nlisten = "127.0.0.1:{port}"\nplan_deadline = "1h"\n'
     tables = "".join(
         f'[[server]]\nname = "s{place}"\nurl = "{server.url}"\n'
         'backend_latency = "50ms"\nmaximum = "24mb"\n'
