@@ -21,7 +21,7 @@ from sidecar.servers.redis_server import RedisServer, ServerReading
 from sidecar.servers.server_stats import ServerStats
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state import load_state, save_state
+from sidecar.state import SeenLatency, load_state, save_state
 from sidecar.units import format_duration, format_size
 from solver_lambda.document import DocumentError
 from solver_lambda.observation import Observation
@@ -238,6 +238,9 @@ class Sidecar:
             held_back = reserved(self._actuator.targets(), seen)
             observation = observe(self.config, cycle, now_seconds, seen, held_back)
             self._state.ask(asked_about(observation))
+            self._state.latencies = {
+                server.name: SeenLatency.of(server) for server in observation.servers
+            }
             self._save()
         self._outstanding = (observation, time.monotonic())
         self.last_observation = observation

@@ -63,7 +63,7 @@ def _observe_server(seen: Seen) -> ServerObservation:
     latency, source = config.backend_latency_seconds, "configured"
     if settings and settings.backend_latency_seconds is not None:
         source = "team"
-    elif latency is None and measured is not None:
+    elif latency is None:
         latency, source = measured, "measured"
     keep_reason = _keep_reason(seen, latency)
     size_bytes = seen.reading.maxmemory_bytes
@@ -91,6 +91,8 @@ def _observe_server(seen: Seen) -> ServerObservation:
         curve=estimate.curve,
         curve_error_ratio=estimate.curve_error_ratio,
         miss_ratio=estimate.miss_ratio,
+        measured_backend_latency_seconds=measured,
+        fill_ratio=estimate.fill_ratio,
         sampled_objects=estimate.sampled_objects,
         mean_object_bytes=estimate.mean_object_bytes,
     )

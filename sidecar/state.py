@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.storage.store import write_whole
+from solver_lambda.explanation import backend_latency_words
+from solver_lambda.observation import ServerObservation
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,34 @@ class Replaced:
     settings: dict[str, str]
 
 
+@dataclass(frozen=True)
+class SeenLatency:
+    """A server's backend latency in the last observation, in the observation's words."""
+
+    backend_latency_seconds: float
+    backend_latency_source: str
+    measured_backend_latency_seconds: float | None
+    fill_ratio: float | None
+
+    @classmethod
+    def of(cls, server: ServerObservation) -> SeenLatency:
+        return cls(
+            server.backend_latency_seconds,
+            server.backend_latency_source,
+            server.measured_backend_latency_seconds,
+            server.fill_ratio,
+        )
+
+    def words(self) -> str:
+        """For people."""
+        return backend_latency_words(
+            self.backend_latency_seconds,
+            self.backend_latency_source,
+            self.measured_backend_latency_seconds,
+            self.fill_ratio,
+        )
+
+
 @dataclass
 class SidecarState:
     """Everything in it may be lost: then only plans that are under way are refused.
@@ -47,6 +77,7 @@ class SidecarState:
         settled: the servers have reached them.
         changed_at_seconds: Unix time of a server's last change by a plan.
         replaced: of each server that is being shrunk, what ``redis_server.GENTLE`` replaced.
+        latencies: of the servers of the last observation, for ``spreds status``.
     """
 
     last_cycle: int = 0
@@ -56,6 +87,7 @@ class SidecarState:
     settled: bool = True
     changed_at_seconds: dict[str, float] = field(default_factory=dict)
     replaced: dict[str, Replaced] = field(default_factory=dict)
+    latencies: dict[str, SeenLatency] = field(default_factory=dict)
 
     def ask(self, asked: Asked) -> None:
         """Remember an observation; forget the oldest."""
@@ -72,7 +104,8 @@ class SidecarState:
     def to_json(self) -> dict[str, Any]:
         asked = [dict(item.__dict__) for item in self.asked.values()]
         replaced = {name: item.__dict__ for name, item in self.replaced.items()}
-        return {**self.__dict__, "asked": asked, "replaced": replaced}
+        latencies = {name: item.__dict__ for name, item in self.latencies.items()}
+        return {**self.__dict__, "asked": asked, "replaced": replaced, "latencies": latencies}
 
     @classmethod
     def from_json(cls, table: dict[str, Any]) -> SidecarState:
@@ -102,7 +135,20 @@ class SidecarState:
                 )
                 for name, item in table["replaced"].items()
             },
+            latencies={
+                str(name): SeenLatency(
+                    float(item["backend_latency_seconds"]),
+                    str(item["backend_latency_source"]),
+                    _optional_number(item["measured_backend_latency_seconds"]),
+                    _optional_number(item["fill_ratio"]),
+                )
+                for name, item in table.get("latencies", {}).items()
+            },
         )
+
+
+def _optional_number(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def load_state(path: Path | None) -> SidecarState:

@@ -40,7 +40,9 @@ def explain_server(
         eat_before_seconds=before,
         eat_seconds=after,
         marginal_gain_seconds_per_mebibyte=share * (after - one_more),
-        reason=_reason(server, size_bytes, before, after, held) + _bound_note(server, after),
+        reason=_reason(server, size_bytes, before, after, held)
+        + _bound_note(server, after)
+        + _backend_note(server),
         settings_version=server.settings_version,
     )
 
@@ -78,6 +80,33 @@ def _bound_note(server: ServerObservation, after: float) -> str:
     if after <= bound:
         return f"; its bound of {_time(bound)} is met"
     return f"; its bound of {_time(bound)} cannot be met now, {_time(after)} is what it gets"
+
+
+def _backend_note(server: ServerObservation) -> str:
+    if server.measured_backend_latency_seconds is None and server.fill_ratio is None:
+        return ""
+    return "; its backend takes " + backend_latency_words(
+        server.backend_latency_seconds,
+        server.backend_latency_source,
+        server.measured_backend_latency_seconds,
+        server.fill_ratio,
+    )
+
+
+def backend_latency_words(
+    used_seconds: float, source: str, measured_seconds: float | None, fill_ratio: float | None
+) -> str:
+    """The latency that counts, what was measured, and what is known to be wrong with that."""
+    words = {"team": "as its team says", "configured": "as configured"}
+    told = f"{_time(used_seconds)} {words[source]}, " if source in words else ""
+    if measured_seconds is not None:
+        limits = "from a miss to its fill, clients' queues included"
+        if fill_ratio is not None and fill_ratio < 0.995:
+            limits += f"; {1 - fill_ratio:.0%} of the misses were never filled, and left out"
+        return f"{told}{_time(measured_seconds)} as measured ({limits})"
+    if fill_ratio is not None:
+        return f"{told}not measured: {fill_ratio:.0%} of the misses were filled"
+    return f"{told}not measured"
 
 
 def what_if(

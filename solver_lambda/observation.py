@@ -1,4 +1,9 @@
-"""The observation: what a sidecar saw of its servers, and asks a plan for."""
+"""The observation: what a sidecar saw of its servers, and asks a plan for.
+
+``VERSION`` counts up when a key changes its meaning or a new one must be there. Other new keys are
+optional, with a default that means "not known", so that a newer function reads what older sidecars
+write; an older function refuses a key that it does not know, so the function is upgraded first.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +89,11 @@ class ServerObservation:
         request_rate_per_second: f, reads only.
         cache_latency_seconds, backend_latency_seconds: cd and bd of (8.2).
         backend_latency_source: ``team``, ``configured`` or ``measured``.
+        measured_backend_latency_seconds: also when another source goes before it; ``None`` if too
+            few misses were filled. From a miss to the fill of the same key, clients' queues
+            included; misses that are never filled are left out.
+        fill_ratio: share of the misses that were filled, ``None`` if unknown: far below 1, the
+            measured latency says little of the others.
         latency_bound_seconds: wanted EAT at most, or ``None``.
         miss_ratio: that the server itself reported for the window, ``None`` if it had no reads.
         curve: miss ratio over ``maxmemory``.
@@ -105,6 +115,8 @@ class ServerObservation:
     curve: MissRatioCurve
     maximum_bytes: int | None = None
     backend_latency_source: str = "configured"
+    measured_backend_latency_seconds: float | None = None
+    fill_ratio: float | None = None
     latency_bound_seconds: float | None = None
     miss_ratio: float | None = None
     curve_error_ratio: float = 0.0
@@ -138,6 +150,8 @@ class ServerObservation:
             backend_latency_source=fields.text(
                 "backend_latency_source", "configured", ("team", "configured", "measured")
             ),
+            measured_backend_latency_seconds=optional("measured_backend_latency_seconds", low=0),
+            fill_ratio=optional("fill_ratio", low=0, high=1),
             latency_bound_seconds=optional("latency_bound_seconds", above=0),
             miss_ratio=optional("miss_ratio", low=0, high=1),
             curve=MissRatioCurve.from_json(fields.table("curve")),

@@ -8,6 +8,7 @@ from typing import Any
 
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
+from sidecar.state import SeenLatency, load_state
 from sidecar.units import format_size
 
 _COLUMNS = ("server", "maxmemory", "used", "resident", "hit ratio", "sampler", "policy")
@@ -24,7 +25,8 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print a table or JSON; 1 if a server is down or the sum exceeds M. Raises DocumentError."""
     config = load_config(options.config)
-    servers = [_ask(server) for server in config.servers]
+    latencies = load_state(config.state_file).latencies if config.state_file else {}
+    servers = [_ask(server, latencies.get(server.name)) for server in config.servers]
     up = [server for server in servers if server["error"] is None]
     total = sum(server["maxmemory_bytes"] for server in up)
     within = total <= config.memory.budget_bytes and all(s["maxmemory_bytes"] for s in up)
@@ -39,11 +41,15 @@ def execute(options: argparse.Namespace) -> int:
         print(json.dumps(status, indent=1))
     else:
         _print_table(servers)
+        for server in up:
+            if server["backend_latency"]:
+                words = SeenLatency(**server["backend_latency"]).words()
+                print(f"{server['name']}'s backend: {words}")
         print(f"total {format_size(total)} of {format_size(config.memory.budget_bytes)}")
     return 0 if within and len(up) == len(servers) else 1
 
 
-def _ask(config: ServerConfig) -> dict[str, Any]:
+def _ask(config: ServerConfig, latency: SeenLatency | None) -> dict[str, Any]:
     server = RedisServer(config)
     try:
         reading = server.read()
@@ -64,6 +70,7 @@ def _ask(config: ServerConfig) -> dict[str, Any]:
         "sampling_endpoint": reading.config[f"{prefix}endpoint"] if prefix else None,
         "maxmemory_policy": reading.policy,
         "run_id": reading.run_id,
+        "backend_latency": latency.__dict__ if latency else None,
     }
 
 

@@ -101,10 +101,13 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
     latency: float,
     source: str,
 ) -> None:
-    estimate = _estimate(measured_backend_latency_seconds=measured)
+    estimate = _estimate(measured_backend_latency_seconds=measured, fill_ratio=0.9)
     server = _server(estimate, team, backend_latency_seconds=configured)
     assert server.backend_latency_seconds == latency
     assert server.backend_latency_source == source
+    # What was measured is shown in any case.
+    assert server.measured_backend_latency_seconds == measured
+    assert server.fill_ratio == 0.9
     assert server.keep_reason is None
     assert server.weight == (5.0 if team else 1.0)
     assert server.settings_version == (team.version if team else None)

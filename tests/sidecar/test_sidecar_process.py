@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
-from sidecar.state import SidecarState, load_state, save_state
+from sidecar.config.node import load_config
+from sidecar.state import SeenLatency, SidecarState, load_state, save_state
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
@@ -178,8 +179,13 @@ def test_an_unlimited_server_that_does_not_evict_is_refused(
 def test_status_asks_the_servers(
     path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    state = SidecarState(latencies={"a": SeenLatency(0.08, "configured", 0.095, 0.75)})
+    save_state(load_config(path).state_file, state)
     assert main(["status", str(path)]) == 0
-    assert "total 24mb of 24mb" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "total 24mb of 24mb" in printed
+    assert "a's backend: 80 ms as configured, 95 ms as measured" in printed
+    assert "25% of the misses were never filled" in printed
     servers["b"].client.config_set("maxmemory", 13 * MB)
     assert main(["status", str(path)]) == 1
     servers["b"].stop()
@@ -189,7 +195,18 @@ def test_status_asks_the_servers(
     up, down = status["servers"]
     assert up["maxmemory_bytes"] == 12 * MB
     assert up["sampler"] == "patch"
+    assert up["backend_latency"]["measured_backend_latency_seconds"] == 0.095
     assert down["error"]
+
+
+def test_a_state_file_from_before_the_latencies_is_read(tmp_path: Path) -> None:
+    state = SidecarState(last_cycle=3, latencies={"a": SeenLatency(0.1, "measured", None, None)})
+    save_state(tmp_path / "state", state)
+    assert load_state(tmp_path / "state") == state
+    table = json.loads((tmp_path / "state").read_text())
+    del table["latencies"]
+    (tmp_path / "state").write_text(json.dumps(table))
+    assert load_state(tmp_path / "state") == SidecarState(last_cycle=3)
 
 
 def test_a_damaged_state_file_is_started_without(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from solver_lambda.curve import MissRatioCurve
 from solver_lambda.moving import moving_misses
+from solver_lambda.observation import Observation
 from solver_lambda.planner import make_plan
 
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
@@ -135,6 +137,39 @@ def test_a_latency_bound_comes_before_the_rest(make_observation):
     hopeless = plan_of(with_server(observation, loser, latency_bound_seconds=1e-9))
     assert "cannot be met" in hopeless.servers[loser].reason
     assert hopeless.servers[loser].eat_seconds <= plan.servers[loser].eat_seconds + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("source", "measured", "fill_ratio", "words"),
+    [
+        ("team", 0.09, 0.75, ("80 ms as its team says", "90 ms as measured", "25% of the misses")),
+        ("configured", 0.09, 1.0, ("80 ms as configured", "90 ms as measured", "queues included)")),
+        ("configured", None, 0.1, ("80 ms as configured", "not measured: 10% of the misses")),
+        ("measured", 0.08, 1.0, ("its backend takes 80 ms as measured",)),
+    ],
+)
+def test_the_plan_says_which_backend_latency_it_used_and_how_far_it_holds(
+    make_observation, source, measured, fill_ratio, words
+):
+    changes = {
+        "backend_latency_seconds": 0.08,
+        "backend_latency_source": source,
+        "measured_backend_latency_seconds": measured,
+        "fill_ratio": fill_ratio,
+    }
+    observation = with_server(make_observation(3), 1, **changes)
+    read = Observation.loads(observation.dumps(), "observation")
+    reason = plan_of(read).servers[1].reason
+    assert all(part in reason for part in words), reason
+    assert "backend" not in plan_of(read).servers[0].reason
+
+
+def test_an_observation_from_before_the_measured_latency_is_read(make_observation):
+    table = json.loads(make_observation(2).dumps())
+    for server in table["servers"]:
+        del server["measured_backend_latency_seconds"], server["fill_ratio"]
+    read = Observation.loads(json.dumps(table), "observation")
+    assert [server.fill_ratio for server in read.servers] == [None, None]
 
 
 def test_the_misses_of_a_move_are_those_of_a_cache_that_fills(make_observation):
