@@ -425,6 +425,11 @@ static void run_timer(int64_t milliseconds) {
     timer_runs = 1;
 }
 
+static void stop_timer(void) {
+    if (timer_runs) RedisModule_StopTimer(detached, timer, NULL);
+    timer_runs = 0;
+}
+
 /* ---------------------------------------------------------------------------------- configuration */
 
 /* Looks at commands and events, or at commands no longer; the server has no way to unsubscribe from
@@ -465,7 +470,10 @@ static int is_loaded;
 static void start(void) {
     if (!is_loaded) return;
     look(endpoint_in_force != NULL);
-    if (!endpoint_in_force) return;
+    if (!endpoint_in_force) {
+        stop_timer(); /* the server unloads no module that has one */
+        return;
+    }
     sampler_start(&spreds, now_us());
     run_timer(SAMPLER_FLUSH_US / 1000);
 }
@@ -619,8 +627,7 @@ __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx *ct
 }
 
 __attribute__((visibility("default"))) int RedisModule_OnUnload(RedisModuleCtx *ctx) {
-    sampler_stop(&spreds, now_us());
-    if (timer_runs) RedisModule_StopTimer(ctx, timer, NULL);
+    (void)ctx;
     transport_close(&spreds_transport);
     if (settings.endpoint) RedisModule_FreeString(NULL, settings.endpoint);
     free(endpoint_in_force);
