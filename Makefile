@@ -10,7 +10,9 @@ demo: setup ## static split against SPREDS, on this machine, in under five minut
 deploy-local: setup ## cdk bootstrap and cdk deploy, unmodified, to a local emulator
 	@$(PYTHON) -m infra.deploy_local
 
-test: setup check ## the whole gate
+test: ## the whole gate
+	@.ci/setup tests
+	@$(MAKE) --no-print-directory check
 	@$(PYTHON) -m pytest
 
 check: ## format, lint and types

@@ -2,10 +2,11 @@
 # Runs the server's own tests on the patched server, with every access sampled and a sidecar's
 # receiver listening, and judges what fails:
 #
-#   runtest.sh [redis|valkey] [--quick] [--off] [--clients N]
+#   runtest.sh [redis|valkey] [--quick] [--off] [--clients N] [UNIT...]
 #
 #   --quick    only the units that cover the files that the patch touches, about a minute
 #   --off      with sampling off
+#   UNIT       only these, for example unit/expire
 #   --clients  how many test files run at a time (2)
 #
 # A unit with a failure runs again, on the stock server and on the patched one. What fails on the
@@ -16,8 +17,8 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
-quick_units="unit/info unit/keyspace unit/type/string unit/type/list-2 unit/expire unit/other
-    unit/multi unit/scripting unit/maxmemory unit/introspection unit/introspection-2 unit/lazyfree"
+quick_units="unit/maxmemory unit/scripting unit/expire unit/introspection unit/other unit/multi
+    unit/type/string unit/keyspace unit/info unit/lazyfree"
 
 fail() {
     echo "runtest.sh: $*" >&2
@@ -29,9 +30,10 @@ while [ $# -gt 0 ]; do
     case $1 in
         redis | valkey) server=$1 ;;
         --quick) units=$quick_units ;;
+        unit/* | integration/*) units="$units $1" ;;
         --off) sampling=off ;;
         --clients) clients=${2:?} && shift ;;
-        *) fail "'$1' is neither redis, valkey, --quick, --off nor --clients" ;;
+        *) fail "'$1' is neither redis, valkey, --quick, --off, --clients nor a unit" ;;
     esac
     shift
 done

@@ -76,13 +76,13 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
     return found
 
 
-def commands() -> dict[str, list[Command]]:
+def commands(keys: int = KEYS) -> dict[str, list[Command]]:
     """What is counted, by name; the SETs come first, and make the keys."""
-    keys = [b"key:%012d" % number for number in range(KEYS)]
+    names = [b"%012d" % number for number in range(keys)]
     return {
-        "set": [("SET", key, b"x" * VALUE_BYTES) for key in keys],
-        "get, hit": [("GET", key) for key in keys],
-        "get, miss": [("GET", b"none" + key[4:]) for key in keys],
+        "set": [("SET", b"key:" + name, b"x" * VALUE_BYTES) for name in names],
+        "get, hit": [("GET", b"key:" + name) for name in names],
+        "get, miss": [("GET", b"none" + name) for name in names],
     }
 
 
@@ -109,8 +109,8 @@ def _listened(variant: Variant) -> Iterator[CountedServer]:
         listener.disable_monitor()
 
 
-def count(chosen: list[Variant]) -> list[Count]:
-    """Count every command on every variant, the first of which is the base.
+def count(chosen: list[Variant], keys: int = KEYS) -> list[Count]:
+    """Count every command on every variant, the first of which is the base, on ``keys`` keys.
 
     Raises:
         RuntimeError: a server did not come up, or does not send its samples.
@@ -119,7 +119,7 @@ def count(chosen: list[Variant]) -> list[Count]:
     base: dict[tuple[str, int], float] = {}
     for variant in chosen:
         with _listened(variant) as server:
-            for name, stream in commands().items():
+            for name, stream in commands(keys).items():
                 for pipeline in PIPELINES:
                     found = server.instructions_per_command(stream, pipeline)
                     added = found - base.setdefault((name, pipeline), found)
