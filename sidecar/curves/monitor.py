@@ -20,7 +20,6 @@ from sidecar.servers.server_stats import ServerStats
 FloatArray = npt.NDArray[np.float64]
 
 HALF_LIFE_SECONDS = 3600.0
-MAXIMUM_ERROR_RATIO = 0.1
 STACK_POLICIES = ("allkeys-lru", "volatile-lru")
 SIMULATED_POLICIES = ("allkeys-lfu",)
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.
@@ -37,8 +36,7 @@ class ServerMonitor:
     """Follows one server across windows, and across its restarts.
 
     ``half_life_seconds``: after it, a read counts half in the curve. Recency is never reset, only
-    what was counted fades. ``live_objects`` as for ``Shards``. Above ``maximum_error_ratio`` an
-    estimate asks to keep the server's size.
+    what was counted fades. ``live_objects`` as for ``Shards``.
     """
 
     def __init__(
@@ -47,11 +45,9 @@ class ServerMonitor:
         *,
         live_objects: int | None = 8192,
         half_life_seconds: float = HALF_LIFE_SECONDS,
-        maximum_error_ratio: float = MAXIMUM_ERROR_RATIO,
     ) -> None:
         self.name = name
         self.half_life_seconds = half_life_seconds
-        self.maximum_error_ratio = maximum_error_ratio
         self.shards = Shards(live_objects)
         self.histogram = MissRatioHistogram()
         self.calibration = Calibration()
@@ -202,7 +198,7 @@ class ServerMonitor:
             window_seconds=window,
             measured_backend_latency_seconds=self.latency.mean_seconds,
             fill_ratio=self.latency.fill_ratio,
-            keep_reason=self._keep_reason(stats, error),
+            keep_reason=self._keep_reason(stats),
         )
 
     def _calibrate(self, stats: ServerStats) -> None:
@@ -268,7 +264,7 @@ class ServerMonitor:
         ratios = np.clip(simulation.misses / max(1.0, self.histogram.reads), 0.0, 1.0)
         return simulation.sizes_bytes, np.minimum.accumulate(ratios)
 
-    def _keep_reason(self, stats: ServerStats, error: float) -> str | None:
+    def _keep_reason(self, stats: ServerStats) -> str | None:
         if stats.role != "master":
             return f"replica: role is {stats.role}, and a replica ignores maxmemory"
         if stats.maxmemory_policy == "noeviction":
@@ -277,8 +273,6 @@ class ServerMonitor:
             return f"no_model: for maxmemory-policy {stats.maxmemory_policy}"
         if self.histogram.samples < _FEWEST_SAMPLES:
             return f"few_samples: {self.histogram.samples:.0f} reads sampled so far"
-        if error > self.maximum_error_ratio:
-            return f"uncertain: the curve may be off by {error:.3f}"
         return None
 
 
