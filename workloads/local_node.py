@@ -123,21 +123,28 @@ class LocalNode:
 
     @contextmanager
     def sidecar(self, controller: str | None = None) -> Iterator[Sidecar]:
-        """A sidecar in a thread, stopped at the end."""
-        sidecar = Sidecar(load_config(self.write(controller)))
-        thread = threading.Thread(target=sidecar.run, name="sidecar")
-        thread.start()
-        try:
+        """A sidecar of this node, as ``sidecar_in_thread``."""
+        with sidecar_in_thread(self.write(controller)) as sidecar:
             yield sidecar
-        finally:
-            sidecar.stop()
-            thread.join()
 
     def __enter__(self) -> LocalNode:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._running.close()
+
+
+@contextmanager
+def sidecar_in_thread(path: Path) -> Iterator[Sidecar]:
+    """The sidecar of a file, in a thread, stopped at the end."""
+    sidecar = Sidecar(load_config(path))
+    thread = threading.Thread(target=sidecar.run, name="sidecar")
+    thread.start()
+    try:
+        yield sidecar
+    finally:
+        sidecar.stop()
+        thread.join()
 
 
 def wait_until(

@@ -8,11 +8,32 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 SIGNED_KEYS = ("Message", "MessageId", "SubscribeURL", "Subject", "Timestamp", "Token", "TopicArn")
 
 Message = dict[str, Any]
+
+
+def self_signed(
+    key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey,
+    host: str,
+    days: tuple[int, int] = (-1, 365),
+) -> x509.Certificate:
+    """A certificate for ``host``, valid from and until so many days from now."""
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now + datetime.timedelta(days=days[0]))
+        .not_valid_after(now + datetime.timedelta(days=days[1]))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
 
 
 class Signer:
@@ -20,18 +41,7 @@ class Signer:
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sns.amazonaws.com")])
-        now = datetime.datetime.now(datetime.UTC)
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(self._key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=365))
-            .sign(self._key, hashes.SHA256())
-        )
+        certificate = self_signed(self._key, "sns.amazonaws.com")
         self.certificate = certificate.public_bytes(serialization.Encoding.PEM)
         self.path = f"/SimpleNotificationService-{certificate.serial_number:040x}.pem"
 

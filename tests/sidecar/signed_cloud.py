@@ -7,18 +7,19 @@ import io
 import json
 import threading
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote_plus
 
 import boto3
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
+
+from infra.emulator.signer import self_signed
 
 
 class SignedCloud:
@@ -62,18 +63,8 @@ class SignedCloud:
         text: bytes | None = None,
     ) -> str:
         """Serve a certificate that is valid from and until so many days from now; its URL."""
-        now = datetime.now(UTC)
-        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sns.amazonaws.com")])
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now + timedelta(days=days[0]))
-            .not_valid_after(now + timedelta(days=days[1]))
-        )
-        pem = text or builder.sign(key, SHA256()).public_bytes(Encoding.PEM)
+        certificate = self_signed(key, "sns.amazonaws.com", days)
+        pem = text or certificate.public_bytes(Encoding.PEM)
         path = f"/SimpleNotificationService-{len(self.certificates):08x}.pem"
         self.certificates[path] = pem
         return f"https://sns.us-east-1.amazonaws.com{path}"

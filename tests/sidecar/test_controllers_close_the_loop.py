@@ -8,7 +8,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,10 @@ from solver_lambda.keys import observation_key, plan_key
 from solver_lambda.observation import Observation
 from solver_lambda.plan import AdaptationPlan
 from solver_lambda.planner import make_plan
+from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
-LIMIT_SECONDS = 60.0
 # Every window moves something: what is tested is the road, not the plan.
 CYCLE = "[cycle]\nsamples = 4000\n[planning]\nminimum_gain_ratio = 0.0\n"
 
@@ -59,25 +58,9 @@ class Load:
         self._thread.join()
 
 
-@contextmanager
-def running(path: Path) -> Iterator[Sidecar]:
-    """A sidecar in a thread, stopped at the end."""
-    sidecar = Sidecar(load_config(path))
-    thread = threading.Thread(target=sidecar.run)
-    thread.start()
-    try:
-        yield sidecar
-    finally:
-        sidecar.stop()
-        thread.join()
-
-
 def wait_for(condition: Callable[[], object], sidecar: Sidecar) -> None:
     """Until it holds."""
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, sidecar.counters.snapshot()
-        time.sleep(0.02)
+    wait_until(condition, sidecar.counters.snapshot)
 
 
 def plan_of(sidecar: Sidecar) -> AdaptationPlan:
@@ -152,7 +135,7 @@ def test_embedded_gives_memory_to_the_server_that_can_use_it(
 ) -> None:
     path = node('[controller]\nkind = "embedded"\nfolder = "documents"\n')
     greatest = 0
-    with Load(servers), running(path) as sidecar:
+    with Load(servers), sidecar_in_thread(path) as sidecar:
 
         def moved() -> bool:
             nonlocal greatest
@@ -175,7 +158,7 @@ def test_embedded_gives_memory_to_the_server_that_can_use_it(
 def test_plans_from_the_cloud_come_through_the_queue(
     cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
-    with Load(servers), running(node(sqs(cloud))) as sidecar:
+    with Load(servers), sidecar_in_thread(node(sqs(cloud))) as sidecar:
         wait_for(lambda: function.answer() or sidecar.cycles >= 2, sidecar)
         assert total(servers) <= 24 * MB
         # Dealt with is deleted, also what was refused.
@@ -195,11 +178,11 @@ def test_a_plan_that_came_while_the_sidecar_was_down_is_carried_out_when_it_is_b
 ) -> None:
     path = node(sqs(cloud))
     with Load(servers):
-        with running(path) as sidecar:
+        with sidecar_in_thread(path) as sidecar:
             wait_for(lambda: sidecar.last_observation, sidecar)
             wait_for(lambda: cloud.s3.list_objects_v2(Bucket="observations")["KeyCount"], sidecar)
         function.answer()
-        with running(path) as sidecar:
+        with sidecar_in_thread(path) as sidecar:
             wait_for(lambda: sidecar.cycles == 1, sidecar)
             assert {observation_key("n1", plan_of(sidecar).cycle)} == function.answered
 
@@ -208,7 +191,7 @@ def test_auto_plans_itself_when_the_cloud_cannot_be_reached(
     cloud: Any, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
     more = sqs(cloud, "auto").replace('bucket = "observations"', 'bucket = "not-there"')
-    with Load(servers), running(node(more)) as sidecar:
+    with Load(servers), sidecar_in_thread(node(more)) as sidecar:
         wait_for(lambda: sidecar.cycles >= 2, sidecar)
         assert sidecar.counters["observations_failed"] >= 2
         assert sidecar.counters["stand_ins"] >= 2
@@ -218,7 +201,7 @@ def test_auto_plans_itself_when_the_cloud_is_late_and_refuses_the_late_plan(
     cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
     more = sqs(cloud, "auto", 'plan_deadline = "200ms"')
-    with Load(servers), running(node(more)) as sidecar:
+    with Load(servers), sidecar_in_thread(node(more)) as sidecar:
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
         assert sidecar.counters["plans_overdue"] >= 1
         function.answer()
@@ -228,7 +211,7 @@ def test_auto_plans_itself_when_the_cloud_is_late_and_refuses_the_late_plan(
 def test_switching_the_controller_asks_the_new_one_for_the_outstanding_plan(
     cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
-    with Load(servers), running(node(sqs(cloud))) as sidecar:
+    with Load(servers), sidecar_in_thread(node(sqs(cloud))) as sidecar:
         wait_for(lambda: sidecar.last_observation, sidecar)
         observation = sidecar.last_observation
         assert observation is not None
@@ -249,7 +232,7 @@ def test_a_reload_that_needs_a_restart_is_refused(
     node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
     embedded = '[controller]\nkind = "embedded"\n'
-    with running(node(embedded)) as sidecar:
+    with sidecar_in_thread(node(embedded)) as sidecar:
         path = node(embedded)
         path.write_text(path.read_text().replace('"24mb"', '"25mb"'))
         sidecar.reload(load_config(path))
@@ -260,10 +243,10 @@ def test_a_reload_that_needs_a_restart_is_refused(
 def test_a_server_that_is_down_is_left_out_and_its_memory_stays_its_own(
     node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
-    with Load(servers), running(node('[controller]\nkind = "embedded"\n')) as sidecar:
+    with Load(servers), sidecar_in_thread(node('[controller]\nkind = "embedded"\n')) as sidecar:
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
     small, large = servers
-    with running(node('[controller]\nkind = "embedded"\n')) as sidecar:
+    with sidecar_in_thread(node('[controller]\nkind = "embedded"\n')) as sidecar:
         held = sidecar._state.targets_bytes["small"]
         small.stop()
         wait_for(lambda: sidecar.counters["servers_lost"], sidecar)
@@ -294,7 +277,7 @@ def test_a_node_taken_over_with_unlimited_servers_is_brought_within_the_budget(
 ) -> None:
     servers = {"a": start_server(0), "b": start_server("64mb")}
     urls = {name: server.url for name, server in servers.items()}
-    with running(write_node(urls, budget="24mb")) as sidecar:
+    with sidecar_in_thread(write_node(urls, budget="24mb")) as sidecar:
         wait_for(lambda: sidecar._actuator.settled, sidecar)
         sizes = [int(s.client.config_get("maxmemory")["maxmemory"]) for s in servers.values()]
     assert sum(sizes) <= 24 * MB
