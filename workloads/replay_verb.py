@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from sidecar.traces.reader import FORMATS, TraceError
-from sidecar.units import parse_duration
+from workloads.arguments import positive, seconds
 from workloads.load import Load, trace_load, zipf_load
 from workloads.lookaside import LookAsideClient, ServerRefusedError, replay
 from workloads.table import milliseconds, percent, text_table
@@ -17,40 +17,27 @@ from workloads.table import milliseconds, percent, text_table
 HELP = "replay a trace, or a generated load, against one Redis server as a look-aside client"
 
 
-def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
-    return int(text)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument("url", metavar="URL", help="redis://HOST:PORT or unix:///PATH")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="default: a Zipf load")
     parser.add_argument("--format", choices=FORMATS, help="of the trace, if its name misleads")
-    parser.add_argument("--requests", type=_positive, help="default: all, or 100000 generated")
-    parser.add_argument("--keys", type=_positive, default=10_000, help="generated (%(default)s)")
+    parser.add_argument("--requests", type=positive, help="default: all, or 100000 generated")
+    parser.add_argument("--keys", type=positive, default=10_000, help="generated (%(default)s)")
     parser.add_argument("--skew", type=float, default=0.99, help="generated (%(default)s)")
     parser.add_argument(
         "--object-bytes",
-        type=_positive,
+        type=positive,
         help="for every object of the trace; the mean of generated ones (500)",
     )
     parser.add_argument("--rate", type=float, metavar="N", help="requests a second; default: most")
     parser.add_argument(
-        "--backend-latency", type=_seconds, default=0.05, metavar="DURATION", help="mean, 50ms"
+        "--backend-latency", type=seconds, default=0.05, metavar="DURATION", help="mean, 50ms"
     )
     parser.add_argument(
-        "--cache-latency", type=_seconds, default=0.0002, metavar="DURATION", help="0.2ms"
+        "--cache-latency", type=seconds, default=0.0002, metavar="DURATION", help="0.2ms"
     )
-    parser.add_argument("--ttl", type=_seconds, metavar="DURATION", help="of every object")
+    parser.add_argument("--ttl", type=seconds, metavar="DURATION", help="of every object")
     parser.add_argument(
         "--sleep", action="store_true", help="wait for the backend instead of only counting it"
     )

@@ -4,174 +4,169 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import statistics
-import subprocess
+import os
+import random
+import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workloads.bench.instructions import CountedServer, available
-from workloads.local_server import LocalServer, built
+from workloads.arguments import positive, seconds
+from workloads.bench.instruction_table import KEYS, Count, count, instruction_table, variants
+from workloads.bench.instructions import available
+from workloads.bench.sampling_costs import METRICS, Measured, Ratio, ratios, verdicts
+from workloads.bench.sampling_picture import draw
+from workloads.bench.sampling_states import STATES, Consumer, Servers, divided_cores
+from workloads.bench.slices import KINDS, PERCENTILES, Kind, LoadProgram
+from workloads.local_server import LocalServer
 from workloads.table import text_table
 
 HELP = (
-    "Throughput, p50 and processor time of the stock server against itself, the patch (off, and at "
-    "several rates) and the module, as ratios of interleaved pairs; instructions for a command "
-    "that is not sampled, from callgrind."
+    "Throughput, latency and processor time of Redis while it is sampled, by the patch and by the "
+    "module, at several rates, with a consumer that listens, never comes or has stopped; beside "
+    "MONITOR and beside the same server unsampled. All in turn, in short slices in random order, "
+    "in new processes each round; medians of the ratios with 95 % intervals. Instructions for "
+    "commands that are not sampled, from callgrind. About 18 minutes."
 )
-MODULUS = 1 << 24
-# Not there: what is measured is a server whose consumer never comes.
-ENDPOINT = "ipc:///tmp/spreds-bench-nobody"
-RATES = (0.001, 0.01, 0.1, 1.0)
+FULL_ROUNDS, FULL_SLICE_SECONDS = 45, 0.2
+QUICK_ROUNDS, QUICK_SLICE_SECONDS = 6, 0.05
+QUICK_KEYS = 256  # to count instructions with
+OVERLOAD = Kind("get", 64)
+_PICTURES = (".pdf", ".png", ".svg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter pairs")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here")
-
-
-def _variants() -> dict[str, tuple[Path, dict[str, object]]]:
-    stock, patched = built("bin/redis-server-stock"), built("bin/redis-server")
-    variants: dict[str, tuple[Path, dict[str, object]]] = {
-        "stock again": (stock, {}),
-        "patch off": (patched, {}),
-    }
-    for rate in RATES:
-        threshold = int(rate * MODULUS)
-        variants[f"patch R={rate:g}"] = (
-            patched,
-            {"spreds-endpoint": ENDPOINT, "spreds-threshold": threshold},
-        )
-        variants[f"module R={rate:g}"] = (
-            stock,
-            {
-                "loadmodule": built("lib/spreds.so"),
-                "spreds.endpoint": ENDPOINT,
-                "spreds.threshold": threshold,
-            },
-        )
-    return variants
-
-
-def _measure(server: LocalServer, command: str, pipeline: int, requests: int) -> dict[str, float]:
-    before = sum(server.client.info("cpu")[f"used_cpu_{kind}"] for kind in ("user", "sys"))
-    options = f"-t {command} -P {pipeline} -n {requests} -c 20 -r 10000 -d 100 --csv"
-    out = subprocess.run(
-        [str(built("bin/redis-benchmark")), "-s", str(server.socket), *options.split()],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    after = sum(server.client.info("cpu")[f"used_cpu_{kind}"] for kind in ("user", "sys"))
-    fields = [float(x) for x in re.findall(r'"([\d.]+)"', out.splitlines()[-1])]
-    return {
-        "throughput": fields[0],
-        "p50": fields[3],
-        "p99": fields[5],
-        "cpu_per_operation": (after - before) / requests,
-    }
-
-
-def _pairs(quick: bool) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    pairs, requests = (3, 20_000) if quick else (9, 100_000)
-    for name, (binary, settings) in _variants().items():
-        with ExitStack() as stack:
-            stock = stack.enter_context(LocalServer({}, built("bin/redis-server-stock")))
-            other = stack.enter_context(LocalServer(settings, binary))
-            for command in ("set", "get"):
-                for pipeline in (1, 16):
-                    ratios: dict[str, list[float]] = {}
-                    for number in range(pairs):
-                        order = (stock, other) if number % 2 else (other, stock)
-                        found = {s: _measure(s, command, pipeline, requests) for s in order}
-                        for metric, value in found[other].items():
-                            base = found[stock][metric]
-                            ratios.setdefault(metric, []).append(value / base if base else 1.0)
-                    for metric, values in ratios.items():
-                        rows.append(
-                            {
-                                "variant": name,
-                                "command": command,
-                                "pipeline": pipeline,
-                                "metric": metric,
-                                "median_ratio": statistics.median(values),
-                                "low_ratio": min(values),
-                                "high_ratio": max(values),
-                            }
-                        )
-    return rows
-
-
-def _instructions(quick: bool) -> list[dict[str, Any]]:
-    stock, patched = built("bin/redis-server-stock"), built("bin/redis-server")
-    on: dict[str, object] = {"spreds-threshold": 0, "spreds-endpoint": ENDPOINT}
-    module: dict[str, object] = {
-        "loadmodule": built("lib/spreds.so"),
-        "spreds.threshold": 0,
-        "spreds.endpoint": ENDPOINT,
-    }
-    kinds = {
-        "stock": (stock, {}),
-        "stock again": (stock, {}),
-        "patch off": (patched, {}),
-        "patch on": (patched, on),
-        "module on": (stock, module),
-    }
-    key = b"key:000000000001"
-    rows: list[dict[str, Any]] = []
-    for name, (binary, settings) in kinds.items():
-        with CountedServer({"hz": 1, **settings}, binary) as server:
-            for label, command in (("get", ("GET", key)), ("set", ("SET", key, b"x" * 100))):
-                server.client.set(key, b"x" * 100)
-                for pipeline in (1, 16):
-                    count = server.instructions_per_command(
-                        [command], pipeline, 640 if quick else 3200
-                    )
-                    rows.append(
-                        {
-                            "variant": name,
-                            "command": label,
-                            "pipeline": pipeline,
-                            "instructions": count,
-                        }
-                    )
-    return rows
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds of short slices: under 90 seconds"
+    )
+    parser.add_argument(
+        "--only", choices=("instructions", "times"), help="instructions need no quiet machine"
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help=f"default: {FULL_ROUNDS}, quick {QUICK_ROUNDS}"
+    )
+    parser.add_argument(
+        "--slice",
+        type=seconds,
+        metavar="DURATION",
+        help=f"default: {FULL_SLICE_SECONDS:g}s, quick {QUICK_SLICE_SECONDS:g}s",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every slice here")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the latencies (.png, .svg, .pdf)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the order (default: 1)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print two tables, write the JSON; returns the exit code 0."""
+    """Measure, print, write; the exit code: 0, 1 if something is not built, 2 for wrong usage."""
+    for option in ("json", "picture"):
+        path = getattr(arguments, option)
+        if path and not path.parent.is_dir():
+            return _refused(2, f"--{option} {path}: there is no folder {path.parent}")
+    if arguments.picture and arguments.picture.suffix not in _PICTURES:
+        return _refused(2, f"--picture {arguments.picture}: must end in {', '.join(_PICTURES)}")
+    if arguments.picture and arguments.only == "instructions":
+        return _refused(2, "--picture draws times, and --only instructions measures none")
+    if arguments.slice == 0:
+        return _refused(2, "--slice must be longer than 0")
     began = time.time()
-    missing = available()
-    instructions = [] if missing else _instructions(arguments.quick)
-    if missing:
-        print(f"instructions: not measured, {missing}")
-    else:
-        print(
-            text_table(
-                ["instructions", "command", "pipeline", "each"],
-                [
-                    [r["variant"], r["command"], str(r["pipeline"]), f"{r['instructions']:,.0f}"]
-                    for r in instructions
-                ],
-            )
-        )
-    rows = _pairs(arguments.quick)
-    print()
-    print(
-        text_table(
-            ["ratio to stock", "command", "pipeline", "metric", "median", "least", "most"],
-            [
-                [r["variant"], r["command"], str(r["pipeline"]), r["metric"]]
-                + [f"{r[f'{edge}_ratio']:.3f}" for edge in ("median", "low", "high")]
-                for r in rows
-            ],
-        )
-    )
+    why_not = "not asked for" if arguments.only == "times" else available()
+    try:
+        counts = [] if why_not else _count_instructions(arguments.quick)
+        measured = [] if arguments.only == "instructions" else list(measure(arguments))
+    except FileNotFoundError as error:
+        return _refused(1, str(error))
+    print(instruction_table(counts) if counts else f"instructions: not counted, {why_not}")
+    found = ratios(measured)
+    if measured:
+        print(f"\n{tables(found)}\n")
+        print("\n".join(map(str, verdicts(found))))
     if arguments.json:
-        result = {"began": began, "instructions": instructions, "not_measured": missing}
-        arguments.json.write_text(json.dumps({**result, "pairs": rows}, indent=1) + "\n")
+        result = {
+            "began": began,
+            "cores": len(os.sched_getaffinity(0)),
+            "instructions": [one._asdict() for one in counts],
+            "instructions_not_counted": why_not,
+            **as_json(measured, found),
+        }
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    if arguments.picture:
+        draw(measured, arguments.picture)
     return 0
+
+
+def _refused(code: int, sentence: str) -> int:
+    print(f"bench redis: {sentence}", file=sys.stderr)
+    return code
+
+
+def _count_instructions(quick: bool) -> list[Count]:
+    names = ("stock", "stock again", "patch off", "patch R=0", "module R=0")
+    chosen = [one for one in variants("redis") if not quick or one.name in names]
+    print(f"bench redis: counting instructions of {len(chosen)} servers", file=sys.stderr)
+    return count(chosen, QUICK_KEYS if quick else KEYS)
+
+
+def measure(arguments: argparse.Namespace) -> Iterator[Measured]:
+    """All slices, in the order of measurement."""
+    rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else FULL_ROUNDS)
+    usual_seconds = QUICK_SLICE_SECONDS if arguments.quick else FULL_SLICE_SECONDS
+    slice_seconds = arguments.slice or usual_seconds
+    order = random.Random(arguments.seed)
+    with divided_cores() as server_core, LoadProgram() as load, Consumer() as consumer:
+        for number in range(rounds):
+            print(f"bench redis: round {number + 1} of {rounds}", file=sys.stderr)
+            seed = order.getrandbits(32)
+
+            def overload(server: LocalServer, seed: int = seed) -> None:
+                load.run(server, OVERLOAD, slice_seconds, seed)
+
+            with Servers(consumer, overload, server_core, order) as servers:
+                for kind in order.sample(KINDS, len(KINDS)):
+                    for state in order.sample(STATES, len(STATES)):
+                        with servers.held_in(state) as server:
+                            found = load.run(server, kind, slice_seconds, seed)
+                        yield Measured(number, kind, state, found)
+
+
+def tables(found: Sequence[Ratio]) -> str:
+    """One for each metric: a line a comparison, a column a kind."""
+    kinds = list(dict.fromkeys(ratio.kind for ratio in found))
+    cells = {(r.metric, r.comparison, r.kind): str(r.found) for r in found}
+    comparisons = list(dict.fromkeys(ratio.comparison for ratio in found))
+    return "\n\n".join(
+        text_table(
+            [metric, *map(str, kinds)],
+            [[str(c), *(cells[metric, c, kind] for kind in kinds)] for c in comparisons],
+        )
+        for metric in METRICS
+    )
+
+
+def as_json(measured: Sequence[Measured], found: Sequence[Ratio]) -> dict[str, Any]:
+    """Every slice, every ratio, every verdict."""
+    return {
+        "percentiles": PERCENTILES,
+        "slices": [
+            {
+                "round": one.round,
+                **one.kind._asdict(),
+                "state": one.state.name,
+                **one.slice._asdict(),
+            }
+            for one in measured
+        ],
+        "ratios": [
+            {
+                **{part: state.name for part, state in ratio.comparison._asdict().items()},
+                **ratio.kind._asdict(),
+                "metric": ratio.metric,
+                **ratio.found._asdict(),
+            }
+            for ratio in found
+        ],
+        "verdicts": [str(verdict) for verdict in verdicts(found)],
+    }
