@@ -290,7 +290,7 @@ ELSEWHERE = {
     "evalsha_ro": "test of scripts",
     "fcall": "test of scripts",
     "fcall_ro": "test of scripts",
-    "migrate": "needs a second server",
+    "migrate": "test of clusters",
     "object|freq": "needs an LFU policy",
     "pfdebug": "for the server's developers",
     "spublish": "its argument is a channel, not a key",

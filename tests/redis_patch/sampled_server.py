@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,11 @@ class ServerKind(NamedTuple):
         missing = [path for path in self.needs if not path.exists()]
         return f"{missing[0].relative_to(BUILD.parent)} is not built" if missing else None
 
+    @property
+    def stock(self) -> Path:
+        """The binary of the same make without the patch."""
+        return BUILD / "bin" / (self.binary if self.is_module else f"{self.binary}-stock")
+
     def knob(self, name: str) -> str:
         return f"spreds.{name}" if self.is_module else f"spreds-{name}"
 
@@ -57,13 +63,18 @@ MODULE_VALKEY = ServerKind("module on Valkey 8.1", "valkey-server-stock", "modul
 KINDS = [PATCH_REDIS, PATCH_VALKEY, MODULE_REDIS_70, MODULE_REDIS_8, MODULE_VALKEY]
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
 class SampledServer:
     """Runs one server, samples every key unless told otherwise, and holds the socket that listens.
 
     A context manager.
     """
 
-    def __init__(self, kind: ServerKind, settings: dict[str, object] | None = None) -> None:
+    def __init__(self, kind: ServerKind, settings: Mapping[str, object] | None = None) -> None:
         self.kind = kind
         self._folder = tempfile.TemporaryDirectory(prefix="spreds-samples-")
         self.folder = Path(self._folder.name)

@@ -60,7 +60,7 @@ def assert_all_accounted_for(server: SampledServer, consumer: Consumer) -> None:
 
     def counted() -> bool:
         counters = server.counters()
-        return consumer.records() + counters["dropped"] == counters["sampled"]
+        return bool(consumer.records() + counters["dropped"] == counters["sampled"])
 
     wait_until(counted, lambda: (consumer.records(), server.counters()))
     first = consumer.batches()[0].header
@@ -252,6 +252,6 @@ def test_a_stranger_at_the_endpoint_is_in_nobodys_way(server: SampledServer) -> 
 
     def arrived() -> bool:
         server.receive()
-        return server.batches[-1].header["sampled"] == sampled + MISSES
+        return bool(server.batches[-1].header["sampled"] == sampled + MISSES)
 
     wait_until(arrived, server.counters)

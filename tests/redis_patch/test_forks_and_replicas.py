@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import socket
 from collections.abc import Iterator
 
 import pytest
 
-from tests.redis_patch.sampled_server import SampledServer, ServerKind, named
+from tests.redis_patch.sampled_server import SampledServer, ServerKind, free_port, named
 from workloads.local_node import wait_until
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import LocalServer
 
 SAVED_KEYS = 20
 CHILD_LIFE = {"rdb-key-save-delay": 20_000}  # microseconds a key: it lives while we read
@@ -32,7 +31,7 @@ def read_while(server: SampledServer, field: str) -> int:
         nonlocal reads
         assert server.client.exists(*[f"k{number}" for number in range(SAVED_KEYS)]) == SAVED_KEYS
         reads += SAVED_KEYS
-        return server.client.info("persistence")[field] == 0
+        return bool(server.client.info("persistence")[field] == 0)
 
     wait_until(is_over, lambda: server.client.info("persistence"))
     return reads
@@ -78,19 +77,13 @@ def test_a_child_that_is_killed(saving: SampledServer) -> None:
     assert_one_sequence(saving)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 @pytest.fixture
 def primary(kind: ServerKind) -> Iterator[LocalServer]:
     """An unsampled server of the same make."""
-    binary = kind.binary if kind.is_module else f"{kind.binary}-stock"
-    if not (BUILD / "bin" / binary).exists():
-        pytest.skip(f"build/bin/{binary} is not built")
+    if not kind.stock.exists():
+        pytest.skip(f"{kind.stock.name} is not built")
     settings = {"port": free_port(), "bind": "127.0.0.1", "repl-diskless-sync-delay": 0}
-    with LocalServer(settings, BUILD / "bin" / binary) as server:
+    with LocalServer(settings, kind.stock) as server:
         yield server
 
 
