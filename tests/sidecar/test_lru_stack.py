@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves import lru_stack
-from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
+from sidecar.curves.lru_stack import COLD, LruStack
+from tests.sidecar.naive_shards import NaiveStack
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
 
@@ -28,47 +29,6 @@ class NaiveLru:
         self.objects.move_to_end(key)
         if len(self.objects) > self.capacity:
             self.objects.popitem(last=False)
-
-
-class NaiveStack:
-    """Weighted objects and holes in one list, most recent first; distances by adding up."""
-
-    def __init__(self) -> None:
-        self.entries: list[list[int | None]] = []  # [key or None for a hole, weight]
-
-    def place(self, key: int) -> int | None:
-        return next((i for i, entry in enumerate(self.entries) if entry[0] == key), None)
-
-    def access(self, key: int, operation: int, weight: int, default: int) -> tuple[int, int] | None:
-        place = self.place(key)
-        if operation in (DELETE, EXPIRY):
-            if place is not None:
-                self.entries[place][0] = None
-            return None
-        if operation == EVICTION:
-            return None
-        told = None
-        if place is None:
-            if operation == READ_MISS:
-                return COLD, 0
-            weight = weight or default
-            if operation == READ_HIT:
-                told = UNSEEN_HIT, weight
-        else:
-            own = self.entries[place][1]
-            assert own is not None
-            if operation != WRITE:
-                told = sum(entry[1] or 0 for entry in self.entries[:place]), own
-            weight = weight or own
-            self.entries[place][0] = None
-        room = weight if place is None else own
-        for entry in self.entries:
-            if entry[0] is None and room:
-                filled = min(room, entry[1] or 0)
-                entry[1] = (entry[1] or 0) - filled
-                room -= filled
-        self.entries = [[key, weight], *(e for e in self.entries if e[0] is not None or e[1])]
-        return told
 
 
 def accesses(most_keys: int = 12) -> st.SearchStrategy[list[tuple[int, int, int]]]:
@@ -90,9 +50,9 @@ def apply(stack: LruStack, steps: list[tuple[int, int, int]]) -> list[tuple[int,
 
 
 def assert_same(stack: LruStack, naive: NaiveStack) -> None:
-    live = [(key, weight) for key, weight in naive.entries if key is not None]
-    assert list(stack)[::-1] == [key for key, _ in live]
-    assert stack.weights_by_recency() == [weight for _, weight in live]
+    assert list(stack)[::-1] == [entry.key for entry in naive.live()]
+    assert stack.weights_by_recency() == [entry.weight for entry in naive.live()]
+    assert stack.total_weight == naive.total_weight()
 
 
 @settings(deadline=None)
@@ -133,9 +93,6 @@ def test_many_accesses_at_once_and_between_rewritings(
     expected = [naive.access(*step, 9) for step in steps]
     assert apply(stack, steps) == [pair for pair in expected if pair is not None]
     assert_same(stack, naive)
-    while naive.entries[-1][0] is None:
-        naive.entries.pop()
-    assert stack.total_weight == sum(weight or 0 for _, weight in naive.entries)
 
 
 @settings(deadline=None)
@@ -168,15 +125,13 @@ def test_below_is_what_has_more_above_it(steps: list[tuple[int, int, int]], dept
     for step in steps:
         naive.access(*step, 9)
     deep = [
-        entry[0]
+        entry.key
         for place, entry in enumerate(naive.entries)
-        if entry[0] is not None and sum(e[1] or 0 for e in naive.entries[:place]) > depth
+        if entry.key is not None and sum(e.weight for e in naive.entries[:place]) > depth
     ]
     assert stack.below(depth) == deep[::-1]
     stack.forget(stack.below(depth))
-    assert list(stack) == [
-        key for key, _ in naive.entries[::-1] if key is not None and key not in deep
-    ]
+    assert list(stack) == [entry.key for entry in naive.live()[::-1] if entry.key not in deep]
 
 
 def test_memory_is_bounded_when_keys_only_come_and_go() -> None:

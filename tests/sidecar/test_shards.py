@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sidecar.curves.shards import Shards
 from sidecar.samples import decode_batch
+from tests.sidecar.naive_shards import NaiveShards
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)
@@ -143,3 +144,58 @@ def test_another_salt_or_modulus_starts_anew(change: str) -> None:
 def test_too_few_live_objects_are_refused() -> None:
     with pytest.raises(ValueError, match="live_objects"):
         Shards(1)
+
+
+ACCESSES = st.lists(
+    st.tuples(
+        st.integers(0, 40),
+        st.sampled_from([*[READ_HIT, READ_MISS, WRITE] * 4, DELETE, EXPIRY, EVICTION, FLUSH, SWAP]),
+        st.integers(0, 60),
+        st.sampled_from([0, 0, 0, 1, 2, 65535]),
+        st.booleans(),
+    ),
+    max_size=300,
+)
+
+
+@settings(deadline=None)
+@given(
+    ACCESSES,
+    st.sampled_from([None, 16, 24]),
+    st.booleans(),
+    st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4),
+    st.integers(1, 60),
+)
+def test_every_record_as_the_naive_twin_takes_it(
+    accesses: list[tuple[int, int, int, int, bool]],
+    live_objects: int | None,
+    volatile: bool,
+    quarters: list[int],
+    batch_records: int,
+) -> None:
+    """Sizes that change or are unknown, deletions, flushes, swaps, TTLs, thresholds that fall."""
+    shards, naive = Shards(live_objects), NaiveShards(live_objects, volatile)
+    shards.volatile = volatile
+    server = SampledServer()
+    part = len(accesses) // len(quarters) + 1
+    for place, quarter in enumerate(quarters):
+        server.threshold = MODULUS // 4 * quarter
+        mine = accesses[place * part : (place + 1) * part]
+        keys, operations, sizes, dbs, ttl = (
+            np.array([access[column] for access in mine], dtype=np.int64) for column in range(5)
+        )
+        for message in server.batches(
+            number_hashes(keys, 0),
+            operations,
+            np.where(operations == SWAP, sizes % 3, sizes),
+            dbs=dbs,
+            ttl=ttl.astype(bool),
+            batch_records=batch_records,
+        ):
+            batch = decode_batch(message)
+            assert shards.take(batch, -7, 30, 900.0).distances_bytes.tolist() == naive.take(
+                batch, -7, 30, 900.0
+            )
+            assert shards.threshold == naive.threshold
+            assert len(shards) == len(naive.stack.live()) + len(naive.pinned)
+            assert list(shards.pinned.values()) == list(naive.pinned.values())
