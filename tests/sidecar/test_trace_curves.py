@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from sidecar.cli import main
 from sidecar.commands import mrc as command_mrc
+from sidecar.mrc import trace_curve
 from sidecar.mrc.compiled import CompiledStack
 from sidecar.mrc.library import library
 from sidecar.mrc.pure import PureStack
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_of_file
-from sidecar.traces import file
+from sidecar.traces import file, text
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError
 from sidecar.traces.reader import load_trace, read_trace
@@ -315,6 +316,34 @@ def test_command_says_that_it_is_slow_without_the_library(trace, capsys, monkeyp
     monkeypatch.setattr(command_mrc, "library", lambda: None)
     assert main(["mrc", str(trace)]) == 0
     assert "this is slow" in capsys.readouterr().err
+
+
+@needs_library
+@pytest.mark.parametrize("how", [[], ["--bytes"], ["--rate", "0.5"], ["--objects", "3"]])
+def test_command_prints_the_same_without_the_library(trace, capsys, monkeypatch, how):
+    arguments = ["mrc", str(trace), *how, "--hit-ratio", "0.8", "--json"]
+    assert main(arguments) == 0
+    compiled = capsys.readouterr().out
+    for module in (command_mrc, text, trace_curve):
+        monkeypatch.setattr(module, "library", lambda: None)
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == compiled
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [("matplotlib", ["small.csv", "--plot", "a.svg"]), ("zstandard", ["a.csv.zst"])],
+)
+def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, package, arguments):
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.chdir(trace.parent)
+    Path("a.csv.zst").write_bytes(b"anything")
+    assert main(["mrc", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert f"pip install {package}" in captured.err
+    assert captured.out == ""
 
 
 @pytest.mark.parametrize(

@@ -1,52 +1,66 @@
 """``python -m workloads bench mrc``: ``spreds mrc`` and libCacheSim's SHARDS side by side.
 
-Whole processes, one thread each, on the same file in the page cache, in turn; by objects. Time
-without start-up is that of a run less that of a run on one request. The error is the mean absolute
-difference to the exact LRU curve on a linear grid of sizes, with another salt in each round.
+Whole processes, one thread each, on the same file in the page cache, by turns; by objects. Ratios
+are libCacheSim's time over that of ``spreds``, pair by pair. The error is the mean absolute
+difference to the exact LRU curve on 64 sizes, evenly spaced (linear) or in even ratios (log), with
+another salt in each pair.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sidecar.mrc.library import library
-from sidecar.mrc.trace_curve import TraceCurve, estimate_curve
-from sidecar.traces.binary import ORACLE_GENERAL_RECORD
-from sidecar.traces.reader import TraceError, read_trace
-from workloads.bench.libcachesim import data_file, profiler
-from workloads.local_server import BUILD
+from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
+from sidecar.traces.file import TraceError
+from workloads.bench.libcachesim import profiler
+from workloads.bench.mrc_traces import BenchTrace, large_trace, say, small_traces
 from workloads.table import text_table
-from workloads.zipf import zipf_keys
 
 HELP = "compare spreds mrc with libCacheSim's SHARDS: speed, memory and error on the same traces"
-FOLDER = BUILD / "bench-mrc"
-GRID_POINTS = 100
-MODES = {"R = 0.01": ("FIX_RATE,0.01", "--rate=0.01"), "8192": ("FIX_SIZE,8192", "--objects=8192")}
+GRID_POINTS = 64  # on each of two grids: libCacheSim takes at most 128 sizes
 ROW = re.compile(r"^(\d+)B\t([0-9.]+)\t", re.MULTILINE)
-HEADER = ["trace, sample", "Mreq/s", "libCacheSim", "ratio", "from", "to", "running", "CPU"]
-HEADER += ["MB", "libCacheSim", "error", "libCacheSim"]
+HEADER = ["trace, sample", "M/s", "lCS", "wall ratio", "CPU ratio", "CPU ms", "lCS"]
+HEADER += ["MB", "lCS", "linear", "lCS", "log", "lCS"]
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A file, the arguments by which libCacheSim reads it, and the same with one request."""
+class Sample:
+    """How much of a trace is looked at."""
 
     name: str
-    path: Path
-    one_request: Path
-    requests: int
-    arguments: tuple[str, ...]
+    rate: float = 1.0
+    limit_objects: int | None = None
+
+    @property
+    def our_argument(self) -> str:
+        """Of ``spreds mrc``."""
+        return f"--objects={self.limit_objects}" if self.limit_objects else f"--rate={self.rate}"
+
+    @property
+    def their_argument(self) -> str:
+        """Of libCacheSim's profiler, with the salt to follow."""
+        if self.limit_objects:
+            return f"FIX_SIZE,{self.limit_objects}"
+        return f"FIX_RATE,{self.rate:g}"
+
+
+SAMPLES = [Sample("R = 0.01", 0.01), Sample("R = 0.001", 0.001), Sample("8192", 1.0, 8192)]
+EXACT = Sample("exact")
+EXACT_PAIRS = 1  # libCacheSim takes a quarter of a minute for ten million requests
 
 
 @dataclass(frozen=True)
@@ -55,7 +69,7 @@ class Run:
 
     Attributes:
         seconds, cpu_seconds: of the whole process.
-        peak_bytes: resident memory; of libCacheSim's, the mapped trace is a part.
+        peak_bytes: resident memory; what it has mapped of the trace is a part.
     """
 
     seconds: float
@@ -66,118 +80,145 @@ class Run:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--quick", action="store_true", help="a shorter trace and fewer rounds")
+    parser.add_argument("--quick", action="store_true", help="no 100 million requests, 3 pairs")
+    parser.add_argument("--pairs", type=int, default=7, metavar="N", help="of runs (default: 7)")
+    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0, or 1 if something cannot be built or run."""
+    pairs = 3 if arguments.quick else arguments.pairs
     try:
         if library() is None:
             raise RuntimeError("spreds' own compiled library is not installed: run 'make setup'")
-        _say("libCacheSim is built from its source, if it is not yet")
+        say("libCacheSim is built from its source, if it is not yet")
         program = profiler()
-        rounds = 3 if arguments.quick else 7
-        results = []
-        for trace in _traces(arguments.quick):
-            exact = estimate_curve(read_trace(trace.path))
-            for mode in MODES:
-                _say(f"{trace.name}, {mode}: {rounds} pairs")
-                results.append(_compare(program, trace, mode, exact, rounds))
+        results: list[dict[str, Any]] = []
+        for trace in small_traces(arguments.traces):
+            results += _compare_all(program, trace, pairs, [*SAMPLES, EXACT])
+        if not arguments.quick:
+            with large_trace() as trace:
+                results += _compare_all(program, trace, pairs, SAMPLES)
     except (RuntimeError, OSError, TraceError) as error:
-        _say(str(error))
+        say(str(error))
         return 1
     print(text_table(HEADER, [_row(result) for result in results]))
     print(
-        "\nMreq/s: of the whole process; ratio: spreds / libCacheSim, median and range of the "
-        "pairs;\nrunning: the same without start-up; CPU: CPU time; MB: peak resident memory "
-        "(libCacheSim's\nincludes the trace, which it maps); error: mean absolute, median of the "
-        "salts."
+        "\nlCS: libCacheSim. M/s: million requests a second, whole process. Ratios: libCacheSim's "
+        "time / ours,\nmedian (least to most) of the pairs. MB: peak resident memory, mapped parts "
+        "of the trace included.\nlinear, log: mean absolute error on a grid of sizes, median of "
+        "the salts."
     )
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
     return 0
 
 
+def _compare_all(
+    program: Path, trace: BenchTrace, pairs: int, samples: list[Sample]
+) -> list[dict[str, Any]]:
+    exact = estimate_curve_of_file(trace.path)
+    results = []
+    for sample in samples:
+        count = min(pairs, EXACT_PAIRS) if sample is EXACT else pairs
+        result = _compare(program, trace, sample, exact, count)
+        ratios = (
+            f"wall {result['wall_ratio']['median']:.2f}, CPU {result['cpu_ratio']['median']:.2f}"
+        )
+        say(f"{trace.name}, {sample.name}: {ratios} times as fast, median of {count} pairs")
+        results.append(result)
+    return results
+
+
 def _compare(
-    program: Path, trace: Trace, mode: str, exact: TraceCurve, rounds: int
+    program: Path, trace: BenchTrace, sample: Sample, exact: TraceCurve, pairs: int
 ) -> dict[str, Any]:
-    theirs_mode, ours_mode = MODES[mode]
-    sizes = np.unique(
-        np.linspace(exact.live_objects / GRID_POINTS, exact.live_objects, 100, dtype=int)
-    )
-    wanted = ",".join(f"{size}B" for size in sizes)
-    truth = exact.miss_ratio(sizes)
+    largest = exact.live_objects
+    grids = {
+        "linear": np.unique(np.linspace(largest / GRID_POINTS, largest, GRID_POINTS, dtype=int)),
+        "log": np.unique(np.geomspace(1, largest, GRID_POINTS, dtype=int)),
+    }
+    wanted = ",".join(f"{size}B" for size in np.unique(np.concatenate([*grids.values()])))
+    spreds = str(Path(sys.executable).with_name("spreds"))
+
+    def ours(path: Path, salt: int) -> Run:
+        return _run([spreds, "mrc", str(path), sample.our_argument, f"--salt={salt}"])
 
     def theirs(path: Path, salt: int) -> Run:
         return _run(
             [
                 *(str(program), str(path), *trace.arguments, "--algo=LRU", "--profiler=SHARDS"),
-                *(f"--profiler-params={theirs_mode},{salt}", f"--size={wanted}"),
+                *(f"--profiler-params={sample.their_argument},{salt}", f"--size={wanted}"),
                 "--ignore-obj-size",
             ]
         )
 
-    def ours(path: Path, salt: int) -> Run:
-        return _run(
-            [
-                *(sys.executable, "-m", "sidecar.cli", "mrc", str(path), ours_mode),
-                *(f"--salt={salt}", "--json", "--points=2"),
-            ]
+    tools = {"spreds": ours, "libcachesim": theirs}
+    runs: dict[str, list[Run]] = {name: [] for name in tools}
+    starts: dict[str, list[Run]] = {name: [] for name in tools}
+    ours(trace.one_request, 1)  # after this the bytecode is cached, as it is once installed
+    for salt in range(1, pairs + 1):
+        for name in sorted(tools, reverse=bool(salt % 2)):
+            starts[name].append(tools[name](trace.one_request, salt))
+            runs[name].append(tools[name](trace.path, salt))
+
+    curves = [
+        estimate_curve_of_file(
+            trace.path, rate=sample.rate, limit_objects=sample.limit_objects, salt=salt
         )
+        for salt in range(1, pairs + 1)
+    ]
 
-    def measure(tool: Callable[[Path, int], Run]) -> Iterator[tuple[Run, Run]]:
-        for salt in range(1, rounds + 1):
-            yield tool(trace.one_request, salt), tool(trace.path, salt)
+    def errors(name: str, grid: npt.NDArray[np.int64]) -> list[float]:
+        sizes = grid.tolist()
+        truth = np.array(exact.miss_ratios_at(sizes))
+        if name == "spreds":
+            found = [curve.miss_ratios_at(sizes) for curve in curves]
+        else:
+            found = [[_ratios_in(run.output)[size] for size in sizes] for run in runs[name]]
+        return [float(np.abs(np.array(ratios) - truth).mean()) for ratios in found]
 
-    pairs = list(zip(measure(ours), measure(theirs), strict=True))  # in turn: both are lazy
-    errors: dict[str, list[float]] = {"spreds": [], "libcachesim": []}
-    for salt, (_, (_, their_run)) in enumerate(pairs, 1):
-        errors["spreds"].append(_error(_our_curve(trace, mode, salt).miss_ratio(sizes), truth))
-        found = {int(size): float(ratio) for size, ratio in ROW.findall(their_run.output)}
-        if len(found) != len(sizes):
-            raise RuntimeError(f"libCacheSim printed no curve: {their_run.output[-1000:]}")
-        errors["libcachesim"].append(_error(np.array(list(found.values())), truth))
-
-    def ratios(value: Callable[[tuple[Run, Run]], float]) -> dict[str, float]:
-        """Theirs over ours: above 1, ours is better."""
-        each = [value(their) / value(our) for our, their in pairs]
-        return {"median": statistics.median(each), "least": min(each), "most": max(each)}
-
-    def tool(which: int, name: str) -> dict[str, Any]:
-        runs = [pair[which] for pair in pairs]
-        seconds = statistics.median(run.seconds for _, run in runs)
+    def tool(name: str) -> dict[str, Any]:
+        seconds = statistics.median(run.seconds for run in runs[name])
         return {
             "requests_per_second": trace.requests / seconds,
-            "start_seconds": statistics.median(start.seconds for start, _ in runs),
-            "peak_bytes": statistics.median(run.peak_bytes for _, run in runs),
-            "error": statistics.median(errors[name]),
-            "errors": errors[name],
+            "seconds": seconds,
+            "cpu_seconds": statistics.median(run.cpu_seconds for run in runs[name]),
+            "start_seconds": statistics.median(run.seconds for run in starts[name]),
+            "start_cpu_seconds": statistics.median(run.cpu_seconds for run in starts[name]),
+            "peak_bytes": statistics.median(run.peak_bytes for run in runs[name]),
+            "errors": {kind: errors(name, grid) for kind, grid in grids.items()},
             "runs": [
                 {key: value for key, value in asdict(run).items() if key != "output"}
-                for _, run in runs
+                for run in runs[name]
             ],
         }
+
+    def ratio(value: Callable[[Run], float]) -> dict[str, float]:
+        """Theirs over ours: above 1, ours is better."""
+        each = [
+            value(their) / value(our)
+            for our, their in zip(runs["spreds"], runs["libcachesim"], strict=True)
+        ]
+        return {"median": statistics.median(each), "least": min(each), "most": max(each)}
 
     return {
         "trace": trace.name,
         "requests": trace.requests,
-        "sample": mode,
-        "spreds": tool(0, "spreds"),
-        "libcachesim": tool(1, "libcachesim"),
-        "speed_ratio": ratios(lambda pair: pair[1].seconds),
-        "speed_ratio_without_start": ratios(lambda pair: pair[1].seconds - pair[0].seconds),
-        "cpu_ratio": ratios(lambda pair: pair[1].cpu_seconds),
+        "sample": sample.name,
+        **{name: tool(name) for name in tools},
+        "wall_ratio": ratio(lambda run: run.seconds),
+        "cpu_ratio": ratio(lambda run: run.cpu_seconds),
     }
 
 
-def _our_curve(trace: Trace, mode: str, salt: int) -> TraceCurve:
-    rate, limit = (0.01, None) if mode == "R = 0.01" else (1.0, 8192)
-    return estimate_curve(read_trace(trace.path), rate=rate, limit_objects=limit, salt=salt)
-
-
-def _error(ratios: Any, truth: Any) -> float:
-    return float(np.abs(ratios - truth).mean())
+def _ratios_in(output: str) -> dict[int, float]:
+    """Miss ratio by size, as libCacheSim prints them."""
+    ratios = {int(size): float(ratio) for size, ratio in ROW.findall(output)}
+    if not ratios:
+        raise RuntimeError(f"libCacheSim printed no curve: {output[-1000:]}")
+    return ratios
 
 
 # Starts a program and reports on it. A small process: a child's peak of resident memory begins
@@ -199,6 +240,7 @@ def _run(command: list[str]) -> Run:
         stderr=subprocess.DEVNULL,
         text=True,
         check=True,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
     )
     output, _, report = done.stdout.rstrip("\n").rpartition("\n")
     status, seconds, cpu_seconds, peak_bytes = json.loads(report)
@@ -207,80 +249,20 @@ def _run(command: list[str]) -> Run:
     return Run(seconds, cpu_seconds, peak_bytes, output)
 
 
-def _traces(quick: bool) -> list[Trace]:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    count = 5_000_000 if quick else 40_000_000
-    generated = FOLDER / f"zipf-{count}.oracleGeneral.bin"
-    if not generated.exists():
-        _say(f"generating {count:,} requests, Zipf 0.99 over 1,000,000 keys")
-        _write_binary(generated, zipf_keys(1_000_000, 0.99, count, np.random.default_rng(1)))
-    twitter = FOLDER / "twitter.csv"
-    if not twitter.exists():
-        _say("unpacking the Twitter trace of libCacheSim")
-        _decompress(data_file("twitter_cluster52_10m.csv.zst"), twitter)
-    binary = FOLDER / "twitter.oracleGeneral.bin"
-    if not binary.exists():
-        chunks = [chunk.keys for chunk in read_trace(twitter)]
-        _write_binary(binary, np.concatenate(chunks))
-    columns = "time-col=1,obj-id-col=2,obj-size-col=3,obj-id-is-num=true,has-header=true"
-    as_binary, as_csv = ("oracleGeneral",), ("csv", "-t", columns)
-    return [
-        _trace(f"Zipf, {count // 10**6} M, binary", generated, as_binary),
-        _trace("Twitter, 10 M, binary", binary, as_binary),
-        _trace("Twitter, 10 M, CSV", twitter, as_csv),
-    ]
-
-
-def _trace(name: str, path: Path, arguments: tuple[str, ...]) -> Trace:
-    """Also writes the file with one request, and reads the whole one into the page cache."""
-    one = path.with_name(f"one-request-{path.name}")
-    with path.open("rb") as file:
-        if path.suffix == ".bin":
-            one.write_bytes(file.read(ORACLE_GENERAL_RECORD.itemsize))
-        else:
-            one.write_bytes(file.readline() + file.readline())
-    return Trace(name, path, one, sum(map(len, read_trace(path))), arguments)
-
-
-def _write_binary(path: Path, keys: Any) -> None:
-    part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as file:
-        for start in range(0, len(keys), 1 << 20):
-            records = np.zeros(len(keys[start : start + (1 << 20)]), dtype=ORACLE_GENERAL_RECORD)
-            records["time"] = np.arange(start, start + len(records)) // 10_000
-            records["key"] = keys[start : start + len(records)] + np.uint64(1)
-            records["size"] = 1
-            records["next_request"] = -1
-            file.write(records.tobytes())
-    part.rename(path)
-
-
-def _decompress(source: Path, target: Path) -> None:
-    import zstandard
-
-    part = target.with_name(f"{target.name}.part")
-    with source.open("rb") as reading, part.open("wb") as writing:
-        zstandard.ZstdDecompressor().copy_stream(reading, writing)
-    part.rename(target)
-
-
 def _row(result: dict[str, Any]) -> list[str]:
-    ours, theirs, ratio = result["spreds"], result["libcachesim"], result["speed_ratio"]
+    def spread(ratio: dict[str, float]) -> str:
+        return f"{ratio['median']:.2f} ({ratio['least']:.2f}-{ratio['most']:.2f})"
+
+    def both(text: Callable[[dict[str, Any]], str]) -> list[str]:
+        return [text(result["spreds"]), text(result["libcachesim"])]
+
     return [
         f"{result['trace']}, {result['sample']}",
-        f"{ours['requests_per_second'] / 1e6:.1f}",
-        f"{theirs['requests_per_second'] / 1e6:.1f}",
-        f"{ratio['median']:.2f}",
-        f"{ratio['least']:.2f}",
-        f"{ratio['most']:.2f}",
-        f"{result['speed_ratio_without_start']['median']:.2f}",
-        f"{result['cpu_ratio']['median']:.2f}",
-        f"{ours['peak_bytes'] / 1e6:.0f}",
-        f"{theirs['peak_bytes'] / 1e6:.0f}",
-        f"{ours['error']:.4f}",
-        f"{theirs['error']:.4f}",
+        *both(lambda tool: f"{tool['requests_per_second'] / 1e6:.1f}"),
+        spread(result["wall_ratio"]),
+        spread(result["cpu_ratio"]),
+        *both(lambda tool: f"{tool['cpu_seconds'] * 1e3:.0f}"),
+        *both(lambda tool: f"{tool['peak_bytes'] / 1e6:.0f}"),
+        *both(lambda tool: f"{statistics.median(tool['errors']['linear']):.4f}"),
+        *both(lambda tool: f"{statistics.median(tool['errors']['log']):.4f}"),
     ]
-
-
-def _say(text: str) -> None:
-    print(f"bench mrc: {text}", file=sys.stderr, flush=True)
