@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sidecar.curves.backend_latency import BackendLatency
+from sidecar.curves.backend_latency import LONGEST_SECONDS, BackendLatency
 from sidecar.samples import Batch, decode_batch
 from workloads.sample_batches import SampledServer, number_hashes
 
@@ -119,3 +121,63 @@ def test_later_misses_of_one_key_wait_for_the_same_fill() -> None:
 def test_waiting_misses_are_bounded() -> None:
     told = measured(poisson(10_000, 20_000), np.zeros(20_000), np.zeros(20_000, bool))
     assert len(told._missed_at_us) <= 4096
+
+
+def naive(batches: list[Batch]) -> tuple[list[float], int]:
+    """Seconds from each first miss to the next write of its key, and the misses without one."""
+    waiting: list[tuple[tuple[int, int], float]] = []
+    fills, unfilled = [], 0
+    for batch in batches:
+        span = batch.last_time_us - batch.first_time_us
+        for place, record in enumerate(batch.records):
+            key = int(record["hash"]), int(record["db"])
+            at = batch.first_time_us + place * (span / max(1, len(batch.records) - 1))
+            since = [t for other, t in waiting if other == key]
+            if record["operation"] == MISS and not since:
+                waiting.append((key, at))
+            elif record["operation"] == WRITE and since:
+                waiting.remove((key, since[0]))
+                if at - since[0] > LONGEST_SECONDS * 1e6:
+                    unfilled += 1
+                else:
+                    fills.append((at - since[0]) / 1e6)
+        gone = [(key, t) for key, t in waiting if t < batch.last_time_us - LONGEST_SECONDS * 1e6]
+        unfilled += len(gone)
+        waiting = [one for one in waiting if one not in gone]
+    return fills, unfilled
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 8), st.sampled_from([1, MISS, MISS, WRITE, 4]), st.integers(0, 25_000)
+        ),
+        min_size=1,
+        max_size=300,
+    ),
+    st.integers(1, 40),
+)
+def test_as_the_naive_twin(accesses: list[tuple[int, int, int]], batch_records: int) -> None:
+    keys, operations, gaps_ms = np.array(accesses).T
+    batches = [
+        decode_batch(message)
+        for message in SampledServer().batches(
+            number_hashes(keys // 2, 0),
+            operations,
+            dbs=keys % 2,
+            times_us=np.cumsum(gaps_ms) * 1000,
+            batch_records=batch_records,
+        )
+        if len(decode_batch(message).records)
+    ]
+    told = BackendLatency()
+    for batch in batches:
+        told.take(batch)
+    fills, unfilled = naive(batches)
+    decided = len(fills) + unfilled
+    assert told.fill_ratio == (len(fills) / decided if decided else None)
+    if len(fills) >= 30 and len(fills) >= 0.2 * decided:
+        assert told.mean_seconds == pytest.approx(sum(fills) / len(fills))
+    else:
+        assert told.mean_seconds is None
