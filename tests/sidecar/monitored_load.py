@@ -1,0 +1,82 @@
+"""Loads of a look-aside cache as a monitor sees them: samples, and what the server says."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+
+import numpy as np
+
+from sidecar.curves.calibration import FIRST_FIXED_BYTES
+from sidecar.samples import Batch, decode_batch
+from sidecar.servers.server_stats import ServerStats
+from workloads.sample_batches import SampledServer, number_hashes
+
+READ_MISS, WRITE = 2, 3
+BASELINE = 1_000_000  # with what the calibration assumes
+OVERHEAD = 60
+SIZE = 140
+BUDGET = 50_000_000
+
+STATS = ServerStats(
+    run_id="1" * 40,
+    instance=1,
+    role="master",
+    maxmemory_bytes=2_000_000,
+    maxmemory_policy="allkeys-lru",
+    maxmemory_samples=5,
+    lfu_log_factor=10,
+    lfu_decay_time_minutes=1,
+    used_memory_bytes=2_000_000,
+    baseline_bytes=BASELINE - FIRST_FIXED_BYTES,
+    rss_bytes=3_000_000,
+    keyspace_hits=0,
+    keyspace_misses=0,
+    keys=5000,
+    keys_with_ttl=0,
+    average_ttl_seconds=0.0,
+    at_seconds=0.0,
+)
+
+
+def zipf(keys: int, count: int, seed: int = 1) -> np.ndarray:
+    share = 1 / np.arange(1, keys + 1) ** 0.99
+    cumulated = np.cumsum(share / share.sum())
+    return np.searchsorted(cumulated, np.random.default_rng(seed).random(count))
+
+
+def lru_miss_ratio(keys: np.ndarray, capacity: int) -> float:
+    cache: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for key in keys.tolist():
+        if key in cache:
+            cache.move_to_end(key)
+        else:
+            misses += 1
+            cache[key] = None
+            if len(cache) > capacity:
+                cache.popitem(last=False)
+    return misses / len(keys)
+
+
+def batches(
+    keys: np.ndarray, server: SampledServer | None = None, batch_records: int = 1018
+) -> list[Batch]:
+    """Look-aside reads of a server that holds nothing: each read misses and is filled."""
+    server = server or SampledServer()
+    hashes = np.repeat(number_hashes(keys, server.salt), 2)
+    operations = np.tile([READ_MISS, WRITE], len(keys))
+    sizes = np.tile([0, SIZE], len(keys))
+    return [
+        decode_batch(m)
+        for m in server.batches(hashes, operations, sizes, batch_records=batch_records)
+    ]
+
+
+def later(stats: ServerStats, hits: int = 0, misses: int = 0, seconds: float = 10) -> ServerStats:
+    return replace(
+        stats,
+        keyspace_hits=stats.keyspace_hits + hits,
+        keyspace_misses=stats.keyspace_misses + misses,
+        at_seconds=stats.at_seconds + seconds,
+    )
