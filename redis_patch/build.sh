@@ -11,6 +11,10 @@
 #   empty-module   build/lib/empty.so                                         does nothing, for benchmarks
 #   sampler-driver build/bin/sampler-driver                                   runs the core in its tests
 #   all            all of these
+#
+# The sources are Debian's, unless REDIS_SOURCE, VALKEY_SOURCE or REDIS8_SOURCE names a folder or a
+# tarball: the patches are for Redis 7.0.15 and Valkey 8.1, and apply to what is near enough. Changes
+# in such a folder are noticed when its copy, build/source/NAME, and build/stamp are removed.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -60,11 +64,19 @@ run_make() { # FOLDER ARGUMENTS...
     fi
 }
 
+given_source() { # NAME
+    case $1 in
+        redis) echo "${REDIS_SOURCE:-Debian}" ;;
+        valkey) echo "${VALKEY_SOURCE:-Debian}" ;;
+        redis8) echo "${REDIS8_SOURCE:-Debian}" ;;
+    esac
+}
+
 # In parentheses: their variables are their own.
 build_stock() ( # NAME, the server's own binary name
     name=$1 program=$2
     output=$bin/$name-server-stock
-    print="$name ${REDIS_SOURCE:-} ${VALKEY_SOURCE:-} ${REDIS8_SOURCE:-}"
+    print="$name from $(given_source "$name")"
     is_current "$output" "$print" && return
     source=$("$here/fetch_source.sh" "$name")
     rm -rf "$trees/$name-stock"
