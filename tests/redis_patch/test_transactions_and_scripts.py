@@ -61,12 +61,12 @@ def test_a_transaction_is_recorded_when_it_runs(server: SampledServer) -> None:
     ]
 
 
-@pytest.mark.parametrize("end", ["DISCARD", "NONE;EXEC"])
-def test_a_discarded_transaction_does_nothing(server: SampledServer, end: str) -> None:
+def test_a_discarded_transaction_does_nothing(server: SampledServer) -> None:
     server.start()
-    events = run(server, "MULTI", "SET k v", "GET j", *end.split(";"))
-    assert events == expect(server.kind, [], ["write k", "hit j"])
-    assert run(server, "GET k") == ["miss k"]
+    for end in (["DISCARD"], ["NONE", "EXEC"]):
+        events = run(server, "MULTI", "SET k v", "GET j", *end)
+        assert events == expect(server.kind, [], ["write k", "hit j"])
+        assert run(server, "GET k") == ["miss k"]
 
 
 def test_a_watched_key_that_changed(server: SampledServer) -> None:
