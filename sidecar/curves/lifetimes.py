@@ -220,7 +220,8 @@ class Lifetimes:
         hits = self._hits(key, distance, alive_at, now)
         corrections.replace(key, distance, hits)
         # Of its own size the server has told whether there is a new copy.
-        self._refill(key, self._hits(key, kept_from, alive_at, now), now)
+        kept = hits if kept_from == distance else self._hits(key, kept_from, alive_at, now)
+        self._refill(key, kept, now)
 
     def _refill(self, key: int, hits: list[tuple[float, float]], now: float) -> None:
         """There is a new copy in caches of all sizes but ``hits``."""
