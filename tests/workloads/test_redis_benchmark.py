@@ -250,18 +250,28 @@ def test_a_ratio_is_of_what_was_measured_beside_it():
         median_ratio([1.0], [1.0, 2.0])
 
 
+AT_MOST, AT_LEAST = Target(1.01), Target(0.95, at_most=False)
+
+
 @pytest.mark.parametrize(
-    ("low", "high", "target", "verdict"),
+    ("interval", "null", "target", "verdict"),
     [
-        (0.99, 1.01, Target(1.01), "met"),
-        (0.99, 1.02, Target(1.01), "not shown"),
-        (1.02, 1.03, Target(1.01), "missed"),
-        (0.95, 1.10, Target(0.95, at_most=False), "met"),
-        (0.94, 1.10, Target(0.95, at_most=False), "not shown"),
-        (0.90, 0.94, Target(0.95, at_most=False), "missed"),
+        ((0.99, 1.01), (0.99, 1.01), AT_MOST, "met"),
+        ((0.99, 1.02), (0.99, 1.01), AT_MOST, "not shown"),
+        ((0.99, 1.00), (0.97, 1.02), AT_MOST, "not shown"),  # it could not have told
+        ((1.02, 1.03), (0.99, 1.01), AT_MOST, "missed"),
+        ((1.02, 1.03), (0.97, 1.02), AT_MOST, "not shown"),
+        ((0.95, 1.10), (0.96, 1.05), AT_LEAST, "met"),
+        ((0.94, 1.10), (0.96, 1.05), AT_LEAST, "not shown"),
+        ((0.96, 1.10), (0.94, 1.05), AT_LEAST, "not shown"),
+        ((0.90, 0.94), (0.96, 1.05), AT_LEAST, "missed"),
+        ((0.90, 0.94), (0.92, 1.05), AT_LEAST, "not shown"),
     ],
 )
-def test_a_verdict_is_about_all_of_the_interval(low, high, target, verdict):
-    ratios = [low] * 3 + [high] * 3
-    assert target.verdict(MedianRatio(ratios, 1.0, low, high)) == verdict
-    assert target.verdict(MedianRatio(ratios[:5], 1.0, low, high)) == "not shown"
+def test_a_verdict_is_about_all_of_the_interval_and_of_the_null(interval, null, target, verdict):
+    def with_ratios(count, interval):
+        return MedianRatio([1.0] * count, 1.0, *interval)
+
+    assert target.verdict(with_ratios(FEWEST, interval), with_ratios(FEWEST, null)) == verdict
+    few = FEWEST - 1
+    assert target.verdict(with_ratios(few, interval), with_ratios(few, null)) == "not shown"

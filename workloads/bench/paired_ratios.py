@@ -65,11 +65,20 @@ class Target(NamedTuple):
     def __str__(self) -> str:
         return f"{'≤' if self.at_most else '≥'} {self.bound:g}"
 
-    def verdict(self, ratio: MedianRatio) -> str:
-        """``met`` if all of the interval is on the good side, ``missed`` if none of it is, else
-        ``not shown``; that, too, of too few ratios for an interval."""
+    def verdict(self, ratio: MedianRatio, null: MedianRatio) -> str:
+        """``met``, ``missed`` or ``not shown``.
+
+        Met: all of the interval is on the good side, and all of the null's: otherwise the
+        measurement could not have told. Missed: all of it is on the bad side, and clear of the
+        null's. Of fewer ratios than ``FEWEST`` nothing is shown.
+        """
         if len(ratio.ratios) < FEWEST:
             return "not shown"
-        sign = 1 if self.at_most else -1
-        good = [sign * end <= sign * self.bound for end in (ratio.low, ratio.high)]
-        return "met" if all(good) else "not shown" if any(good) else "missed"
+        worst, best = (ratio.high, ratio.low) if self.at_most else (ratio.low, ratio.high)
+        if self._holds(worst) and self._holds(null.high if self.at_most else null.low):
+            return "met"
+        apart = ratio.low > null.high or ratio.high < null.low
+        return "missed" if apart and not self._holds(best) else "not shown"
+
+    def _holds(self, value: float) -> bool:
+        return value <= self.bound if self.at_most else value >= self.bound

@@ -27,10 +27,11 @@ HELP = (
     "module, at several rates, with a consumer that listens, never comes or has stopped; beside "
     "MONITOR and beside the same server unsampled. All in turn, in short slices in random order, "
     "in new processes each round; medians of the ratios with 95 % intervals. Instructions for "
-    "commands that are not sampled, from callgrind. About 18 minutes."
+    "commands on keys that are not sampled, from callgrind. About 18 minutes; needs a quiet "
+    "machine."
 )
-FULL_ROUNDS, FULL_SLICE_SECONDS = 45, 0.2
-QUICK_ROUNDS, QUICK_SLICE_SECONDS = 6, 0.05
+FULL_ROUNDS, FULL_SLICE_SECONDS = 42, 0.2
+QUICK_ROUNDS, QUICK_SLICE_SECONDS = 6, 0.03
 QUICK_KEYS = 256  # to count instructions with
 OVERLOAD = Kind("get", 64)
 _PICTURES = (".pdf", ".png", ".svg")
@@ -39,7 +40,7 @@ _PICTURES = (".pdf", ".png", ".svg")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument(
-        "--quick", action="store_true", help="few rounds of short slices: under 90 seconds"
+        "--quick", action="store_true", help="few rounds of short slices, and few counts: a minute"
     )
     parser.add_argument(
         "--only", choices=("instructions", "times"), help="instructions need no quiet machine"

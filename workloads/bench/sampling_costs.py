@@ -85,7 +85,7 @@ class Verdict(NamedTuple):
 
     @property
     def word(self) -> str:
-        return self.target.verdict(self.ratio.found)
+        return self.target.verdict(self.ratio.found, self.null)
 
     def __str__(self) -> str:
         comparison, kind, metric, found = self.ratio
