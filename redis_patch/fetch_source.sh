@@ -30,12 +30,13 @@ if [ -e "$target/.complete" ] && [ "$(cat "$target/.complete")" = "$given" ]; th
     exit 0
 fi
 work=$root/build/source/.$name
-rm -rf "$target" "$work"
+rm -rf "$work"
 mkdir -p "$work"
 
 # A folder or a tarball that the user has.
 take_given() {
     if [ -d "$given" ]; then
+        [ -e "$given/src/server.c" ] || fail "$variable: $given holds no src/server.c"
         cp -a "$given" "$work/tree"
     elif [ -f "$given" ]; then
         mkdir "$work/tree"
@@ -104,6 +105,7 @@ take_debian() {
 
 if [ -n "$given" ]; then take_given; else take_debian; fi
 [ -e "$work/tree/src/server.c" ] || fail "$variable: $given holds no src/server.c"
+rm -rf "$target"
 mv "$work/tree" "$target"
 rm -rf "$work"
 echo "$given" >"$target/.complete"
