@@ -9,9 +9,10 @@ keys are looked at, the best candidates stay in a pool of 16, the pool's best is
 from __future__ import annotations
 
 import random
-from bisect import insort
+from bisect import insort_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from sidecar.samples import Operation
 
 FloatArray = npt.NDArray[np.float64]
 
+_IDLE = itemgetter(0)
 _POOL_SIZE = 16
 _LFU_FIRST_COUNT = 5
 _LFU_MOST = 255
@@ -136,7 +138,8 @@ class MiniatureCache:
                 full = len(pool) >= _POOL_SIZE
                 if (full and idle <= pool[0][0]) or any(key == other for _, other in pool):
                     continue
-                insort(pool, (idle, key))
+                # Before its equals: of those, Redis evicts the one that it has known longest.
+                insort_left(pool, (idle, key), key=_IDLE)
                 if full:
                     del pool[0]
             while pool:

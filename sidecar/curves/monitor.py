@@ -28,6 +28,8 @@ _DEPTH_MARGIN = 1.25
 _REWEIGH_RATIO = 0.01
 _FULL_RATIO = 0.97
 _FEWEST_SAMPLES = 100
+# Of the present size: how far down a plan may be expected to go.
+_LEAST_SHARE = 0.1
 # From the budget down, a fifth smaller each: to 1/256 of it.
 _SIMULATED_SHARES = np.geomspace(1 / 256, 1, 31)
 
@@ -161,7 +163,7 @@ class ServerMonitor:
         self.lifetimes.distribution.refresh(stats.average_ttl_seconds)
         self._depth_bytes = max(
             0.0,
-            self.calibration.depth_at(stats, stats.maxmemory_bytes) - self.shards.pinned_bytes,
+            self.calibration.depth_at(stats, stats.maxmemory_bytes) - self._pinned_bytes(stats),
         )
         simulation = self.shards.simulation
         if simulation is not None:
@@ -183,9 +185,8 @@ class ServerMonitor:
         if reads and window_reads and _was_full(previous, stats):
             self.anchor.add(misses, window_misses / window_reads * reads, reads)
         depths, raw = self._miss_ratios()
-        start = self.calibration.size_at(stats, self.shards.pinned_bytes)
-        error = float(np.interp(self._depth_bytes, EDGES_BYTES, self.histogram.standard_errors()))
-        error = min(1.0, max(error, abs(self.anchor.drift_ratio)))
+        start = self.calibration.size_at(stats, self._pinned_bytes(stats))
+        error = self._error_ratio(budget_bytes)
         return Estimate(
             curve=curve_through(start, depths, self.anchor.anchored(raw), budget_bytes),
             raw_curve=curve_through(start, depths, raw, budget_bytes),
@@ -263,6 +264,20 @@ class ServerMonitor:
             return EDGES_BYTES, self.histogram.miss_ratios()
         ratios = np.clip(simulation.misses / max(1.0, self.histogram.reads), 0.0, 1.0)
         return simulation.sizes_bytes, np.minimum.accumulate(ratios)
+
+    def _pinned_bytes(self, stats: ServerStats) -> float:
+        """Of all keys that are never evicted: the server counts them, samples tell their weight."""
+        sampled = len(self.shards.pinned)
+        if not sampled:
+            return 0.0
+        count = stats.keys - stats.keys_with_ttl
+        return self.shards.pinned_bytes * count * self.shards.rate / sampled
+
+    def _error_ratio(self, budget_bytes: int) -> float:
+        """See ``Estimate.curve_error_ratio``."""
+        first, last = np.searchsorted(EDGES_BYTES, [_LEAST_SHARE * self._depth_bytes, budget_bytes])
+        sampling = float(self.histogram.standard_errors()[first : last + 1].max())
+        return min(1.0, max(sampling, abs(self.anchor.drift_ratio)))
 
     def _keep_reason(self, stats: ServerStats) -> str | None:
         if stats.role != "master":

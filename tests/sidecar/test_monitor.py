@@ -55,16 +55,19 @@ def test_exact_when_everything_is_sampled() -> None:
 
 def test_mean_error_of_a_tenth_of_the_objects_is_small_and_is_foretold() -> None:
     keys = zipf(40_000, 300_000)
-    sizes = np.linspace(2000, 40_000, 12).astype(int)
+    # The server holds 5,000 objects: the first size is a tenth of that.
+    sizes = np.array([500, *np.linspace(2000, 40_000, 12).astype(int)])
     exact = np.array([lru_miss_ratio(keys, size) for size in sizes])
     at = BASELINE + sizes * (SIZE + OVERHEAD)
-    errors, foretold = [], []
+    errors, worst, foretold = [], [], []
     for salt in range(3):
         told = estimate(batches(keys, SampledServer(threshold=MODULUS // 8, salt=salt)))
-        errors.append(np.mean(np.abs(told.raw_curve.miss_ratio(at) - exact)))
+        off = np.abs(told.raw_curve.miss_ratio(at) - exact)
+        errors.append(off[1:].mean())
+        worst.append(off.max())
         foretold.append(told.curve_error_ratio)
     assert np.median(errors) < 0.008
-    assert 0.001 < np.median(foretold) < 0.02
+    assert np.median(worst) / 2 < np.median(foretold) < 0.03
 
 
 def test_curve_reaches_the_budget_and_is_one_at_the_baseline() -> None:

@@ -1,0 +1,172 @@
+"""The monitor of servers that evict otherwise than allkeys-lru, or change their sampling rate."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureCache
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.shards import Shards
+from sidecar.samples import decode_batch
+from sidecar.servers.server_stats import ServerStats
+from tests.sidecar.monitored_load import (
+    BASELINE,
+    BUDGET,
+    OVERHEAD,
+    SIZE,
+    STATS,
+    batches,
+    later,
+    lru_miss_ratio,
+    zipf,
+)
+from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+
+READ_HIT, READ_MISS, WRITE = 1, 2, 3
+LFU = replace(STATS, maxmemory_policy="allkeys-lfu")
+
+
+def monitor_of(stats: ServerStats, budget_bytes: int = BUDGET) -> ServerMonitor:
+    monitor = ServerMonitor("one")
+    monitor.calibration.overhead_bytes = OVERHEAD
+    assert monitor.observe(stats, budget_bytes) is None
+    return monitor
+
+
+def pinning_miss_ratio(keys: np.ndarray, pinned: int, capacity: int) -> float:
+    """Of a cache that never evicts keys below ``pinned``, all of which it holds."""
+    cache: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for key in keys.tolist():
+        if key < pinned:
+            continue
+        misses += key not in cache
+        cache[key] = None
+        cache.move_to_end(key)
+        if len(cache) > capacity - pinned:
+            cache.popitem(last=False)
+    return misses / len(keys)
+
+
+@pytest.mark.parametrize("share", [1, 4])
+def test_keys_without_a_ttl_take_memory_at_every_size_under_volatile_lru(share: int) -> None:
+    keys, pinned = zipf(4000, 40_000, seed=3) * 2654435761 % 4001, 1000
+    stats = replace(
+        STATS, maxmemory_policy="volatile-lru", keys=4000, keys_with_ttl=4000 - pinned,
+        used_memory_bytes=BASELINE + 4000 * (SIZE + OVERHEAD),
+    )  # fmt: skip
+    monitor = monitor_of(stats)
+    server = SampledServer(threshold=MODULUS // share)
+    hashes = number_hashes(np.concatenate((np.arange(pinned), np.repeat(keys, 2))), 0)
+    reads = np.tile([READ_MISS, WRITE], (len(keys), 1))
+    reads[keys < pinned] = READ_HIT  # the second of the two stands for nothing new
+    operations = np.concatenate((np.full(pinned, WRITE), reads.ravel()))
+    has_ttl = np.concatenate((np.zeros(pinned, bool), np.repeat(keys >= pinned, 2)))
+    wanted = np.ones(len(hashes), bool)
+    wanted[pinned + 1 :: 2] = keys >= pinned
+    for message in server.batches(hashes[wanted], operations[wanted], SIZE, ttl=has_ttl[wanted]):
+        monitor.take(decode_batch(message))
+    told = monitor.observe(later(stats), BUDGET)
+    assert told is not None
+    for capacity in (1300, 2000, 3000, 4000):
+        exact = pinning_miss_ratio(keys, pinned, capacity)
+        predicted = float(told.curve.miss_ratio(BASELINE + capacity * (SIZE + OVERHEAD)))
+        assert predicted == pytest.approx(exact, abs=0.005 if share == 1 else 0.04)
+    # What is pinned is counted by the server, so no sample is needed to know where misses begin.
+    start = float(told.curve.sizes_bytes[0])
+    assert start == pytest.approx(BASELINE + pinned * (SIZE + OVERHEAD), rel=1e-3)
+
+
+def test_an_lfu_server_is_simulated_at_all_sizes() -> None:
+    keys = zipf(1000, 10_000)
+    budget = BASELINE + 1200 * (SIZE + OVERHEAD)
+    monitor = monitor_of(LFU, budget)
+    for batch in batches(keys):
+        monitor.take(batch)
+    told = monitor.observe(later(LFU), budget)
+    assert told is not None
+    assert told.keep_reason is None
+    for capacity in (100, 300, 600):
+        cache = MiniatureCache(capacity, EvictionSettings())
+        misses = 0
+        for key in keys.tolist():
+            if not cache.touch(key, 0):
+                misses += 1
+                cache.put(key, 1, 0)
+        predicted = float(told.curve.miss_ratio(BASELINE + capacity * (SIZE + OVERHEAD)))
+        assert predicted == pytest.approx(misses / len(keys), abs=0.015)
+        assert predicted < lru_miss_ratio(keys, capacity) + 0.005
+
+
+def test_an_lfu_server_is_anchored_by_its_simulation() -> None:
+    monitor = monitor_of(LFU)
+    for batch in batches(zipf(5000, 5000)):
+        monitor.take(batch)
+    told = monitor.observe(later(LFU, hits=700, misses=300), BUDGET)
+    assert told is not None
+    raw = float(told.raw_curve.miss_ratio(LFU.maxmemory_bytes))
+    assert told.drift_ratio == pytest.approx(raw - 0.3, abs=0.02)
+    assert told.curve.miss_ratio(LFU.maxmemory_bytes) == pytest.approx(0.3, abs=0.02)
+
+
+def test_what_was_counted_under_another_policy_is_forgotten() -> None:
+    monitor = monitor_of(STATS)
+    for batch in batches(zipf(1000, 5000)):
+        monitor.take(batch)
+    stats = later(LFU)
+    told = monitor.observe(stats, BUDGET)
+    assert told is not None
+    assert (told.keep_reason or "").startswith("few_samples:")
+    assert monitor.histogram.reads == 0
+    simulation = monitor.shards.simulation
+    assert simulation is not None
+    monitor.observe(later(stats), BUDGET)
+    assert monitor.shards.simulation is simulation
+    monitor.observe(replace(later(stats), maxmemory_samples=10), BUDGET)
+    assert monitor.shards.simulation is not simulation
+    monitor.observe(later(STATS, seconds=40), BUDGET)
+    assert monitor.shards.simulation is None
+
+
+@pytest.mark.parametrize("stats", [STATS, LFU])
+def test_a_rate_that_was_raised_is_taken_over_when_as_much_has_been_seen(
+    stats: ServerStats,
+) -> None:
+    monitor = monitor_of(stats)
+    server = SampledServer(threshold=MODULUS // 64)
+    for batch in batches(zipf(3000, 30_000, seed=1), server):
+        monitor.take(batch)
+    stats = later(stats)
+    assert monitor.observe(stats, BUDGET) is not None
+    assert monitor.shards.rate == 1 / 64
+    before, server.threshold = monitor.shards, MODULUS // 4
+    rates = []
+    for seed in range(2, 5):
+        for batch in batches(zipf(3000, 30_000, seed=seed), server):
+            monitor.take(batch)
+        stats = later(stats)
+        told = monitor.observe(stats, BUDGET)
+        rates.append(monitor.shards.rate)
+    # In the first window the rise is noticed; of a second one all is seen at the new rate.
+    assert rates == [1 / 64, 1 / 4, 1 / 4]
+    assert monitor.shards is not before
+    assert monitor.shards.simulation is before.simulation
+    assert told is not None
+    assert told.sampled_objects == pytest.approx(3000 / 4, rel=0.15)
+
+
+def test_a_full_stack_needs_no_higher_rate() -> None:
+    monitor = monitor_of(STATS)
+    monitor.shards = Shards(live_objects=64)
+    server = SampledServer(threshold=MODULUS // 64)
+    for threshold in (MODULUS // 64, MODULUS):
+        server.threshold = threshold
+        for seed in range(2):
+            for batch in batches(zipf(3000, 10_000, seed), server):
+                monitor.take(batch)
+            monitor.observe(STATS, BUDGET)
+    assert monitor.shards.rate <= 1 / 64
