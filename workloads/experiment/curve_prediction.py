@@ -13,13 +13,13 @@ import numpy.typing as npt
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.receiver import SampleReceiver
 from sidecar.servers.server_stats import ServerStats
+from workloads.experiment.curve_cases import WARM_SHARE
 from workloads.experiment.fast_replay import FastServer, Load, replay
 
 FORMS = ("raw", "corrected", "anchored")
 REQUESTS_PER_SECOND = 1000.0
 # Of four keys one is sampled, until there are more than the 8,192 live objects.
 _THRESHOLD = 1 << 22
-_WARM_SHARE = 0.25
 _BUDGET_SHARE = 1.3
 _UNLIMITED_BYTES = 1 << 40
 
@@ -120,7 +120,7 @@ def measure(
         window = _Window(server, receiver, budget_bytes)
         monitor = window.monitor
         monitor.observe(window.read(), budget_bytes)
-        warm_end = round(_WARM_SHARE * len(load.keys))
+        warm_end = round(WARM_SHARE * len(load.keys))
         replay(server, load.part(0, warm_end), REQUESTS_PER_SECOND, window.drain)
         warm = window.read()
         monitor.observe(warm, budget_bytes)
