@@ -172,6 +172,15 @@ def test_a_server_without_samples_is_kept() -> None:
     assert told.miss_ratio is None
 
 
+def test_a_curve_that_the_server_contradicts_says_how_far_off_it_is() -> None:
+    """The planner keeps a server's size if that is too much (solver_lambda/size_ranges.py)."""
+    taken = batches(zipf(20_000, 20_000))
+    told = estimate(taken, after=later(STATS, hits=900, misses=100))
+    raw = float(told.raw_curve.miss_ratio(STATS.maxmemory_bytes))
+    assert told.curve_error_ratio == pytest.approx(raw - 0.1, abs=0.01)
+    assert told.curve_error_ratio > 0.2
+
+
 def test_order_of_servers_does_not_matter() -> None:
     streams = {i: batches(zipf(500, 4000, seed=i), SampledServer(instance=i)) for i in range(1, 4)}
     curves = []
