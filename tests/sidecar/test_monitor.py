@@ -178,7 +178,7 @@ def test_a_curve_that_the_server_contradicts_says_how_far_off_it_is() -> None:
     told = estimate(taken, after=later(STATS, hits=900, misses=100))
     raw = float(told.raw_curve.miss_ratio(STATS.maxmemory_bytes))
     assert told.curve_error_ratio == pytest.approx(raw - 0.1, abs=0.01)
-    assert told.curve_error_ratio > 0.2
+    assert told.curve_error_ratio > 0.15
 
 
 def test_order_of_servers_does_not_matter() -> None:
