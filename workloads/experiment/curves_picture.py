@@ -18,7 +18,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     columns = min(3, len(results))
     rows = -(-len(results) // columns)
     figure = Figure(figsize=(5 * columns, 3.6 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).flat
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel, result in zip(panels, results, strict=False):
         megabytes = [size / 1e6 for size in result["sizes_bytes"]]
         for size, run in zip(megabytes, result["runs"], strict=True):
@@ -34,8 +34,10 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
             xlim=(0.9 * megabytes[0], 1.1 * megabytes[-1]),
             ylim=(0, 1.25 * max(result["measured"])),
         )
+        panel.set_xticks(megabytes, [f"{size:.1f}" for size in megabytes])
+        panel.minorticks_off()
         panel.grid(alpha=0.3)
         panel.legend(fontsize="x-small")
-    for panel in panels:
+    for panel in panels[len(results) :]:
         panel.set_visible(False)
     figure.savefig(path, dpi=120)
