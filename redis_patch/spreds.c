@@ -19,12 +19,39 @@ static long long spreds_write_command = -1;
 
 /* --------------------------------------------------------------------------------- the keyspace */
 
+/* Both look without moving the server's incremental rehashing along, as other look-ups do. */
+
 #ifdef VALKEY_VERSION
-#define findKey(db, key) dbFind(db, (key)->ptr)
+static robj *findKey(redisDb *db, robj *key) {
+    int slot = server.cluster_enabled ? getKeySlot(key->ptr) : 0;
+    hashtable *keys = kvstoreGetHashtable(db->keys, slot);
+    hashtableIncrementalFindState find;
+    void *val = NULL;
+
+    if (!keys) return NULL;
+    hashtableIncrementalFindInit(&find, keys, key->ptr);
+    while (hashtableIncrementalFindStep(&find)) continue;
+    return hashtableIncrementalFindGetResult(&find, &val) ? val : NULL;
+}
+
+static int hasTtl(redisDb *db, robj *key, robj *val) {
+    (void)db, (void)key;
+    return objectGetExpire(val) != -1;
+}
 #else
 static robj *findKey(redisDb *db, robj *key) {
+    dictPauseRehashing(db->dict);
     dictEntry *de = dictFind(db->dict, key->ptr);
+    dictResumeRehashing(db->dict);
     return de ? dictGetVal(de) : NULL;
+}
+
+static int hasTtl(redisDb *db, robj *key, robj *val) {
+    (void)val;
+    dictPauseRehashing(db->expires);
+    long long expire = getExpire(db, key);
+    dictResumeRehashing(db->expires);
+    return expire != -1;
 }
 #endif
 
@@ -38,7 +65,7 @@ static int sizeAndTtl(redisDb *db, robj *key, robj *val, uint64_t *size_bytes) {
         *size_bytes = sdslen(key->ptr) + stringObjectLen(val);
         flags |= SAMPLER_SIZE_KNOWN;
     }
-    if (getExpire(db, key) != -1) flags |= SAMPLER_HAS_TTL;
+    if (hasTtl(db, key, val)) flags |= SAMPLER_HAS_TTL;
     return flags;
 }
 
