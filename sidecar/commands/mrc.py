@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sidecar.mrc.library import library
+from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import FORMATS, TraceError
 from sidecar.units import format_size

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sidecar.mrc.library import library
+from sidecar.kernel.library import library
 from sidecar.traces.file import (
     COMPRESSIONS,
     RECORD_BYTES,

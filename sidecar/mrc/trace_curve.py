@@ -8,8 +8,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from sidecar.kernel.library import library
 from sidecar.mrc.compiled import CompiledStack
-from sidecar.mrc.library import library
 from sidecar.traces.file import Progress
 
 if TYPE_CHECKING:

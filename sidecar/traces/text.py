@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sidecar.mrc.library import library
+from sidecar.kernel.library import library
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.lines import (
     Columns,

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from sidecar.cli import main
 from sidecar.commands import mrc as command_mrc
+from sidecar.kernel.library import library
 from sidecar.mrc import trace_curve
 from sidecar.mrc.compiled import CompiledStack
-from sidecar.mrc.library import library
 from sidecar.mrc.pure import PureStack
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_of_file
 from sidecar.traces import file, text

@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sidecar.mrc.library import library
+from sidecar.kernel.library import library
 from sidecar.traces import file
 from sidecar.traces import lines as lines_reader
 from sidecar.traces import text as text_reader

@@ -1,4 +1,4 @@
-"""The compiled part of ``spreds mrc``: a small C library (``kernel/``), called by ctypes.
+"""The compiled part of ``spreds mrc``: the C files beside this one, called by ctypes.
 
 It is optional. ``library()`` is ``None`` where it could not be compiled when the package was
 installed; then Python does the same, slowly.

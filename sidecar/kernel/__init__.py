@@ -1,0 +1,1 @@
+"""The compiled part of `spreds mrc`: optional, plain C, called by ctypes."""
