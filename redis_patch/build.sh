@@ -136,9 +136,12 @@ build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
 
 build_module() {
     need_zmq
-    build_library spreds.so \
-        "$here/module.c $here/command_table.c $here/sampler.c $here/transport.c" \
-        "$here/command_table.h $here/sampler.h $here/transport.h" "-lzmq -lpthread"
+    sources= headers=$here/module.h
+    for part in client_home command_filter command_table keyspace_events sampler transport; do
+        sources="$sources $here/$part.c"
+        headers="$headers $here/$part.h"
+    done
+    build_library spreds.so "$here/module.c $sources" "$headers" "-lzmq -lpthread"
 }
 
 build() {

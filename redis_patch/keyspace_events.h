@@ -1,0 +1,24 @@
+/* Events of the keyspace: what a command's arguments cannot tell. Misses, deletes, expiries,
+ * evictions, what the generic commands (EXPIRE, RENAME, COPY ...) changed, and databases as a whole. */
+
+#ifndef SPREDS_KEYSPACE_EVENTS_H
+#define SPREDS_KEYSPACE_EVENTS_H
+
+#include "module.h"
+
+#pragma GCC visibility push(hidden)
+/* Misses whose read was no longer in the open batch: these reads stay recorded as hits. */
+extern uint64_t late_misses;
+#pragma GCC visibility pop
+
+/* Once is enough: the server has no way to unsubscribe. */
+void subscribe_to_keyspace(void);
+
+/* Listens to flushes and swaps from now on. It costs each turn of the server's event loop some 120
+ * instructions, so it begins when a command is seen that may flush or swap. */
+void watch_databases(void);
+
+/* Ends that a minute after the last such command, when any transaction that held it has run. */
+void rest_from_databases(uint64_t now);
+
+#endif
