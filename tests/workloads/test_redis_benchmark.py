@@ -178,7 +178,8 @@ def test_the_load_asks_for_keys_that_exist(kind):
         assert server.client.info("stats")["keyspace_misses"] == 0
         assert found.latency_seconds == sorted(found.latency_seconds)
         assert found.latency_seconds[0] > 0
-        assert 0 < found.cpu_seconds <= found.process_cpu_seconds
+        assert found.cpu_seconds > 0
+        assert found.process_cpu_seconds > 0  # read at another moment than the other
         # Within the slice, and the time that its last requests take.
         assert found.throughput <= stats["calls"] / 0.02
 
