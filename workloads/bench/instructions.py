@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import redis
 
-from workloads.local_server import LocalServer
+from workloads.preloaded_server import PreloadedServer
 
 Command = tuple[str | bytes | int, ...]
 
@@ -31,7 +30,7 @@ def available() -> str | None:
     return None
 
 
-class CountedServer(LocalServer):
+class CountedServer(PreloadedServer):
     """A local server under callgrind; ``settings`` as for a local server.
 
     Counted is all that its main thread executes outside of the kernel, its event loop too; not the
@@ -43,26 +42,10 @@ class CountedServer(LocalServer):
     """
 
     def __init__(self, settings: dict[str, object], binary: Path) -> None:
-        self._tools = Path(tempfile.mkdtemp(prefix="spreds-count-"))
-        try:
-            library = self._tools / "steady.so"
-            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, _STEADY], check=True)
-            preload = ["env", f"LD_PRELOAD={library}"]
-            callgrind = ["valgrind", "--tool=callgrind", "--toggle-collect=main"]
-            super().__init__(
-                settings, binary, [*preload, *callgrind, "--callgrind-out-file=counts.%p"]
-            )
-        except BaseException:
-            shutil.rmtree(self._tools, ignore_errors=True)
-            raise
-
-    def __enter__(self) -> CountedServer:
-        return self
-
-    def stop(self) -> None:
-        """End the process and remove its folders; may be called twice."""
-        super().stop()
-        shutil.rmtree(self._tools, ignore_errors=True)
+        callgrind = ["valgrind", "--tool=callgrind", "--toggle-collect=main"]
+        super().__init__(
+            _STEADY, settings, binary, wrapper=[*callgrind, "--callgrind-out-file=counts.%p"]
+        )
 
     def instructions_per_command(self, commands: Sequence[Command], pipeline: int) -> float:
         """Mean instructions for each of ``commands``, sent ``pipeline`` at a time.

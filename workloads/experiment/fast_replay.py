@@ -7,9 +7,7 @@ request, and (with ``FastServer``) a clock that the load drives.
 from __future__ import annotations
 
 import mmap
-import shutil
 import struct
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workloads.local_server import LocalServer
+from workloads.preloaded_server import PreloadedServer
 
+_FAST_CLOCK = Path(__file__).with_name("fast_clock.c")
 # Evictions happen between scripts: few requests in each, so that memory hardly overshoots.
 REQUESTS_PER_SCRIPT = 20
 # The server's clock moves in steps of this, which is also the period of its cron.
@@ -59,7 +58,7 @@ class Load:
         return Load(self.name, self.keys[start:end], self.sizes_bytes, self.ttls_seconds)
 
 
-class FastServer(LocalServer):
+class FastServer(PreloadedServer):
     """A ``LocalServer`` whose clocks stand still until ``advance`` moves them.
 
     Raises:
@@ -68,26 +67,15 @@ class FastServer(LocalServer):
     """
 
     def __init__(self, settings: dict[str, object], binary: Path) -> None:
-        self._tools = Path(tempfile.mkdtemp(prefix="spreds-clock-"))
-        library, wrapper = self._tools / "fast_clock.so", self._tools / "server"
-        source, clock = Path(__file__).with_name("fast_clock.c"), self._tools / "clock"
         self._passed_us = 0
-        try:
-            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
-            clock.write_bytes(bytes(8))
-            with clock.open("r+b") as file:
-                self._clock = mmap.mmap(file.fileno(), 8)
-            wrapper.write_text(
-                f'#!/bin/sh\nFAST_CLOCK={clock} LD_PRELOAD={library} exec {binary} "$@"\n'
-            )
-            wrapper.chmod(0o700)
-            super().__init__({"hz": round(1 / STEP_SECONDS), **settings}, wrapper)
-        except BaseException:
-            shutil.rmtree(self._tools, ignore_errors=True)
-            raise
-
-    def __enter__(self) -> FastServer:
-        return self
+        with tempfile.NamedTemporaryFile(prefix="spreds-clock-") as file:
+            file.write(bytes(8))
+            file.flush()
+            self._clock = mmap.mmap(file.fileno(), 8)
+            # It has mapped the clock, too, when it is up.
+            variables = {"FAST_CLOCK": file.name}
+            settings = {"hz": round(1 / STEP_SECONDS), **settings}
+            super().__init__(_FAST_CLOCK, settings, binary, variables=variables)
 
     def advance(self, seconds: float) -> None:
         """Let time pass for the server."""
@@ -106,7 +94,6 @@ class FastServer(LocalServer):
         # Its cron, which would see the signal to terminate, waits for time to pass.
         self.process.kill()
         super().stop()
-        shutil.rmtree(self._tools, ignore_errors=True)
 
 
 def replay(
