@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
+from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples import Batch, decode_batch
 from sidecar.servers.server_stats import ServerStats
 from workloads.sample_batches import SampledServer, number_hashes
+from workloads.zipf import zipf_keys
 
 READ_MISS, WRITE = 2, 3
 BASELINE = 1_000_000  # with what the calibration assumes
@@ -39,10 +41,18 @@ STATS = ServerStats(
 )
 
 
-def zipf(keys: int, count: int, seed: int = 1) -> np.ndarray:
-    share = 1 / np.arange(1, keys + 1) ** 0.99
-    cumulated = np.cumsum(share / share.sum())
-    return np.searchsorted(cumulated, np.random.default_rng(seed).random(count))
+def monitor_of(
+    stats: ServerStats, budget_bytes: int = BUDGET, live_objects: int | None = 8192
+) -> ServerMonitor:
+    """A monitor that has read ``stats`` once, and knows the overhead of a key."""
+    monitor = ServerMonitor("one", live_objects=live_objects)
+    monitor.calibration.overhead_bytes = OVERHEAD
+    assert monitor.observe(stats, budget_bytes) is None
+    return monitor
+
+
+def zipf(keys: int, count: int, seed: int = 1, exponent: float = 0.99) -> np.ndarray:
+    return zipf_keys(keys, exponent, count, np.random.default_rng(seed)).astype(np.int64)
 
 
 def lru_miss_ratio(keys: np.ndarray, capacity: int) -> float:

@@ -13,6 +13,7 @@ from sidecar.curves.miniature_simulation import (
     MiniatureCache,
     MiniatureSimulation,
 )
+from tests.sidecar.monitored_load import zipf
 
 HIT, MISS, WRITE, DELETE, _, EVICTION = range(1, 7)
 
@@ -22,13 +23,6 @@ class Accesses:
     keys: list[int]
     operations: list[int]
     weights: list[int]
-
-
-def zipf(keys: int, count: int, exponent: float = 0.99) -> list[int]:
-    share = 1 / np.arange(1, keys + 1) ** exponent
-    cumulated = np.cumsum(share / share.sum())
-    drawn = np.searchsorted(cumulated, np.random.default_rng(1).random(count))
-    return list(map(int, drawn))
 
 
 def look_aside_misses(cache: MiniatureCache, keys: list[int], per_second: int = 100) -> float:
@@ -43,7 +37,7 @@ def look_aside_misses(cache: MiniatureCache, keys: list[int], per_second: int = 
 def test_never_above_its_capacity_and_weights_add_up() -> None:
     cache = MiniatureCache(500, EvictionSettings())
     weights: dict[int, int] = {}
-    for place, key in enumerate(zipf(300, 3000)):
+    for place, key in enumerate(zipf(300, 3000).tolist()):
         weights[key] = 1 + (key * 7 + place) % 20
         cache.put(key, weights[key], place)
         if place % 5 == 0:
@@ -54,7 +48,7 @@ def test_never_above_its_capacity_and_weights_add_up() -> None:
 
 def test_samples_of_everything_are_exact_lru() -> None:
     """With as many samples as objects and a tick for each access, the sampled LRU is LRU."""
-    keys = zipf(200, 4000)
+    keys = zipf(200, 4000).tolist()
     cache = MiniatureCache(50, EvictionSettings(lfu=False, samples=500))
     exact: OrderedDict[int, None] = OrderedDict()
     misses = 0
@@ -133,7 +127,7 @@ def test_window_is_what_came_since_the_last_one() -> None:
 
 
 def test_small_caches_predict_large_ones() -> None:
-    keys = zipf(20_000, 60_000)
+    keys = zipf(20_000, 60_000).tolist()
     whole = look_aside_misses(MiniatureCache(4000, EvictionSettings()), keys, 1000)
     sampled = [key for key in keys if (key * 2654435761) % 2**32 < 2**32 // 4]
     part = look_aside_misses(MiniatureCache(1000, EvictionSettings()), sampled, 250)

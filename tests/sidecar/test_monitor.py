@@ -20,6 +20,7 @@ from tests.sidecar.monitored_load import (
     batches,
     later,
     lru_miss_ratio,
+    monitor_of,
     zipf,
 )
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
@@ -31,9 +32,7 @@ def estimate(
     after: ServerStats | None = None,
     live_objects: int | None = 8192,
 ) -> Estimate:
-    monitor = ServerMonitor("one", live_objects=live_objects)
-    monitor.calibration.overhead_bytes = OVERHEAD
-    assert monitor.observe(stats, BUDGET) is None
+    monitor = monitor_of(stats, live_objects=live_objects)
     for batch in taken:
         monitor.take(batch)
     told = monitor.observe(after or later(stats), BUDGET)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureCache
-from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.shards import Shards
 from sidecar.samples import decode_batch
 from sidecar.servers.server_stats import ServerStats
@@ -22,19 +21,13 @@ from tests.sidecar.monitored_load import (
     batches,
     later,
     lru_miss_ratio,
+    monitor_of,
     zipf,
 )
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
 READ_HIT, READ_MISS, WRITE = 1, 2, 3
 LFU = replace(STATS, maxmemory_policy="allkeys-lfu")
-
-
-def monitor_of(stats: ServerStats, budget_bytes: int = BUDGET) -> ServerMonitor:
-    monitor = ServerMonitor("one")
-    monitor.calibration.overhead_bytes = OVERHEAD
-    assert monitor.observe(stats, budget_bytes) is None
-    return monitor
 
 
 def pinning_miss_ratio(keys: np.ndarray, pinned: int, capacity: int) -> float:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sidecar.curves.shards import Shards
 from sidecar.samples import decode_batch
+from tests.sidecar.monitored_load import zipf
 from tests.sidecar.naive_shards import NaiveShards
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
@@ -94,12 +95,6 @@ def test_hit_on_an_object_from_before_lies_between_what_was_seen_and_what_fits()
     batches = server.batches(number_hashes(np.arange(3), 0), READ_HIT, 100)
     told = shards.take(decode_batch(next(batches)), resident_bytes=1000).distances_bytes
     assert told == pytest.approx([650] * 3)
-
-
-def zipf(keys: int, count: int, seed: int = 1, exponent: float = 0.99) -> np.ndarray:
-    share = 1 / np.arange(1, keys + 1) ** exponent
-    cumulated = np.cumsum(share / share.sum())
-    return np.searchsorted(cumulated, np.random.default_rng(seed).random(count))
 
 
 def test_live_objects_stay_within_their_bound_and_the_threshold_follows() -> None:
