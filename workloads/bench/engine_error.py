@@ -54,7 +54,7 @@ def errors_of_salts(requests: Requests, live_objects: int, salts: int) -> Iterat
         np.arange(1, _GRID_POINTS + 1) * objects // _GRID_POINTS,
         np.geomspace(100, objects, _GRID_POINTS).astype(np.int64),
     )
-    truths = [np.array([float(exact.miss_ratio(int(size))) for size in grid]) for grid in grids]
+    truths = [np.array(exact.miss_ratios_at(grid.tolist())) for grid in grids]
     for name, threshold, limit in (
         ("R = 0.01", MODULUS // 100, None),
         (f"{live_objects:,} objects", MODULUS, live_objects),
