@@ -44,8 +44,6 @@ class BackendLatency:
         places = np.flatnonzero(
             (operations == Operation.READ_MISS) | (operations == Operation.WRITE)
         )
-        if not len(places):
-            return
         records = batch.records[places]
         span_us = batch.last_time_us - batch.first_time_us
         times = batch.first_time_us + places * (span_us / max(1, len(batch.records) - 1))

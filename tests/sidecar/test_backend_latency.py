@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.backend_latency import LONGEST_SECONDS, BackendLatency
@@ -147,6 +147,8 @@ def naive(batches: list[Batch]) -> tuple[list[float], int]:
     return fills, unfilled
 
 
+# Only hits arrive while the miss grows too old.
+@example([(0, MISS, 0), (2, 1, 25_000), (2, 1, 25_000), (2, 1, 25_000)], 1)
 @settings(deadline=None)
 @given(
     st.lists(
