@@ -32,13 +32,13 @@ class Calibration:
         self.object_bytes: float | None = None
         self.keys_bytes = 0.0
 
-    def size_at(self, stats: ServerStats, depth_bytes: float) -> float:
-        """The ``maxmemory`` that holds ``depth_bytes`` of keys."""
-        return stats.baseline_bytes + self.fixed_bytes + depth_bytes
+    def empty_bytes(self, stats: ServerStats) -> int:
+        """The ``maxmemory`` that holds no key."""
+        return stats.baseline_bytes + self.fixed_bytes
 
     def depth_at(self, stats: ServerStats, maxmemory_bytes: float) -> float:
         """Bytes of keys that ``maxmemory_bytes`` hold."""
-        return max(0.0, maxmemory_bytes - stats.baseline_bytes - self.fixed_bytes)
+        return max(0.0, maxmemory_bytes - self.empty_bytes(stats))
 
     def look(self, stats: ServerStats, shards: Shards) -> float:
         """Learn from a reading. The server holds about the most recent ``keys`` objects: their

@@ -164,10 +164,8 @@ class ServerMonitor:
         self._widen()
         self.lifetimes.keep_only(self.shards.stack)
         self.lifetimes.distribution.refresh(stats.average_ttl_seconds)
-        self._depth_bytes = max(
-            0.0,
-            self.calibration.depth_at(stats, stats.maxmemory_bytes) - self._pinned_bytes(stats),
-        )
+        self.shards.know_pinned(stats.keys - stats.keys_with_ttl)
+        self._depth_bytes = self.calibration.depth_at(stats, stats.maxmemory_bytes)
         simulation = self.shards.simulation
         if simulation is not None:
             window_misses = float(
@@ -188,7 +186,7 @@ class ServerMonitor:
         if reads and window_reads and _was_full(previous, stats):
             self.anchor.add(misses, window_misses / window_reads * reads, reads)
         depths, raw = self._miss_ratios()
-        start = self.calibration.size_at(stats, self._pinned_bytes(stats))
+        start = self.calibration.empty_bytes(stats)
         error = self._error_ratio(budget_bytes)
         return Estimate(
             curve=curve_through(start, depths, self.anchor.anchored(raw), budget_bytes),
@@ -267,14 +265,6 @@ class ServerMonitor:
             return EDGES_BYTES, self.histogram.miss_ratios()
         ratios = np.clip(simulation.misses / max(1.0, self.histogram.reads), 0.0, 1.0)
         return simulation.sizes_bytes, np.minimum.accumulate(ratios)
-
-    def _pinned_bytes(self, stats: ServerStats) -> float:
-        """Of all keys that are never evicted: the server counts them, samples tell their weight."""
-        sampled = len(self.shards.pinned)
-        if not sampled:
-            return 0.0
-        count = stats.keys - stats.keys_with_ttl
-        return self.shards.pinned_bytes * count * self.shards.rate / sampled
 
     def _error_ratio(self, budget_bytes: int) -> float:
         """See ``Estimate.curve_error_ratio``."""

@@ -83,8 +83,9 @@ class Shards:
     Attributes:
         threshold: T in force here, at most the server's; ``None`` before the first batch.
         modulus: P.
-        volatile: for ``volatile-lru``: keys without a TTL are never evicted, so they are *pinned*:
-            they take memory at any size, and reads of them are hits at any size.
+        volatile: for ``volatile-lru``: keys without a TTL are never evicted, so they are *pinned*.
+            Only the memory that they leave is a cache: a read's distance includes the bytes that
+            were pinned when it came, and a read of a pinned object is a hit where all of them fit.
         pinned: weights of the pinned objects, by key.
         simulation: caches that shall see the same accesses, for policies that are no stack.
     """
@@ -98,6 +99,9 @@ class Shards:
         self.modulus = 1
         self.volatile = False
         self.pinned: dict[int, int] = {}
+        self._pinned_weight = 0
+        self._pinned_least = 0.0
+        self._pinned_scale = 1.0
         self.simulation: MiniatureSimulation | None = None
         self._salt_id = 0
 
@@ -112,8 +116,23 @@ class Shards:
 
     @property
     def pinned_bytes(self) -> float:
-        """Estimate for all pinned objects, sampled or not."""
-        return sum(self.pinned.values()) / self.rate if self.pinned else 0.0
+        """Estimate for all pinned objects, sampled or not, as of now.
+
+        As many as the server last counted (``know_pinned``), less those that were seen to leave;
+        more as soon as more have been seen.
+        """
+        seen = len(self.pinned)
+        if not seen:
+            return 0.0
+        count = max(self._pinned_least, self._pinned_scale * seen / self.rate)
+        return count * self._pinned_weight / seen
+
+    def know_pinned(self, count: int) -> None:
+        """The server has just counted ``count`` keys that it never evicts."""
+        seen = len(self.pinned) / self.rate if self.pinned else 0.0
+        self._pinned_least = float(count)
+        # Fewer than seen: more of them happened to be sampled than their share.
+        self._pinned_scale = min(1.0, count / seen) if seen else 1.0
 
     def take(
         self,
@@ -139,7 +158,7 @@ class Shards:
         weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
         accesses = _Accesses(ids.tolist(), operations, weights, records["flags"])
         access = self._access_volatile if self.volatile else self._access
-        parts: list[tuple[IntArray, IntArray]] = []
+        parts: list[tuple[IntArray, IntArray, FloatArray]] = []
         start = 0
         for place in [*np.flatnonzero(operations >= Operation.FLUSH).tolist(), len(records)]:
             part = accesses.part(start, place)
@@ -152,24 +171,30 @@ class Shards:
             if place < len(records):
                 self._take_whole_db(records[place])
             start = place + 1
-        above, own = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        distances = above / (rate or 1) + own
+        above, own, beside = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        distances = above / (rate or 1) + own + beside
         unseen = above == UNSEEN_HIT
         if np.any(unseen):
-            least = self.stack.total_weight / rate
-            distances[unseen] = (least + max(least, resident_bytes)) / 2
+            least = self.stack.total_weight / rate + beside[unseen]
+            distances[unseen] = (least + np.maximum(least, resident_bytes)) / 2
         distances[above == COLD] = np.inf
         if self.live_objects is not None and len(self) > self.live_objects:
             self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
         return References(distances, ids[operations <= Operation.READ_MISS], records, rate)
 
-    def _access(self, part: _Accesses, default_bytes: int) -> tuple[IntArray, IntArray]:
-        return self.stack.access(part.keys, part.operations, part.weights, default_bytes)
+    def _access(self, part: _Accesses, default_bytes: int) -> tuple[IntArray, IntArray, FloatArray]:
+        """For each read what ``LruStack.access`` returns, and the bytes that are pinned."""
+        above, own = self.stack.access(part.keys, part.operations, part.weights, default_bytes)
+        return above, own, np.zeros(len(above))
 
-    def _access_volatile(self, part: _Accesses, default_bytes: int) -> tuple[IntArray, IntArray]:
+    def _access_volatile(
+        self, part: _Accesses, default_bytes: int
+    ) -> tuple[IntArray, IntArray, FloatArray]:
         pinned = self.pinned
         operations = part.operations.copy()
         read_is_pinned = []
+        beside: list[float] = []
+        beside_now = self.pinned_bytes
         # A pinned read is none for the stack, which only learns that the object is not there.
         for place, (key, operation, weight, has_ttl) in enumerate(
             zip(
@@ -182,19 +207,33 @@ class Shards:
         ):
             is_pinned = operation in (Operation.READ_HIT, Operation.WRITE) and not has_ttl
             if is_pinned:
-                pinned[key] = weight or pinned.get(key, default_bytes)
+                before = pinned.get(key)
+                if before is None or (weight and weight != before):
+                    pinned[key] = weight or default_bytes
+                    self._pinned_weight += pinned[key] - (before or 0)
+                    beside_now = self.pinned_bytes
                 operations[place] = Operation.DELETE
-            elif operation != Operation.EVICTION:
-                pinned.pop(key, None)
+            elif operation != Operation.EVICTION and key in pinned:
+                self._pinned_weight -= pinned.pop(key)
+                self._pinned_least -= self._pinned_scale / self.rate
+                beside_now = self.pinned_bytes
             if operation <= Operation.READ_MISS:
                 read_is_pinned.append(is_pinned)
+                beside.append(beside_now)
         above = np.zeros(len(read_is_pinned), dtype=np.int64)
         own = above.copy()
         of_stack = ~np.array(read_is_pinned, dtype=bool)
         above[of_stack], own[of_stack] = self.stack.access(
             part.keys, operations, part.weights, default_bytes
         )
-        return above, own
+        return above, own, np.array(beside, dtype=np.float64)
+
+    def _pin_only(self, pinned: dict[int, int]) -> None:
+        """Replace what is pinned."""
+        if self.pinned:
+            # Their share of all leaves with them.
+            self._pinned_least *= len(pinned) / len(self.pinned)
+        self.pinned, self._pinned_weight = pinned, sum(pinned.values())
 
     def _notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
@@ -220,7 +259,8 @@ class Shards:
         self.threshold = threshold
         mask = self.modulus - 1
         self.stack.forget([key for key in self.stack if key & mask >= threshold])
-        self.pinned = {key: w for key, w in self.pinned.items() if key & mask < threshold}
+        pinned = {key: w for key, w in self.pinned.items() if key & mask < threshold}
+        self.pinned, self._pinned_weight = pinned, sum(pinned.values())
         if self.simulation is not None:
             self.simulation.set_rate(self.rate)
             self.simulation.keep_only(lambda key: key & mask < threshold)
@@ -233,7 +273,7 @@ class Shards:
             # What the sampler cannot place may well be in this db.
             gone = (db, UNKNOWN_DB)
             self.expire([key for key in self.stack if key >> _DB_SHIFT in gone])
-            self.pinned = {k: w for k, w in self.pinned.items() if k >> _DB_SHIFT not in gone}
+            self._pin_only({k: w for k, w in self.pinned.items() if k >> _DB_SHIFT not in gone})
             if self.simulation is not None:
                 self.simulation.keep_only(lambda key: key >> _DB_SHIFT not in gone)
         else:
@@ -247,7 +287,7 @@ class Shards:
                 if key >> _DB_SHIFT in turn
             }
             self.stack.rename(names)
-            self.pinned = {names.get(key, key): w for key, w in self.pinned.items()}
+            self._pin_only({names.get(key, key): w for key, w in self.pinned.items()})
             if self.simulation is not None:
                 # Two dbs swapped within a simulated cache: rare enough to begin again.
                 self.simulation.keep_only(lambda key: key >> _DB_SHIFT not in turn)
@@ -255,7 +295,7 @@ class Shards:
     def clear(self) -> None:
         """Forget all objects: the server is empty."""
         self.stack.clear()
-        self.pinned.clear()
+        self._pin_only({})
         if self.simulation is not None:
             self.simulation.keep_only(lambda _: False)
 
@@ -282,4 +322,4 @@ class Shards:
     def reweigh(self, more_bytes: int) -> None:
         """Add ``more_bytes`` (or take, if negative) to each object."""
         self.stack.add_weight(more_bytes)
-        self.pinned = {key: max(1, w + more_bytes) for key, w in self.pinned.items()}
+        self._pin_only({key: max(1, w + more_bytes) for key, w in self.pinned.items()})

@@ -83,7 +83,7 @@ class NaiveShards:
             self._lower(batch.threshold, batch.modulus)
         assert self.threshold is not None
         rate = self.threshold / batch.modulus
-        told = []
+        told: list[tuple[tuple[int, int], float] | None] = []
         for record in batch.records:
             key = int(record["db"]), int(record["hash"])
             operation, size = int(record["operation"]), int(record["size_bytes"])
@@ -95,19 +95,20 @@ class NaiveShards:
             elif key[1] % batch.modulus < self.threshold:
                 weight = max(1, size + overhead) if record["flags"] & FLAG_SIZE_KNOWN else 0
                 has_ttl = bool(record["flags"] & FLAG_TTL)
-                told.append(self._access(key, operation, weight, default, has_ttl))
+                read = self._access(key, operation, weight, default, has_ttl)
+                told.append(read and (read, sum(self.pinned.values()) / rate))
         least = self.stack.total_weight() / (rate or 1)
         distances = []
         for pair in told:
             if pair is None:
                 continue
-            above, own = pair
+            (above, own), pinned = pair
             if above == COLD:
                 distances.append(float("inf"))
             elif above == UNSEEN_HIT:
-                distances.append((least + max(least, resident_bytes)) / 2)
+                distances.append((least + pinned + max(least + pinned, resident_bytes)) / 2)
             else:
-                distances.append(above / (rate or 1) + own)
+                distances.append(above / (rate or 1) + own + pinned)
         live = [*(entry.key for entry in self.stack.live()), *self.pinned]
         if self.live_objects is not None and len(live) > self.live_objects:
             lows = sorted(key[1] % batch.modulus for key in live)  # type: ignore[index]

@@ -30,17 +30,18 @@ READ_HIT, READ_MISS, WRITE = 1, 2, 3
 LFU = replace(STATS, maxmemory_policy="allkeys-lfu")
 
 
-def pinning_miss_ratio(keys: np.ndarray, pinned: int, capacity: int) -> float:
-    """Of a cache that never evicts keys below ``pinned``, all of which it holds."""
+def pinning_miss_ratio(keys: np.ndarray, pinned: np.ndarray | int, capacity: int) -> float:
+    """Of a cache that never evicts keys below ``pinned``, all of which it holds (at each read, if
+    it is an array)."""
     cache: OrderedDict[int, None] = OrderedDict()
     misses = 0
-    for key in keys.tolist():
-        if key < pinned:
+    for key, below in np.broadcast(keys, pinned):
+        if key < below:
             continue
         misses += key not in cache
         cache[key] = None
         cache.move_to_end(key)
-        if len(cache) > capacity - pinned:
+        while len(cache) > capacity - below:
             cache.popitem(last=False)
     return misses / len(keys)
 
@@ -69,9 +70,41 @@ def test_keys_without_a_ttl_take_memory_at_every_size_under_volatile_lru(share: 
         exact = pinning_miss_ratio(keys, pinned, capacity)
         predicted = float(told.curve.miss_ratio(BASELINE + capacity * (SIZE + OVERHEAD)))
         assert predicted == pytest.approx(exact, abs=0.005 if share == 1 else 0.04)
-    # What is pinned is counted by the server, so no sample is needed to know where misses begin.
-    start = float(told.curve.sizes_bytes[0])
-    assert start == pytest.approx(BASELINE + pinned * (SIZE + OVERHEAD), rel=1e-3)
+    # What is pinned is counted by the server, so no sample is needed to know where hits begin.
+    hits_begin = told.curve.sizes_bytes[np.flatnonzero(told.curve.miss_ratios == 1)[-1]]
+    assert hits_begin == pytest.approx(BASELINE + pinned * (SIZE + OVERHEAD), rel=0.012)
+
+
+@pytest.mark.parametrize("share", [1, 4])
+def test_memory_that_was_pinned_only_later_does_not_count_for_earlier_reads(share: int) -> None:
+    cached = zipf(4000, 40_000, seed=3) * 2654435761 % 4001 + 10_000
+    # Every tenth read, one more key without a TTL is written, and never read.
+    added = len(cached) // 10
+    stats = replace(
+        STATS, maxmemory_policy="volatile-lru", maxmemory_bytes=0, keys=0, keys_with_ttl=0,
+        used_memory_bytes=BASELINE,
+    )  # fmt: skip
+    monitor = monitor_of(stats)
+    keys = np.repeat(cached, 2)
+    operations = np.tile([READ_MISS, WRITE], len(cached))
+    ttl = np.ones(len(keys), bool)
+    places = np.arange(added) * 20
+    keys = np.insert(keys, places, np.arange(added))
+    operations, ttl = np.insert(operations, places, WRITE), np.insert(ttl, places, False)
+    server = SampledServer(threshold=MODULUS // share)
+    for message in server.batches(number_hashes(keys, 0), operations, SIZE, ttl=ttl):
+        monitor.take(decode_batch(message))
+    full = replace(
+        later(stats), keys=added + 4000, keys_with_ttl=4000,
+        used_memory_bytes=BASELINE + (added + 4000) * (SIZE + OVERHEAD),
+    )  # fmt: skip
+    told = monitor.observe(full, BUDGET)
+    assert told is not None
+    pinned_then = np.repeat(np.arange(1, added + 1), 10)
+    for capacity in (4500, 5500, 6500):
+        exact = pinning_miss_ratio(cached, pinned_then, capacity)
+        predicted = float(told.curve.miss_ratio(BASELINE + capacity * (SIZE + OVERHEAD)))
+        assert predicted == pytest.approx(exact, abs=0.005 if share == 1 else 0.04)
 
 
 def test_an_lfu_server_is_simulated_at_all_sizes() -> None:

@@ -153,6 +153,35 @@ ACCESSES = st.lists(
 )
 
 
+def test_pinned_bytes_follow_the_servers_count_and_what_was_seen_since() -> None:
+    shards = Shards(None)
+    shards.volatile = True
+    server = SampledServer(threshold=MODULUS // 4)
+
+    def take(operation: int, keys: range, ttl: bool) -> None:
+        hashes = number_hashes(np.array(keys), 0)
+        operations = np.full(len(keys), operation)
+        for message in server.batches(hashes, operations, 10, ttl=np.full(len(keys), ttl)):
+            shards.take(decode_batch(message))
+
+    take(READ_HIT, range(400), ttl=False)
+    assert shards.pinned_bytes == 10 * 4 * len(shards.pinned)  # the server has told nothing yet
+    shards.know_pinned(1000)
+    assert shards.pinned_bytes == pytest.approx(10_000)
+    take(READ_HIT, range(400, 800), ttl=False)
+    assert shards.pinned_bytes == pytest.approx(10_000)  # they are of the thousand
+    gone = len(shards.pinned)
+    take(DELETE, range(100), ttl=False)
+    gone -= len(shards.pinned)
+    assert shards.pinned_bytes == pytest.approx(10_000 - 10 * 4 * gone)
+    take(WRITE, range(800, 2000), ttl=False)
+    assert shards.pinned_bytes == pytest.approx(10 * 4 * len(shards.pinned))  # more than there were
+    shards.know_pinned(1900)
+    assert shards.pinned_bytes == pytest.approx(19_000)
+    take(FLUSH, range(1), ttl=False)
+    assert shards.pinned_bytes == 0
+
+
 @settings(deadline=None)
 @given(
     ACCESSES,
@@ -188,9 +217,8 @@ def test_every_record_as_the_naive_twin_takes_it(
             batch_records=batch_records,
         ):
             batch = decode_batch(message)
-            assert shards.take(batch, -7, 30, 900.0).distances_bytes.tolist() == naive.take(
-                batch, -7, 30, 900.0
-            )
+            told = shards.take(batch, -7, 30, 900.0).distances_bytes.tolist()
+            assert told == pytest.approx(naive.take(batch, -7, 30, 900.0), rel=1e-12)
             assert shards.threshold == naive.threshold
             assert len(shards) == len(naive.stack.live()) + len(naive.pinned)
             assert list(shards.pinned.values()) == list(naive.pinned.values())
