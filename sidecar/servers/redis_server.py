@@ -12,6 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from sidecar.config.node import SamplingConfig, ServerConfig
+from sidecar.servers.server_stats import counted_memory_bytes
 
 TIMEOUT_SECONDS = 1.0
 TENACITY = "maxmemory-eviction-tenacity"
@@ -64,8 +65,8 @@ class ServerReading:
 
     @property
     def used_memory_bytes(self) -> int:
-        """What counts for ``maxmemory``: without buffers of replicas and of the AOF."""
-        return int(self.info["used_memory"]) - int(self.info.get("mem_not_counted_for_evict", 0))
+        """What counts for ``maxmemory``."""
+        return counted_memory_bytes(self.info)
 
     @property
     def rss_bytes(self) -> int:

@@ -20,6 +20,7 @@ _BESIDE_KEYS = (
 # One latency histogram for each command that was called (call() in src/server.c: hdr_init with 1 to
 # 1e9 ns, 2 digits), which INFO puts down to nothing. The same in Redis 7.0 and 8.0 and Valkey 8.1.
 LATENCY_HISTOGRAM_BYTES = 24_688
+_NOT_COUNTED = "mem_not_counted_for_evict"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class ServerStats:
         run_id, instance: of the process; ``instance`` is the number in the samples' header.
         role: ``master`` or ``slave``.
         maxmemory_bytes: 0 is unlimited.
-        baseline_bytes: of ``used_memory_bytes``, what is not keys and counts for ``maxmemory``.
+        used_memory_bytes: what counts for ``maxmemory``, see ``counted_memory_bytes``.
+        baseline_bytes: of it, what is not keys.
         average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
@@ -94,8 +96,8 @@ class ServerStats:
             maxmemory_samples=_number(config, "maxmemory-samples", 5),
             lfu_log_factor=_number(config, "lfu-log-factor", 10),
             lfu_decay_time_minutes=_number(config, "lfu-decay-time", 1),
-            used_memory_bytes=number("used_memory"),
-            baseline_bytes=max(0, beside - _number(info, "mem_not_counted_for_evict", 0)),
+            used_memory_bytes=counted_memory_bytes(info),
+            baseline_bytes=max(0, beside - _number(info, _NOT_COUNTED, 0)),
             rss_bytes=_number(info, "used_memory_rss", 0),
             keyspace_hits=number("keyspace_hits"),
             keyspace_misses=number("keyspace_misses"),
@@ -104,6 +106,16 @@ class ServerStats:
             average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,
             at_seconds=at_seconds,
         )
+
+
+def counted_memory_bytes(info: Mapping[str, Any]) -> int:
+    """Of ``used_memory``, what the server compares with ``maxmemory``: buffers of replicas and of
+    the append-only file, which may grow to any size, are not evicted for.
+
+    Raises:
+        ValueError: as ``ServerStats.from_info``.
+    """
+    return _number(info, "used_memory", None) - _number(info, _NOT_COUNTED, 0)
 
 
 def _number(table: Mapping[str, Any], key: str, default: int | None) -> int:
