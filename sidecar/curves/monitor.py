@@ -268,7 +268,9 @@ class ServerMonitor:
 
     def _error_ratio(self, budget_bytes: int) -> float:
         """See ``Estimate.curve_error_ratio``."""
-        first, last = np.searchsorted(EDGES_BYTES, [_LEAST_SHARE * self._depth_bytes, budget_bytes])
+        # Somebody may have set a maxmemory far above the budget.
+        least_bytes = min(_LEAST_SHARE * self._depth_bytes, budget_bytes)
+        first, last = np.searchsorted(EDGES_BYTES, [least_bytes, budget_bytes])
         sampling = float(self.histogram.standard_errors()[first : last + 1].max())
         return min(1.0, max(sampling, abs(self.anchor.drift_ratio)))
 

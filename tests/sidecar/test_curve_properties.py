@@ -51,11 +51,14 @@ def later(stats: ServerStats, batches: list[Batch]) -> ServerStats:
     )
 
 
-def reading(policy: str, full: bool, instance: int = 1) -> ServerStats:
+def reading(
+    policy: str, full: bool, instance: int = 1, maxmemory_bytes: int = STATS.maxmemory_bytes
+) -> ServerStats:
     used = STATS.maxmemory_bytes if full else STATS.maxmemory_bytes // 2
     return replace(
         STATS,
         instance=instance,
+        maxmemory_bytes=maxmemory_bytes,
         maxmemory_policy=policy,
         used_memory_bytes=used,
         average_ttl_seconds=5.0,
@@ -75,11 +78,14 @@ def told_by(monitor: ServerMonitor, stats: ServerStats, batches: list[Batch]) ->
     st.sampled_from(POLICIES),
     st.booleans(),
     st.integers(1, 4),
+    # An operator may set any size by hand: far above the budget, or none at all.
+    st.sampled_from([0, 1, STATS.maxmemory_bytes, 20 << 30, 1 << 62]),
 )
 def test_a_curve_is_within_0_and_1_and_never_rises(
-    seed: int, count: int, policy: str, full: bool, quarters: int
+    seed: int, count: int, policy: str, full: bool, quarters: int, maxmemory_bytes: int
 ) -> None:
-    monitor, stats = ServerMonitor("one", live_objects=24), reading(policy, full)
+    monitor = ServerMonitor("one", live_objects=24)
+    stats = reading(policy, full, maxmemory_bytes=maxmemory_bytes)
     monitor.observe(stats, BUDGET)
     batches = stream(seed, count, quarters=quarters)
     for batch in batches:
