@@ -7,7 +7,7 @@ from collections.abc import Container
 
 import zmq
 
-from sidecar.samples import Batch, SampleError, decode_batch
+from sidecar.samples import MAX_BATCH_BYTES, Batch, SampleError, decode_batch
 
 QUEUE_BATCHES = 1024
 DRAIN_BATCHES = 4096
@@ -16,8 +16,9 @@ DRAIN_BATCHES = 4096
 class SampleReceiver:
     """Binds ``endpoint`` (``ipc://...`` or ``tcp://...``) and decodes what arrives.
 
-    A context manager. The queue holds ``QUEUE_BATCHES`` of about 16 KB for each server; when it is
-    full, the servers drop, and count it.
+    A context manager. The queue holds ``QUEUE_BATCHES`` of ``MAX_BATCH_BYTES`` for each server;
+    when it is full, the servers drop, and count it. Whoever sends more in one message is
+    disconnected.
 
     Attributes:
         malformed: messages refused, by ``SampleError.reason``.
@@ -36,6 +37,7 @@ class SampleReceiver:
         self._socket = self._context.socket(zmq.PULL)
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVHWM, QUEUE_BATCHES)
+        self._socket.set(zmq.MAXMSGSIZE, MAX_BATCH_BYTES)
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError:
@@ -53,19 +55,26 @@ class SampleReceiver:
             return batches
         for _ in range(DRAIN_BATCHES):
             try:
-                frames = self._socket.recv_multipart(zmq.DONTWAIT)
+                frame = self._socket.recv(zmq.DONTWAIT)
             except zmq.Again:
                 break
             try:
-                if len(frames) != 1:
-                    raise SampleError("frames", f"{len(frames)} frames, not 1")
-                batch = decode_batch(frames[0])
+                self._refuse_more_frames()
+                batch = decode_batch(frame)
             except SampleError as error:
                 self.malformed[error.reason] += 1
                 continue
             self._count(batch)
             batches.append(batch)
         return batches
+
+    def _refuse_more_frames(self) -> None:
+        frames = 1
+        while self._socket.get(zmq.RCVMORE):
+            self._socket.recv()
+            frames += 1
+        if frames > 1:
+            raise SampleError("frames", f"{frames} frames, not 1")
 
     def _count(self, batch: Batch) -> None:
         expected = self._next_sequence.get(batch.instance, batch.sequence)

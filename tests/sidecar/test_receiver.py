@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from sidecar.receiver import SampleReceiver
-from sidecar.samples import Batch
+from sidecar.samples import HEADER, MAX_BATCH_BYTES, RECORD_BYTES, Batch
 from workloads.sample_batches import SampledServer, number_hashes
 
 
@@ -54,6 +54,24 @@ def test_batches_of_two_servers_arrive_in_order(
         assert [b.sequence for b in batches if b.instance == instance] == [0, 1, 2, 3, 4]
     assert not receiver.malformed
     assert not receiver.lost
+
+
+def test_no_message_beyond_the_formats_own_limit_is_taken_in(
+    receiver: SampleReceiver, push: zmq.Socket[bytes]
+) -> None:
+    server = SampledServer()
+    largest = (MAX_BATCH_BYTES - HEADER.size) // RECORD_BYTES
+    hashes = number_hashes(np.arange(largest + 1), 0)
+    (exceeds,) = server.batches(hashes, 1, batch_records=largest + 1)
+    (fits,) = server.batches(hashes[1:], 1, batch_records=largest)
+    push.send(exceeds)
+    # Its connection ends; whoever connects again is heard again.
+    with zmq.Context() as context, context.socket(zmq.PUSH) as other:
+        other.connect(receiver.endpoint)
+        other.send(fits)
+        (batch,) = receive(receiver, 1)
+    assert len(batch.records) == largest
+    assert not receiver.malformed
 
 
 def test_gap_in_the_sequence_is_counted_as_lost(
