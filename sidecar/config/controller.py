@@ -49,7 +49,7 @@ class ControllerConfig:
         maximum_plan_age_seconds: an older plan is refused.
     """
 
-    kind: str = "embedded"
+    kind: str = "auto"
     cloud: CloudConfig | None = None
     folder: Path | None = None
     plan_deadline_seconds: float = 30.0
@@ -58,7 +58,7 @@ class ControllerConfig:
 
 def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
     """Raises DocumentError."""
-    kind = fields.text("kind", "auto", KINDS)
+    kind = fields.text("kind", ControllerConfig.kind, KINDS)
     in_cloud = kind in ("lambda", "fargate")
     cloud = _read_cloud(fields) if in_cloud or fields.has("observations_bucket") else None
     controller = ControllerConfig(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -21,8 +22,15 @@ def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> in
     return size_bytes
 
 
-def duration(fields: Fields, key: str, *, default: float | None = None, above: float = -1) -> float:
-    """Seconds of a duration such as ``200ms``. Raises DocumentError."""
+def duration(
+    fields: Fields,
+    key: str,
+    *,
+    default: float | None = None,
+    above: float = -math.inf,
+    high: float = math.inf,
+) -> float:
+    """Seconds of a duration such as ``200ms``, never negative. Raises DocumentError."""
     if default is not None and not fields.has(key):
         return default
     value = fields.value(key)
@@ -32,6 +40,8 @@ def duration(fields: Fields, key: str, *, default: float | None = None, above: f
         raise fields.refuse(key, str(error)) from error
     if seconds <= above:
         raise fields.refuse(key, f"must be more than {format_duration(above)}, not {value!r}")
+    if seconds > high:
+        raise fields.refuse(key, f"must be at most {format_duration(high)}, not {value!r}")
     return seconds
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sidecar.config.controller import ControllerConfig, read_controller
 from sidecar.config.fields import duration, secret, size
+from sidecar.config.planning import read_planning
 from solver_lambda.document import DocumentError, Fields
 from solver_lambda.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.observation import PlanningSettings
@@ -155,7 +156,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         sampling=_read_sampling(fields.table("sampling")),
         cycle=_read_cycle(fields.table("cycle", {})),
         controller=read_controller(fields.table("controller", {}), folder),
-        planning=PlanningSettings.from_json(fields.table("planning", {})),
+        planning=read_planning(fields.value("planning", {}), fields.source, "planning"),
         limits=_read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
         servers=servers,
         state_file=folder / fields.text("state_file") if fields.has("state_file") else None,

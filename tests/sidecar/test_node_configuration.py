@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 import sidecar
 from sidecar.cli import main
+from sidecar.config.controller import ControllerConfig
 from sidecar.config.node import load_config
 from sidecar.units import format_duration, format_size, parse_duration, parse_size
 from solver_lambda.document import DocumentError
+from solver_lambda.observation import PlanningSettings
 
 GOOD = """
 node = "cache-1"
@@ -122,6 +125,22 @@ REFUSED = {
         ["password_env", "SPREDS_NONE"],
     ),
     "method": ('"dirichlet"', '"magic"', ["planning.method", "'magic'"]),
+    "bare seconds": (
+        'method = "dirichlet"',
+        "horizon = 600",
+        ["planning.horizon", "must be a duration", "600"],
+    ),
+    "seconds by another name": (
+        'method = "dirichlet"',
+        "horizon_seconds = 600",
+        ["planning.horizon_seconds", "did you mean 'horizon'"],
+    ),
+    "no time": ('method = "dirichlet"', 'time_limit = "0s"', ["planning.time_limit", "'0s'"]),
+    "too much time": (
+        'method = "dirichlet"',
+        'time_limit = "1h"',
+        ["planning.time_limit", "'1h'", "at most 600s"],
+    ),
     "weight": ("weight = 2", "weight = nan", ["server[0].weight", "nan"]),
     "not TOML": ("[memory]", "[memory", ["not a TOML file"]),
 }
@@ -198,6 +217,7 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
     assert config.controller.cloud is None
     # Every default, written out, changes nothing; nor is any key there that does not exist.
     other = ("username", "password_file", "maximum", "latency_bound", "observations_bucket")
+    other += ("max_step_ratio",)
     cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
     lines = [
         line[2:]
@@ -207,3 +227,22 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
     ]
     assert lines != text.splitlines()
     assert load_config(_write(tmp_path, "\n".join(lines))) == config
+
+
+def test_the_example_tells_of_each_key_of_planning() -> None:
+    text = Path(sidecar.__file__).with_name("example.toml").read_text()
+    table = text.partition("[planning]")[2].partition("[limits]")[0]
+    for field in dataclasses.fields(PlanningSettings):
+        assert f"# {field.name.removesuffix('_seconds')} = " in table
+
+
+def test_the_times_of_planning_are_durations(tmp_path: Path) -> None:
+    text = GOOD.replace('method = "dirichlet"', 'horizon = "10m"\ndwell = "90s"')
+    planning = load_config(_write(tmp_path, text)).planning
+    assert planning == PlanningSettings(horizon_seconds=600.0, dwell_seconds=90.0)
+
+
+def test_who_plans_by_default_is_said_once(tmp_path: Path) -> None:
+    controller = GOOD.partition("[controller]")[2].partition("[planning]")[0]
+    config = load_config(_write(tmp_path, GOOD.replace(controller, "\n")))
+    assert config.controller == ControllerConfig()
