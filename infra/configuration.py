@@ -58,11 +58,11 @@ class Configuration:
         name: prefix of the names of everything in it, so that an account can hold several.
         controller: who makes plans: a function, a Fargate task, the nodes themselves
             (``embedded``), or ``auto``, the cheaper of the first two by ``infra.costs``.
-        cycles_per_day: observations of each node, as ``auto`` shall count with.
+        cycles_per_day: observations of each node, for ``auto`` to count with.
         nodes: that share the stack.
         retention_days: how long observations and plans are kept; six months by default.
         log_retention_days: one of the values that CloudWatch Logs takes.
-        reserved_concurrency: of the function.
+        reserved_concurrency: of the function; ``None``: what the account has.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Configuration:
     cycles_per_day: int = 24
     retention_days: int = 180
     log_retention_days: int = 180
-    reserved_concurrency: int = 5
+    reserved_concurrency: int | None = None
 
 
 def read_configuration(path: Path) -> Configuration:
@@ -140,7 +140,11 @@ class _Checker:
             cycles_per_day=self._count(table, "cycles_per_day", 24),
             retention_days=self._count(table, "retention_days", 180),
             log_retention_days=log_retention_days,
-            reserved_concurrency=self._count(table, "reserved_concurrency", 5),
+            reserved_concurrency=(
+                self._count(table, "reserved_concurrency", 1)
+                if "reserved_concurrency" in table
+                else None
+            ),
             nodes=made,
         )
 

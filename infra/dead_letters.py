@@ -1,4 +1,4 @@
-"""Dead-letter queues, the alarm that says that one is not empty, and where alarms go."""
+"""Dead-letter queues, the alarms that say that something is lost or late, and where they go."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from aws_cdk import (
     aws_sqs,
 )
 from constructs import Construct
+
+ALARM_PERIOD = Duration.minutes(5)
 
 
 class AlarmTopic(Construct):
@@ -31,6 +33,30 @@ class AlarmTopic(Construct):
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             )
         )
+
+
+def raise_alarm(
+    scope: Construct,
+    construct_id: str,
+    *,
+    name: str,
+    meaning: str,
+    metric: aws_cloudwatch.IMetric,
+    topic: aws_sns.ITopic,
+) -> None:
+    """Tell ``topic`` of each five minutes in which ``metric`` is above zero."""
+    alarm = aws_cloudwatch.Alarm(
+        scope,
+        construct_id,
+        alarm_name=name,
+        alarm_description=meaning,
+        metric=metric,
+        threshold=0,
+        comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+        evaluation_periods=1,
+        treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
+    )
+    alarm.add_alarm_action(aws_cloudwatch_actions.SnsAction(topic))
 
 
 class DeadLetters(Construct):
@@ -54,17 +80,13 @@ class DeadLetters(Construct):
             enforce_ssl=True,
             retention_period=Duration.days(14),
         )
-        alarm = aws_cloudwatch.Alarm(
+        raise_alarm(
             self,
             "Alarm",
-            alarm_name=name,
-            alarm_description=meaning,
+            name=name,
+            meaning=meaning,
             metric=self.queue.metric_approximate_number_of_messages_visible(
-                period=Duration.minutes(5), statistic="Maximum"
+                period=ALARM_PERIOD, statistic="Maximum"
             ),
-            threshold=0,
-            comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=1,
-            treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
+            topic=alarm_topic,
         )
-        alarm.add_alarm_action(aws_cloudwatch_actions.SnsAction(alarm_topic))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from aws_cdk import Duration, RemovalPolicy, aws_s3
 from constructs import Construct
 
@@ -11,8 +9,10 @@ from infra.review_exceptions import NO_ACCESS_LOGS, accept
 
 
 class DocumentBucket(Construct):
-    """Documents under ``expiring_prefixes`` go after ``retention_days``, old versions of any too.
+    """Documents under ``documents_prefix`` go after ``retention_days``, for good a day later; what
+    was written under ``settings_prefix`` before goes ``retention_days`` after it was replaced.
 
+    A first deployment that fails removes the bucket, so that it can be repeated; nothing else does.
     ``notification`` is set on the CloudFormation resource itself: the library's own helper would
     add a function of its own to set it.
     """
@@ -23,7 +23,8 @@ class DocumentBucket(Construct):
         construct_id: str,
         *,
         name: str,
-        expiring_prefixes: Sequence[str],
+        documents_prefix: str,
+        settings_prefix: str | None = None,
         retention_days: int,
         notification: aws_s3.CfnBucket.NotificationConfigurationProperty | None,
     ) -> None:
@@ -37,18 +38,31 @@ class DocumentBucket(Construct):
             encryption=aws_s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
             object_ownership=aws_s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
             versioned=True,
             lifecycle_rules=[
+                aws_s3.LifecycleRule(
+                    id="expire-documents",
+                    prefix=f"{documents_prefix}/",
+                    expiration=age,
+                    # Else what has expired is kept for as long again, as an old version.
+                    noncurrent_version_expiration=Duration.days(1),
+                ),
                 *(
-                    aws_s3.LifecycleRule(id=f"expire-{prefix}", prefix=f"{prefix}/", expiration=age)
-                    for prefix in expiring_prefixes
+                    [
+                        aws_s3.LifecycleRule(
+                            id="expire-old-settings",
+                            prefix=f"{settings_prefix}/",
+                            noncurrent_version_expiration=age,
+                        )
+                    ]
+                    if settings_prefix
+                    else []
                 ),
                 aws_s3.LifecycleRule(
-                    id="expire-old-versions",
+                    id="clean-up",
                     abort_incomplete_multipart_upload_after=Duration.days(1),
                     expired_object_delete_marker=True,
-                    noncurrent_version_expiration=age,
                 ),
             ],
         )

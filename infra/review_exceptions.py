@@ -17,8 +17,8 @@ NO_ACCESS_LOGS = (
     "can be switched on for the account."
 )
 IS_A_DEAD_LETTER_QUEUE = (
-    "This is itself a dead-letter queue: the function's on-failure destination, which the rule "
-    "does not look at."
+    "This is itself a dead-letter queue: a function's on-failure destination or a subscription's "
+    "redrive, which the rule does not look at."
 )
 OWN_PREFIX = "The documents under this prefix have no names yet; nothing outside it can be touched."
 OWN_LOG_STREAMS = "Lambda names the streams of the function's own log group as it runs."

@@ -12,10 +12,12 @@ from aws_cdk import (
     aws_lambda_destinations,
     aws_logs,
     aws_s3,
+    aws_sns,
     aws_sqs,
 )
 from constructs import Construct
 
+from infra.dead_letters import ALARM_PERIOD, raise_alarm
 from infra.naming import bucket_arn, regional_arn
 from infra.notifications import key_filter
 from infra.review_exceptions import OWN_LOG_STREAMS, accept_wildcards
@@ -25,7 +27,9 @@ from infra.solver_access import grant_documents, solver_environment
 class SolverFunction(Construct):
     """Reads observations, writes plans, and can touch nothing else.
 
-    ``solver`` is the one that it runs, or ``auto``.
+    ``solver`` is the one that it runs, or ``auto``. Without ``reserved_concurrency`` it shares what
+    the account has: a new account may have so little that none can be reserved
+    (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html).
     """
 
     def __init__(
@@ -40,7 +44,8 @@ class SolverFunction(Construct):
         plans_bucket: str,
         refused: aws_sqs.IQueue,
         log_retention_days: int,
-        reserved_concurrency: int,
+        reserved_concurrency: int | None,
+        alarm_topic: aws_sns.ITopic,
     ) -> None:
         super().__init__(scope, construct_id)
         logs = aws_logs.CfnLogGroup(
@@ -81,7 +86,9 @@ class SolverFunction(Construct):
             memory_size=512,
             timeout=Duration.seconds(60),
             reserved_concurrent_executions=reserved_concurrency,
-            retry_attempts=2,
+            # What S3 does not do at once is tried again within the run; a refusal stays one. Events
+            # that Lambda itself could not start come again whatever this says.
+            retry_attempts=0,
             max_event_age=Duration.hours(1),
             on_failure=aws_lambda_destinations.SqsDestination(refused),
         )
@@ -95,6 +102,19 @@ class SolverFunction(Construct):
             source_account=Aws.ACCOUNT_ID,
             source_arn=bucket_arn(observations_bucket),
         )
+        for metric, meaning in (
+            ("Errors", "The solver gave up on an observation, or was ended"),
+            ("Throttles", "The solver could not be started at once"),
+            ("DestinationDeliveryFailures", "A refused observation was lost"),
+        ):
+            raise_alarm(
+                self,
+                f"{metric}Alarm",
+                name=f"{name}-{metric}",
+                meaning=meaning,
+                metric=self.function.metric(metric, period=ALARM_PERIOD, statistic="Sum"),
+                topic=alarm_topic,
+            )
 
 
 def function_notification(

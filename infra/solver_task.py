@@ -13,17 +13,21 @@ from aws_cdk import (
     IgnoreMode,
     RemovalPolicy,
     Stack,
+    aws_cloudwatch,
     aws_ec2,
+    aws_ecr_assets,
     aws_ecs,
     aws_events,
     aws_events_targets,
     aws_iam,
     aws_logs,
     aws_s3,
+    aws_sns,
     aws_sqs,
 )
 from constructs import Construct
 
+from infra.dead_letters import ALARM_PERIOD, raise_alarm
 from infra.naming import OBSERVATIONS_PREFIX
 from infra.review_exceptions import (
     NO_CONTAINER_INSIGHTS,
@@ -54,8 +58,10 @@ class SolverTask(Construct):
         plans_bucket: str,
         refused: aws_sqs.IQueue,
         log_retention_days: int,
+        alarm_topic: aws_sns.ITopic,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._alarm_topic = alarm_topic
         self._cluster = self._network_and_cluster(name)
         self.role = aws_iam.Role(
             self, "Role", assumed_by=aws_iam.ServicePrincipal("ecs-tasks.amazonaws.com")
@@ -68,8 +74,8 @@ class SolverTask(Construct):
             solver_environment(observations_bucket=observations_bucket, plans_bucket=plans_bucket),
             log_retention_days,
         )
-        self._start_for_each_observation(observations_bucket, refused)
-        self._report_failures(refused)
+        self._start_for_each_observation(name, observations_bucket, refused)
+        self._report_failures(name, refused)
 
     def _network_and_cluster(self, name: str) -> aws_ecs.Cluster:
         # Public subnets without a way in cost nothing while no task runs; a NAT gateway does.
@@ -117,6 +123,8 @@ class SolverTask(Construct):
             image=aws_ecs.ContainerImage.from_asset(
                 str(ROOT),
                 file="infra/solver.Dockerfile",
+                # Else it is built for the machine that deploys.
+                platform=aws_ecr_assets.Platform.LINUX_ARM64,
                 # Everything but what the Dockerfile copies.
                 exclude=[
                     "*",
@@ -142,7 +150,7 @@ class SolverTask(Construct):
         accept(execution_role, f"IAM5[Resource::{own_logs}]", OWN_LOG_STREAMS)
         return definition
 
-    def _start_for_each_observation(self, bucket: str, refused: aws_sqs.IQueue) -> None:
+    def _start_for_each_observation(self, name: str, bucket: str, refused: aws_sqs.IQueue) -> None:
         rule = aws_events.Rule(
             self,
             "Observed",
@@ -175,11 +183,17 @@ class SolverTask(Construct):
                 retry_attempts=2,
             )
         )
+        self._raise_alarm(
+            rule,
+            "InvocationsFailedToBeSentToDlq",
+            name=f"{name}-unstarted",
+            meaning="An observation was lost",
+        )
         cluster = Stack.of(self).resolve(self._cluster.cluster_name)["Ref"]
         own_tasks = f"arn:<AWS::Partition>:ecs:<AWS::Region>:*:task/<{cluster}>/*"
         accept(self._task, f"IAM5[Resource::{own_tasks}]", OWN_TASKS)
 
-    def _report_failures(self, refused: aws_sqs.IQueue) -> None:
+    def _report_failures(self, name: str, refused: aws_sqs.IQueue) -> None:
         rule = aws_events.Rule(
             self,
             "Failed",
@@ -189,11 +203,37 @@ class SolverTask(Construct):
                 detail={
                     "clusterArn": [self._cluster.cluster_arn],
                     "lastStatus": ["STOPPED"],
-                    "containers": {"exitCode": [{"anything-but": 0}]},
+                    "$or": [
+                        {"containers": {"exitCode": [{"anything-but": 0}]}},
+                        # An image that cannot be pulled, no capacity: then there is no exit code.
+                        {"stopCode": [{"anything-but": "EssentialContainerExited"}]},
+                    ],
                 },
             ),
         )
         rule.add_target(aws_events_targets.SqsQueue(refused))
+        self._raise_alarm(
+            rule,
+            "FailedInvocations",
+            name=f"{name}-unreported",
+            meaning="A failure was not reported",
+        )
+
+    def _raise_alarm(self, rule: aws_events.Rule, metric: str, *, name: str, meaning: str) -> None:
+        raise_alarm(
+            rule,
+            f"{metric}Alarm",
+            name=name,
+            meaning=meaning,
+            metric=aws_cloudwatch.Metric(
+                namespace="AWS/Events",
+                metric_name=metric,
+                dimensions_map={"RuleName": rule.rule_name},
+                period=ALARM_PERIOD,
+                statistic="Sum",
+            ),
+            topic=self._alarm_topic,
+        )
 
 
 def task_notification() -> aws_s3.CfnBucket.NotificationConfigurationProperty:

@@ -7,12 +7,12 @@ from constructs import Construct, IDependable
 
 from infra.configuration import REFUSED, UNDELIVERED, Configuration, Node
 from infra.controller import chosen_controller
-from infra.dead_letters import AlarmTopic, DeadLetters
+from infra.dead_letters import ALARM_PERIOD, AlarmTopic, DeadLetters, raise_alarm
 from infra.document_bucket import DocumentBucket
-from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, bucket_name
+from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX, bucket_name
 from infra.node_access import NodeAccess, TeamAccess, only_teams_write_settings
 from infra.outputs import output_name
-from infra.plan_delivery import PlanDelivery
+from infra.plan_delivery import PlanDelivery, may_send
 from infra.plan_topic import PlanTopic, topic_notification
 from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
 from infra.solver_function import SolverFunction, function_notification
@@ -48,7 +48,8 @@ class SpredsStack(Stack):
             self,
             "Observations",
             name=self._observations_name,
-            expiring_prefixes=[OBSERVATIONS_PREFIX],
+            documents_prefix=OBSERVATIONS_PREFIX,
+            settings_prefix=SETTINGS_PREFIX,
             retention_days=configuration.retention_days,
             notification=notification,
         )
@@ -56,7 +57,7 @@ class SpredsStack(Stack):
             self,
             "Plans",
             name=self._plans_name,
-            expiring_prefixes=[PLANS_PREFIX],
+            documents_prefix=PLANS_PREFIX,
             retention_days=configuration.retention_days,
             notification=topic_notification(f"{name}-plans"),
         )
@@ -65,6 +66,20 @@ class SpredsStack(Stack):
         plans.node.add_dependency(self._plans_topic.policy)
         self._undelivered = self._dead_letters(
             "Undelivered", UNDELIVERED, "A node was not told of a plan, or refused to hear"
+        )
+        self._undelivered.add_to_resource_policy(
+            may_send(self._undelivered, self._plans_topic.topic)
+        )
+        accept(self._undelivered, "SQS3", IS_A_DEAD_LETTER_QUEUE)
+        raise_alarm(
+            self,
+            "LostNotifications",
+            name=f"{name}-lost-notifications",
+            meaning="A node was not told of a plan, and that could not be kept either",
+            metric=self._plans_topic.topic.metric(
+                "NumberOfNotificationsFailedToRedriveToDlq", period=ALARM_PERIOD, statistic="Sum"
+            ),
+            topic=self._alarms,
         )
         team_path = f"/{name}/teams/"
         only_teams_write_settings(
@@ -97,6 +112,7 @@ class SpredsStack(Stack):
             plans_bucket=self._plans_name,
             refused=refused,
             log_retention_days=self._configuration.log_retention_days,
+            alarm_topic=self._alarms,
         )
         return [], task_notification()
 
@@ -121,6 +137,7 @@ class SpredsStack(Stack):
                 refused=refused,
                 log_retention_days=self._configuration.log_retention_days,
                 reserved_concurrency=self._configuration.reserved_concurrency,
+                alarm_topic=self._alarms,
             )
             for solver, function_name in names.items()
         ]

@@ -5,23 +5,47 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aws_cdk import App, Stack, aws_iam, aws_s3
 
+from infra.configuration import Node
 from infra.review_exceptions import accept_wildcards, review
 
-CONTROLLERS = ("lambda", "fargate", "embedded")
+
+def nodes(delivery: str, solver: str) -> dict[str, tuple[Node, ...]]:
+    """One node, and several, by how plans come to them."""
+    queued = Node("queued", ("a", "b"), solver=solver)
+    posted = Node("posted", ("a",), "http", "https://posted.example.com/plans", solver)
+    one = {"sqs": (queued,), "http": (posted,)}
+    if delivery in one:
+        return {
+            "one": one[delivery],
+            "two": (*one[delivery], replace(one[delivery][0], name="other", servers=())),
+        }
+    return {"both": (queued, posted), "all": (queued, posted, Node("other"))}
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS)
-def test_cdk_nag_lets_the_stack_pass(controller: str, synthesise: Callable) -> None:
-    assert synthesise(controller=controller).template["Resources"]
+FORMS = {
+    f"{controller}-{delivery}-{solver}-{count}": {"controller": controller, "nodes": chosen}
+    for controller in ("lambda", "fargate", "embedded")
+    for delivery in ("sqs", "http", "mixed")
+    for solver in ("auto", "dirichlet", "hill_climbing")
+    # Only functions run one solver alone.
+    if controller == "lambda" or solver == "auto"
+    for count, chosen in nodes(delivery, solver).items()
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_cdk_nag_lets_the_stack_pass(form: str, synthesise: Callable) -> None:
+    assert synthesise(**FORMS[form]).template["Resources"]
 
 
 def test_cfn_lint_finds_nothing(synthesise: Callable) -> None:
-    templates = [synthesise(controller=controller).path for controller in CONTROLLERS]
+    templates = [synthesise(**form).path for form in FORMS.values()]
     found = subprocess.run(
         [Path(sys.executable).with_name("cfn-lint"), *templates], capture_output=True, text=True
     )

@@ -70,7 +70,10 @@ class TestWhateverTheController:
             (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
             assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
             assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
-            assert made.template["Resources"][logical_id]["DeletionPolicy"] == "Retain"
+            resource = made.template["Resources"][logical_id]
+            # What a failed first deployment has made goes with it, so that it can be repeated.
+            assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
+            assert resource["UpdateReplacePolicy"] == "Retain"
 
     def test_everything_that_has_a_policy_refuses_plain_http(
         self, controller: str, synthesise: Callable
@@ -103,7 +106,13 @@ class TestWhateverTheController:
         made = synthesise(controller=controller)
         node_queues = {f"{configuration.name}-{node.name}" for node in configuration.nodes}
         dead = {q["QueueName"] for q in made.of_type("SQS::Queue").values()} - node_queues
-        assert {a["AlarmName"] for a in made.of_type("CloudWatch::Alarm").values()} == dead
+        watched = {
+            dimension["Value"]["Fn::GetAtt"][0]
+            for alarm in made.of_type("CloudWatch::Alarm").values()
+            for dimension in alarm["Dimensions"]
+            if dimension["Name"] == "QueueName"
+        }
+        assert {made.of_type("SQS::Queue")[queue]["QueueName"] for queue in watched} == dead
         (alarms,) = [i for i, t in made.of_type("SNS::Topic").items() if "alarms" in t["TopicName"]]
         for alarm in made.of_type("CloudWatch::Alarm").values():
             assert alarm["AlarmActions"] == [{"Ref": alarms}]
@@ -125,8 +134,12 @@ def test_documents_expire_after_the_configured_days_and_settings_do_not(
             (expiring,) = [rule for rule in rules.values() if "ExpirationInDays" in rule]
             assert expiring["ExpirationInDays"] == days
             assert expiring["Prefix"] in ("observations/", "plans/")
-            old = rules["expire-old-versions"]
-            assert old["NoncurrentVersionExpiration"] == {"NoncurrentDays": days}
+            # Versions that have expired are not kept for as long again.
+            assert expiring["NoncurrentVersionExpiration"] == {"NoncurrentDays": 1}
+            if expiring["Prefix"] == "observations/":
+                old = rules["expire-old-settings"]
+                assert old["Prefix"] == "settings/"
+                assert old["NoncurrentVersionExpiration"] == {"NoncurrentDays": days}
 
 
 def test_logs_are_kept_as_long_as_configured(synthesise: Callable) -> None:
@@ -141,7 +154,9 @@ def test_the_function_is_what_the_operator_asked_for(synthesise: Callable) -> No
     assert function["Architectures"] == ["arm64"]
     assert function["Handler"] == "solver_lambda.handler.handler"
     assert function["ReservedConcurrentExecutions"] == 3
+    assert "ReservedConcurrentExecutions" not in synthesise().one("Lambda::Function")
     failing = made.one("Lambda::EventInvokeConfig")
+    assert failing["MaximumRetryAttempts"] == 0  # a refusal stays one
     (refused,) = [
         logical_id
         for logical_id, queue in made.of_type("SQS::Queue").items()
@@ -179,6 +194,17 @@ def test_s3_tells_the_function_and_the_topic_themselves(synthesise: Callable) ->
     permission = made.one("Lambda::Permission")
     assert permission["Principal"] == "s3.amazonaws.com"
     assert {"SourceAccount", "SourceArn"} <= set(permission)
+
+
+def test_who_runs_the_solver_is_watched(synthesise: Callable) -> None:
+    def watched(controller: str) -> set[str]:
+        alarms = synthesise(controller=controller).of_type("CloudWatch::Alarm").values()
+        return {alarm["MetricName"] for alarm in alarms} - {"ApproximateNumberOfMessagesVisible"}
+
+    lost = {"NumberOfNotificationsFailedToRedriveToDlq"}
+    assert watched("embedded") == lost
+    assert watched("lambda") == lost | {"Errors", "Throttles", "DestinationDeliveryFailures"}
+    assert watched("fargate") == lost | {"FailedInvocations", "InvocationsFailedToBeSentToDlq"}
 
 
 def test_a_node_may_have_a_function_that_runs_one_solver(synthesise: Callable) -> None:
@@ -245,12 +271,19 @@ def test_fargate_runs_the_solver_on_each_observation_and_reports_failures(
     ]
     assert "DeadLetterConfig" in start
     failed = rules["ECS Task State Change"]["EventPattern"]["detail"]
-    assert failed["containers"] == {"exitCode": [{"anything-but": 0}]}
+    # A task whose image cannot be pulled has no exit code.
+    assert failed["$or"] == [
+        {"containers": {"exitCode": [{"anything-but": 0}]}},
+        {"stopCode": [{"anything-but": "EssentialContainerExited"}]},
+    ]
     task = made.one("ECS::TaskDefinition")
     assert task["RuntimePlatform"]["CpuArchitecture"] == "ARM64"
     (container,) = task["ContainerDefinitions"]
     assert container["ReadonlyRootFilesystem"] is True
     digest = container["Image"]["Fn::Sub"].rpartition(":")[2]
+    (assets,) = made.path.parent.glob("*.assets.json")
+    built = json.loads(assets.read_text())["dockerImages"][digest]["source"]
+    assert built["platform"] == "linux/arm64"
     image = made.path.parent / f"asset.{digest}"
     packed = {str(path.relative_to(image)) for path in image.rglob("*") if path.is_file()}
     assert {"solver_lambda/__main__.py", "infra/function_requirements.txt"} <= packed
