@@ -1,8 +1,10 @@
 """Writes the part of a node's configuration that the stack knows: its ``[controller]``.
 
-Usage: python -m infra.node_config --outputs FILE --node NAME [--listen HOST:PORT] >> sidecar.toml
+Usage: python -m infra.node_config --outputs FILE --node NAME --into node.toml
 
-FILE is what ``cdk deploy --outputs-file FILE`` wrote. The exit code is 0, or 1 with the reason.
+FILE is what ``cdk deploy --outputs-file FILE`` wrote. The table in node.toml is replaced, but for
+``folder`` and limits of time that stand there; without ``--into`` the new one is printed. The exit
+code is 0, or 1 with the reason.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,12 @@ from typing import Any
 from infra.outputs import output_name
 
 DEFAULT_LISTEN = "0.0.0.0:8080"
+# A task takes half a minute to start: sooner, the sidecar would plan by itself each time.
+FARGATE_PLAN_DEADLINE = "3m"
+# Of a table that is replaced, what the stack says nothing of.
+KEPT = ("folder", "plan_deadline", "maximum_plan_age")
+# The table with its comments, up to the next one.
+_SECTION = re.compile(r"^\[controller\].*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 
 
 class NodeConfigError(ValueError):
@@ -32,6 +42,9 @@ def controller_table(
     endpoint_url: str | None = None,
 ) -> dict[str, str]:
     """Keys and values of the sidecar's ``[controller]``.
+
+    Its kind is ``auto``: the stack's solver, and where no plan comes from it in time, the sidecar's
+    own. ``embedded``, if the stack has no solver.
 
     Args:
         outputs: of the stack.
@@ -48,8 +61,9 @@ def controller_table(
             raise NodeConfigError(f"the outputs have no {name}: is {node!r} a node of this stack?")
         return outputs[name]
 
+    controller = output("Controller")
     table = {
-        "kind": output("Controller"),
+        "kind": "embedded" if controller == "embedded" else "auto",
         "region": output("Region"),
         "observations_bucket": output("ObservationsBucket"),
         "plans_bucket": output("PlansBucket"),
@@ -59,6 +73,8 @@ def controller_table(
         table |= {"delivery": "http", "listen": listen}
     else:
         table |= {"delivery": "sqs", "queue_url": output(output_name(node, "QueueUrl"))}
+    if controller == "fargate":
+        table["plan_deadline"] = FARGATE_PLAN_DEADLINE
     if endpoint_url:
         table["endpoint_url"] = endpoint_url
     return table
@@ -69,6 +85,27 @@ def controller_toml(table: Mapping[str, str]) -> str:
     # A JSON string is a TOML basic string.
     lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
     return "\n".join(["[controller]", *lines]) + "\n"
+
+
+def replace_controller(text: str, table: Mapping[str, str]) -> str:
+    """The text of a sidecar's file with ``table`` in place of its ``[controller]``.
+
+    Raises:
+        NodeConfigError: the text, or what would come of it, is no TOML document.
+    """
+    try:
+        old: Any = tomllib.loads(text).get("controller", {})
+        kept = {key: old[key] for key in KEPT if key in old and key not in table}
+        new = controller_toml({**table, **kept})
+        section = _SECTION.search(text)
+        if section is None:
+            replaced = f"{text.rstrip()}\n\n{new}"
+        else:
+            replaced = f"{text[: section.start()]}{new}\n{text[section.end() :].lstrip()}"
+        tomllib.loads(replaced)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise NodeConfigError(f"not a sidecar's TOML file: {error}") from error
+    return replaced
 
 
 def read_outputs(path: Path) -> dict[str, str]:
@@ -104,6 +141,7 @@ def _main() -> int:
         metavar="URL",
         help="of an emulator (default: AWS_ENDPOINT_URL)",
     )
+    parser.add_argument("--into", type=Path, metavar="FILE", help="the sidecar's file to change")
     arguments = parser.parse_args()
     try:
         table = controller_table(
@@ -112,11 +150,26 @@ def _main() -> int:
             listen=arguments.listen,
             endpoint_url=arguments.endpoint_url,
         )
+        if arguments.into is None:
+            print(controller_toml(table), end="")
+        else:
+            _change(arguments.into, table)
     except (NodeConfigError, OSError) as error:
         print(f"node_config: {error}", file=sys.stderr)
         return 1
-    print(controller_toml(table), end="")
     return 0
+
+
+def _change(path: Path, table: Mapping[str, str]) -> None:
+    """Put the table into a file, whole or not at all."""
+    try:
+        text = replace_controller(path.read_text(), table)
+    except NodeConfigError as error:
+        raise NodeConfigError(f"{path}: {error}") from error
+    written = path.with_name(f".{path.name}.new")
+    written.write_text(text)
+    written.chmod(path.stat().st_mode)
+    written.replace(path)
 
 
 if __name__ == "__main__":

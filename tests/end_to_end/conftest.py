@@ -33,10 +33,11 @@ class Deployed:
     listen: str
 
     def controller(self, node: str, **changes: str) -> str:
-        """The node's ``[controller]``, as the command writes it; ``changes`` to single keys."""
+        """The node's ``[controller]``, as the command writes it, but that nobody stands in for the
+        cloud; ``changes`` to single keys."""
         endpoint = self.emulator.endpoint_url
         table = controller_table(self.outputs, node, listen=self.listen, endpoint_url=endpoint)
-        return controller_toml({**table, **changes})
+        return controller_toml({**table, "kind": self.outputs["Controller"], **changes})
 
     def queue_url(self, name: str) -> str:
         return str(

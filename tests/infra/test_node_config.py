@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from infra.node_config import NodeConfigError, controller_table, controller_toml, read_outputs
+import sidecar
+from infra.node_config import (
+    NodeConfigError,
+    controller_table,
+    controller_toml,
+    read_outputs,
+    replace_controller,
+)
 from infra.outputs import output_name
 from sidecar.config.controller import read_controller
+from sidecar.config.node import load_config
 from solver_lambda.document import Fields
 
 OUTPUTS = {
@@ -35,7 +43,9 @@ def read_back(text: str, folder: Path) -> object:
 def test_the_sidecar_reads_what_was_written(kind: str, tmp_path: Path) -> None:
     outputs = {**OUTPUTS, "Controller": kind}
     queued = read_back(controller_toml(controller_table(outputs, "node-1")), tmp_path)
-    assert queued.kind == kind
+    # Somebody plans also when the cloud is away.
+    assert queued.kind == ("embedded" if kind == "embedded" else "auto")
+    assert queued.plan_deadline_seconds == (180 if kind == "fargate" else 30)
     assert queued.cloud.queue_url == OUTPUTS["Node1QueueUrl"]
     assert queued.cloud.region == "us-east-2"
     posted = read_back(
@@ -59,6 +69,44 @@ def test_the_command_takes_what_cdk_wrote(tmp_path: Path) -> None:
     refused = subprocess.run([*command, "nobody"], capture_output=True, text=True)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "NobodyQueueUrl" in refused.stderr
+
+
+def test_it_takes_the_place_of_the_examples_own_table(tmp_path: Path) -> None:
+    outputs, node = tmp_path / "outputs.json", tmp_path / "node.toml"
+    outputs.write_text(json.dumps({"spreds": OUTPUTS}))
+    example = Path(sidecar.__file__).with_name("example.toml").read_text()
+    node.write_text(example)
+    node.chmod(0o600)
+    command = [sys.executable, "-m", "infra.node_config", "--outputs", str(outputs)]
+    command += ["--into", str(node), "--node"]
+    for _ in range(2):  # a second time changes nothing
+        subprocess.run([*command, "node-1"], check=True)
+        config = load_config(node)
+        assert config.controller.kind == "auto"
+        assert config.controller.folder == tmp_path / "documents"
+        assert config.controller.cloud is not None
+        assert config.controller.cloud.queue_url == OUTPUTS["Node1QueueUrl"]
+    assert node.stat().st_mode & 0o777 == 0o600
+    before, after = tomllib.loads(example), tomllib.loads(node.read_text())
+    assert {k: v for k, v in before.items() if k != "controller"} == {
+        k: v for k, v in after.items() if k != "controller"
+    }
+    # Comments of other tables stay.
+    assert example.partition("[planning]")[2] in node.read_text()
+    node.write_text("[controller")
+    refused = subprocess.run([*command, "node-1"], capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert str(node) in refused.stderr
+    assert node.read_text() == "[controller"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "budget = 1", "[a]\n[controller]\nkind = 'auto' # x\n[[b]]\n"]
+)
+def test_a_file_without_the_table_or_in_its_midst_gets_it_once(text: str) -> None:
+    table = controller_table(OUTPUTS, "node-1")
+    replaced = replace_controller(text, table)
+    assert tomllib.loads(replaced) == {**tomllib.loads(text), "controller": table}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"a": {}, "b": {}}', '{"other": {"X": "y"}}'])
