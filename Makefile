@@ -1,5 +1,7 @@
 .PHONY: setup demo deploy-local test check format clean
 PYTHON := .venv/bin/python
+# Node, where .ci/setup had to bring it, lies beside Python.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 setup: ## install everything: system packages, .venv/, the CDK command, the servers in build/
 	@.ci/setup

@@ -47,6 +47,8 @@ def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, str]:
         raise FileNotFoundError(f"{CDK} is not installed: run 'make setup' first")
     environment = {
         **os.environ,
+        # Where there was no Node, it was installed beside Python.
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
         **emulator.environment,
         "CI": "1",
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +18,9 @@ from infra.configuration import Configuration, read_configuration
 from infra.function_bundle import SOURCE
 from infra.review_exceptions import review
 from infra.stack import SpredsStack
+
+# For the library's own use of Node, which lies beside Python where the machine had none.
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 CLOUD_CONTROLLERS = ("lambda", "fargate")
 CONTROLLERS = (*CLOUD_CONTROLLERS, "embedded")
