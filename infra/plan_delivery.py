@@ -36,7 +36,7 @@ class PlanDelivery(Construct):
             protocol, endpoint = "sqs", self.queue.queue_arn
         else:
             protocol, endpoint = node.public_url.partition(":")[0], node.public_url
-        aws_sns.CfnSubscription(
+        self.subscription = aws_sns.CfnSubscription(
             self,
             "Subscription",
             topic_arn=topic.topic_arn,

@@ -158,14 +158,15 @@ class SpredsStack(Stack):
     def _add_node(self, node: Node, team_path: str) -> None:
         scope = Construct(self, f"Node-{node.name}")
         name = f"{self._configuration.name}-{node.name}"
-        queue = PlanDelivery(
+        delivery = PlanDelivery(
             scope,
             "Delivery",
             node=node,
             name=name,
             topic=self._plans_topic.topic,
             undelivered=self._undelivered,
-        ).queue
+        )
+        queue = delivery.queue
         access = NodeAccess(
             scope,
             "Access",
@@ -178,6 +179,8 @@ class SpredsStack(Stack):
         )
         self._output(output_name(node.name, "RoleArn"), access.role.role_arn)
         if queue is None:
+            # SNS asks at once for a confirmation, and only a few times.
+            delivery.subscription.node.add_dependency(access)
             self._output(output_name(node.name, "PublicUrl"), node.public_url)
         else:
             self._output(output_name(node.name, "QueueUrl"), queue.queue_url)

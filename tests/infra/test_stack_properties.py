@@ -321,6 +321,18 @@ def test_one_more_line_is_one_more_node(synthesise: Callable, configuration: Con
     assert sorted(filters) == sorted(map(json.dumps, expected))
 
 
+def test_a_node_may_confirm_before_it_is_asked_to(synthesise: Callable) -> None:
+    edge = Node("edge", (), "http", "https://edge.example.com/plans")
+    resources = synthesise(nodes=(edge,)).template["Resources"]
+    (subscription,) = [r for r in resources.values() if r["Type"] == "AWS::SNS::Subscription"]
+    (policy,) = [
+        logical_id
+        for logical_id, resource in resources.items()
+        if "sns:ConfirmSubscription" in json.dumps(resource)
+    ]
+    assert policy in subscription["DependsOn"]
+
+
 def test_prefixes_are_those_of_the_documents_keys() -> None:
     assert keys.observation_key("n", 1).startswith(f"{naming.OBSERVATIONS_PREFIX}/n/")
     assert keys.plan_key("n", 1).startswith(f"{naming.PLANS_PREFIX}/n/")
