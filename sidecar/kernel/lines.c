@@ -6,6 +6,7 @@
 
 #include "hash.h"
 
+#define MAX_REPEATS (1u << 24) /* as in sidecar/traces/lines.py */
 #define EXACT_DIGITS 15 /* a decimal of so many digits is a whole double over a power of ten */
 
 /* Places of the columns, from 0; -1 for one that the format does not have. The same fields, in this
@@ -116,7 +117,7 @@ static inline const char *parse_line(const char *p, const struct columns *column
         if (*next == '\n') break;
     }
     if (column + 1 < columns->least || line->size > UINT32_MAX || key_size > UINT32_MAX ||
-        line->size + key_size > UINT32_MAX)
+        line->size + key_size > UINT32_MAX || line->repeats >= MAX_REPEATS)
         return NULL;
     line->size += key_size;
     if (!reads) line->repeats = 0;

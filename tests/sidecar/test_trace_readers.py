@@ -157,6 +157,7 @@ line = st.one_of(
     room=st.sampled_from([1, 3, 100]),
 )
 @example(lines=ODD_LINES, header="time,key,size\n", end="\n", last="", room=3)
+@example(lines=["0,0,0,SET,4294967295,0"], header=CACHELIB, end="\n", last="", room=3)
 def test_compiled_lines_are_what_python_reads(tmp_path_factory, lines, header, end, last, room):
     path = tmp_path_factory.mktemp("twins") / "a.csv"
     # One by one too: what comes before a bad line is not asked of both.
