@@ -88,8 +88,9 @@ class AdaptationPlan:
         budget_bytes: M, as observed.
         method: the solver whose solution it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
         decision: ``apply``, or ``keep``: all sizes stay, and ``reason`` says why.
-        optimality_gap: excess of the plan's objective over a proven lower bound of the optimum
-            (ratio), the cost of moving included; hysteresis may still hold a better split back.
+        optimality_gap: the part of the objective (the mean access time, the cost of moving
+            included) of the split found by which a better one may undercut it: 0 is proven
+            optimal, 1 is nothing proven. Hysteresis may still hold the split back.
         mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted.
         servers: in the observation's order.
         what_if: other budgets.

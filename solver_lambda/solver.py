@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ class Solution(NamedTuple):
     Attributes:
         units: shape (n,); no server has units that do nothing for it.
         value: the sum of utilities.
-        gap_ratio: excess over the proven lower bound of the mean access time.
+        gap_ratio: see ``CertifiedSplit``.
         method: whose split it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
     """
 
@@ -38,18 +39,23 @@ def solve(
 ) -> Solution:
     """Search, and certify unless ``planning.certify`` is false.
 
-    ``deadline_seconds`` is on the clock of ``time.perf_counter``. The gap is always given; of the
-    bare search it is the gap to the Lagrangian bound.
+    ``deadline_seconds`` is on the clock of ``time.perf_counter``; when it has passed, the answer
+    is the best split so far, at once. The gap is always given; of the bare search it is the gap to
+    the Lagrangian bound.
     """
     method = planning.method
     if method == "auto":
         few = len(problem.names) <= MOST_SERVERS_FOR_DIRICHLET
         method = "dirichlet" if few else "hill_climbing"
     bound = lagrangian_bound(problem)
+    # The other half is the certificate's, which may close a gap that the search leaves.
+    now_seconds = time.perf_counter()
+    half_time = now_seconds + (deadline_seconds - now_seconds) / 2
     if method == "dirichlet":
-        units = DirichletSearch(seed=planning.seed).solve(problem)
+        search = DirichletSearch(seed=planning.seed, deadline_seconds=half_time)
+        units = search.solve(problem)
     else:
-        units = LookAhead(problem, bound).solve()
+        units = LookAhead(problem, bound, deadline_seconds=half_time).solve()
     found = split = CertifiedSplit(units, problem.value(units), bound.value)
     if planning.certify:
         split = Certifier(
