@@ -114,6 +114,12 @@ class AdaptationPlan:
     run_seconds: float = 0.0
     run_memory_bytes: int = 0
 
+    @property
+    def predicted_gain_ratio(self) -> float:
+        """By how much the mean access time falls, of itself; 0 if there is nothing to fall."""
+        before = self.mean_access_time_before_seconds
+        return 1 - self.mean_access_time_seconds / before if before > 0 else 0.0
+
     def to_json(self) -> dict[str, Any]:
         return {
             **self.__dict__,

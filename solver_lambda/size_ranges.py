@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from solver_lambda.observation import Observation, ServerObservation
+
+# With fewer reads in its window a server is quiet: its rate is known to a third at best, and may
+# be anything in the next window.
+QUIET_READS = 10.0
+# So it loses at most this part of its size in one cycle, beside what the budget forces.
+QUIET_STEP_RATIO = 0.1
 
 
 class InfeasibleError(ValueError):
@@ -23,19 +30,36 @@ class SizeRange(NamedTuple):
     kept_because: str | None = None
 
 
+class Step(NamedTuple):
+    """How far sizes go towards a wanted split in one cycle.
+
+    Attributes:
+        ranges: by name.
+        because: what shortens the way, for people.
+    """
+
+    ranges: dict[str, SizeRange]
+    because: str
+
+
+def is_quiet(server: ServerObservation, observation: Observation) -> bool:
+    """Whether the window had too few reads to plan by."""
+    return server.request_rate_per_second * observation.window_seconds < QUIET_READS
+
+
 def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str, SizeRange]:
     """The range of each server, by name.
 
     The rules, the strongest first:
 
-    1. the budget: if the least sizes exceed it, the rules from 4 on are dropped;
+    1. the budget: if the least sizes exceed it, rule 4 is dropped;
     2. ``keep_reason`` and a curve whose expected error is above ``maximum_curve_error_ratio``
        keep a size as it is (the second within the server's bounds);
-    3. a server's minimum and maximum;
-    4. ``dwell_seconds``: a server that was changed keeps its size for so long;
-    5. ``max_step_ratio``: the most a server gains or loses in a cycle.
+    3. a server's minimum and maximum; a minimum of 0 is one unit, or the maximum if that is less;
+    4. ``dwell_seconds``: a server that was changed keeps its size for so long.
 
-    With ``lasting`` the rules 4 and 5 are left out, because they pass with time.
+    With ``lasting`` rule 4 is left out, because it passes with time. ``step_towards`` has the
+    rules for what a single cycle may do.
 
     Raises:
         InfeasibleError: the budget does not hold the least sizes, or a server without
@@ -55,13 +79,53 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
     return ranges
 
 
-def _least(ranges: dict[str, SizeRange]) -> int:
+def step_towards(
+    wanted_bytes: Mapping[str, int], observation: Observation, ranges: Mapping[str, SizeRange]
+) -> Step | None:
+    """What one cycle may do of the way to a split; ``None`` if it may go there at once.
+
+    * ``max_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
+    * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
+      (or the bounds, where these ask for more) exceed the budget by.
+
+    A server goes towards its wanted size only. Where the budget does not allow that, it may go
+    either way; where even so the least sizes exceed it, the rules are dropped.
+    """
+    excess = -observation.budget_bytes
+    for server in observation.servers:
+        found = ranges[server.name]
+        excess += min(max(server.maxmemory_bytes, found.low_bytes), found.high_bytes)
+    steps: dict[str, SizeRange] = {}
+    ways: dict[str, SizeRange] = {}
+    reasons = []
+    for server in observation.servers:
+        found, wanted = ranges[server.name], wanted_bytes[server.name]
+        step = _step_range(server, found, observation, max(0, excess))
+        if wanted < step.low_bytes or wanted > step.high_bytes:
+            assert step.kept_because is not None, "the size was in range before the step was cut"
+            reasons.append(step.kept_because)
+        size = min(max(server.maxmemory_bytes, step.low_bytes), step.high_bytes)
+        steps[server.name] = step._replace(kept_because=found.kept_because)
+        ways[server.name] = SizeRange(
+            max(step.low_bytes, min(size, wanted)),
+            min(step.high_bytes, max(size, wanted)),
+            found.kept_because,
+        )
+    if reasons:
+        for limited in (ways, steps):
+            if _least(limited) <= observation.budget_bytes:
+                return Step(limited, "; ".join(dict.fromkeys(reasons)))
+    return None
+
+
+def _least(ranges: Mapping[str, SizeRange]) -> int:
     return sum(found.low_bytes for found in ranges.values())
 
 
 def _lasting_range(server: ServerObservation, observation: Observation) -> SizeRange:
-    low = server.minimum_bytes
     high = observation.budget_bytes if server.maximum_bytes is None else server.maximum_bytes
+    # Redis takes a maxmemory of 0 for no limit.
+    low = server.minimum_bytes or min(observation.unit_bytes, high)
     size = server.maxmemory_bytes
     most_error = observation.planning.maximum_curve_error_ratio
     if server.keep_reason is not None:
@@ -84,22 +148,35 @@ def _lasting_range(server: ServerObservation, observation: Observation) -> SizeR
 def _range_now(server: ServerObservation, observation: Observation) -> SizeRange:
     lasting = _lasting_range(server, observation)
     size, planning = server.maxmemory_bytes, observation.planning
-    if lasting.kept_because or not size:
+    if lasting.kept_because or not size or server.changed_at_seconds is None:
+        return lasting
+    ago = observation.made_at_seconds - server.changed_at_seconds
+    if ago >= planning.dwell_seconds:
         return lasting
     within = min(max(size, lasting.low_bytes), lasting.high_bytes)
-    if server.changed_at_seconds is not None:
-        ago = observation.made_at_seconds - server.changed_at_seconds
-        if ago < planning.dwell_seconds:
-            return SizeRange(
-                within,
-                within,
-                f"it was changed {ago:.0f} s ago, and a change holds for "
-                f"{planning.dwell_seconds:.0f} s",
-            )
-    if planning.max_step_ratio is None:
-        return lasting
-    step = int(size * planning.max_step_ratio)
-    unit = observation.unit_bytes
-    # Up to the grid, which starts at the minimum.
-    low = lasting.low_bytes + max(0, -(-(size - step - lasting.low_bytes) // unit)) * unit
-    return SizeRange(min(low, within), max(min(size + step, lasting.high_bytes), within))
+    return SizeRange(
+        within,
+        within,
+        f"it was changed {ago:.0f} s ago, and a change holds for {planning.dwell_seconds:.0f} s",
+    )
+
+
+def _step_range(
+    server: ServerObservation, found: SizeRange, observation: Observation, excess_bytes: int
+) -> SizeRange:
+    """The part of a range that one cycle may reach; ``kept_because`` says what cut it."""
+    size, most_ratio = server.maxmemory_bytes, observation.planning.max_step_ratio
+    if not size or found.kept_because:
+        return found
+    low, high, because = found.low_bytes, found.high_bytes, None
+    within = min(max(size, low), high)
+    if most_ratio is not None:
+        step = max(int(size * most_ratio), observation.unit_bytes)
+        low, high = max(low, size - step), min(high, size + step)
+        because = f"max_step_ratio {most_ratio:.3g} limits a cycle's step"
+    if is_quiet(server, observation):
+        step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes) + excess_bytes
+        if size - step > low:
+            low = size - step
+            because = f"{server.name} had hardly any reads and loses slowly"
+    return SizeRange(min(low, within), max(high, within), because)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-import numpy as np
-
 from solver_lambda.certificate import CertifiedSplit, Certifier
 from solver_lambda.dirichlet import DirichletSearch
 from solver_lambda.hill_climbing import LookAhead
 from solver_lambda.lagrangian import lagrangian_bound
 from solver_lambda.observation import PlanningSettings
 from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.spare_units import without_idle_units
 
 # The thesis' rule: up to so many servers the Dirichlet search, above that hill climbing.
 MOST_SERVERS_FOR_DIRICHLET = 7
@@ -67,31 +66,3 @@ def solve(
     if split.value > found.value:
         method = "certified"
     return Solution(without_idle_units(problem, split.units), split.value, split.gap_ratio, method)
-
-
-def without_idle_units(problem: PartitionProblem, units: IntArray) -> IntArray:
-    """The least units with at least the same utility, for each server."""
-    least = units.copy()
-    for row, count in enumerate(units):
-        least[row] = int(problem.utilities[row, : count + 1].argmax())
-    return least
-
-
-def with_surplus(problem: PartitionProblem, units: IntArray) -> IntArray:
-    """Hand out what helps nobody, as a reserve against a curve that is wrong about its tail.
-
-    Each server's part is in proportion to its units. It takes no more than costs it nothing, and
-    a server whose whole curve is flat takes none: memory has never helped it. What is left then
-    stays unassigned.
-    """
-    given = units.copy()
-    total = int(units.sum())
-    surplus = problem.capacity - total
-    if not total or surplus <= 0:
-        return given
-    for row, count in enumerate(units.tolist()):
-        part = surplus * count // total
-        curve = problem.utilities[row, count : min(count + part, int(problem.limits[row])) + 1]
-        worse = np.flatnonzero(curve < curve[0])
-        given[row] += (int(worse[0]) if len(worse) else len(curve)) - 1
-    return given

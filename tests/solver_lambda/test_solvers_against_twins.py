@@ -16,7 +16,8 @@ from solver_lambda.lagrangian import lagrangian_bound
 from solver_lambda.observation import PlanningSettings
 from solver_lambda.pareto import OutOfTimeError
 from solver_lambda.problem import PartitionProblem
-from solver_lambda.solver import solve, with_surplus, without_idle_units
+from solver_lambda.solver import solve
+from solver_lambda.spare_units import with_surplus, without_idle_units
 from tests.solver_lambda.naive_solvers import (
     brute_force,
     lagrangian_value,
@@ -273,7 +274,7 @@ def test_idle_units_are_taken_back_and_surplus_costs_nothing(problem):
     assert problem.value(least) >= problem.value(found)
     for row, units in enumerate(least):
         assert np.all(problem.utilities[row, :units] < problem.utilities[row, units])
-    given_out = with_surplus(problem, least)
+    given_out = with_surplus(problem, least, least)
     check_split(problem, given_out)
     assert np.all(given_out >= least)
     assert problem.value(given_out) >= problem.value(least) - 1e-9
