@@ -88,22 +88,23 @@ def _reason(
     if not server.maxmemory_bytes:
         return f"shrinks: it had no limit, and gets {_size(size_bytes)}"
     change = size_bytes - server.maxmemory_bytes
-    words = f"{_time(before)} to {_time(after)}"
     if change > 0:
-        if after >= before:
-            effect = "in reserve; its curve promises no gain from them"
-        elif _time(after) == _time(before):
-            effect = f"hardly change its mean access time of {_time(before)}"
-        else:
-            effect = f"bring its mean access time from {words}"
-        return f"grows: {_size(change)} more {effect}"
-    if after > before:
-        effect = f"cost it {_time(after - before)} ({words}), "
-        code = circumstances.decision.partition(":")[0]
-        effect += "which others more than save" if circumstances.mean_falls else f"for {code}"
+        text, idle = f"grows: {_size(change)} more", "in reserve; its curve promises no gain"
     else:
-        effect = "do not change its mean access time"
-    return f"shrinks: {_size(-change)} less {effect}"
+        text, idle = f"shrinks: {_size(-change)} less", "do not change its mean access time"
+    return f"{text} {_effect(before, after, circumstances) or idle}"
+
+
+def _effect(before: float, after: float, circumstances: Circumstances) -> str | None:
+    """What another size does to one server; ``None``: nothing."""
+    words = f"{_time(before)} to {_time(after)}"
+    if after > before:
+        code = circumstances.decision.partition(":")[0]
+        why = "others more than save" if circumstances.mean_falls else f"{code} asks for"
+        return f"cost it {_time(after - before)} ({words}), which {why}"
+    if _time(after) != _time(before):
+        return f"bring its mean access time from {words}"
+    return f"hardly change its mean access time of {_time(before)}" if after < before else None
 
 
 def _bound_note(server: ServerObservation, after: float, circumstances: Circumstances) -> str:

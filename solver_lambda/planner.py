@@ -170,13 +170,15 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
     it gains anything and the whole way gains enough.
     """
     limit = f"; {found.limit}" if found.limit else ""
-    if all(found.sizes[server.name] == server.maxmemory_bytes for server in observation.servers):
-        return _Decision("keep", f"optimal: the sizes in force are the best found{limit}")
-    if must := _must_move(observation):
-        return _Decision("apply", must)
-    for server in observation.servers:
-        if _nearer_to_bound(server, found, observation):
-            return _Decision("apply", f"latency_bound: {server.name} comes nearer to its bound")
+    in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
+    if found.wanted == in_force:
+        return _Decision("keep", "optimal: the sizes in force are the best found")
+    if found.sizes != in_force:
+        if must := _must_move(observation):
+            return _Decision("apply", must)
+        for server in observation.servers:
+            if _nearer_to_bound(server, found, observation):
+                return _Decision("apply", f"latency_bound: {server.name} comes nearer to its bound")
     if not any(shares(observation.servers).values()):
         return _Decision("keep", "no_demand: no server has both reads and a weight")
     least = observation.planning.minimum_gain_ratio
@@ -187,16 +189,12 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
     )
     if gain.ratio > 0 and gain.ratio >= least:
         return _Decision("apply", f"gain: {words}{limit}")
-    if gain.ratio > 0 and found.limit and way.ratio >= least:
-        return _Decision(
-            "apply", f"step: {words}, of {way.ratio:.2%} for the whole way; {found.limit}"
-        )
-    most = max(0.0, way.ratio)
-    return _Decision(
-        "keep",
-        f"small_gain: the best split found would gain {most:.2%} with the cost of moving counted, "
-        f"and moving starts at {least:.2%}{limit}",
-    )
+    the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
+    if way.ratio < least or way.ratio <= 0:
+        return _Decision("keep", f"small_gain: {the_way}, and moving starts at {least:.2%}{limit}")
+    if gain.ratio > 0:
+        return _Decision("apply", f"step: {words}, of {way.ratio:.2%} for the whole way{limit}")
+    return _Decision("keep", f"step_limit: {the_way}, but a step towards it gains nothing{limit}")
 
 
 def _must_move(observation: Observation) -> str | None:

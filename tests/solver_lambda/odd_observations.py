@@ -13,6 +13,11 @@ BUDGET_UNITS = 64
 NOW_SECONDS = 1e6
 
 
+def one_in(times: int, rare: st.SearchStrategy, usual: st.SearchStrategy) -> st.SearchStrategy:
+    """Mostly the usual."""
+    return st.integers(1, times).flatmap(lambda n: rare if n == times else usual)
+
+
 @st.composite
 def curves(draw: st.DrawFn) -> MissRatioCurve:
     """Flat, rough or with cliffs, over about the budget."""
@@ -28,25 +33,24 @@ def curves(draw: st.DrawFn) -> MissRatioCurve:
 def odd_servers(draw: st.DrawFn, name: str) -> ServerObservation:
     """Idle, quiet or busy; within its bounds or not; kept, uncertain, without a limit."""
     minimum = draw(st.sampled_from([0, 1, UNIT_BYTES, 3 * UNIT_BYTES + 5]))
+    in_bounds = st.integers(4 * UNIT_BYTES, BUDGET_UNITS * UNIT_BYTES // 3)
+    anywhere = st.integers(0, BUDGET_UNITS * UNIT_BYTES // 2)
+    maxima = st.integers(max(1, minimum), BUDGET_UNITS * UNIT_BYTES)
     return ServerObservation(
         name=name,
-        maxmemory_bytes=draw(
-            st.one_of(st.integers(1, BUDGET_UNITS * UNIT_BYTES // 2), st.sampled_from([1 << 20]))
-            if draw(st.integers(0, 20))
-            else st.just(0)
-        ),
+        maxmemory_bytes=draw(one_in(10, anywhere, in_bounds)),
         minimum_bytes=minimum,
-        maximum_bytes=draw(st.none() | st.integers(max(1, minimum), BUDGET_UNITS * UNIT_BYTES)),
+        maximum_bytes=draw(one_in(6, maxima, st.none())),
         weight=draw(st.sampled_from([1.0, 3.0, 0.0])),
-        request_rate_per_second=draw(st.sampled_from([50.0, 1000.0, 0.0, 0.1])),
+        request_rate_per_second=draw(st.sampled_from([50.0, 1000.0, 1000.0, 0.0, 0.1])),
         cache_latency_seconds=draw(st.sampled_from([2e-4, 0.0])),
         backend_latency_seconds=draw(st.sampled_from([0.05, 0.001, 0.0, 2.0])),
         curve=draw(curves()),
         latency_bound_seconds=draw(st.none() | st.sampled_from([1e-5, 1e-3, 0.01, 0.04, 1.0])),
-        curve_error_ratio=draw(st.sampled_from([0.0, 0.0, 0.0, 0.3])),
+        curve_error_ratio=draw(st.sampled_from([0.0] * 5 + [0.3])),
         mean_object_bytes=draw(st.sampled_from([None, 100.0])),
-        changed_at_seconds=draw(st.sampled_from([None, NOW_SECONDS - 30])),
-        keep_reason=draw(st.sampled_from([None, None, None, "replica"])),
+        changed_at_seconds=draw(st.sampled_from([None, None, NOW_SECONDS - 30])),
+        keep_reason=draw(st.sampled_from([None] * 5 + ["replica"])),
     )
 
 
