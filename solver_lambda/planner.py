@@ -75,7 +75,8 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
     """
     started = time.perf_counter()
     deadline = started + observation.planning.time_limit_seconds
-    sizes = in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
+    in_force: Sizes = {server.name: server.maxmemory_bytes for server in observation.servers}
+    sizes = in_force
     ranges: dict[str, SizeRange] = {}
     found = None
     try:
@@ -223,4 +224,4 @@ def _nearer_to_bound(server: ServerObservation, found: _Found, observation: Obse
     sizes = [size_in_force(server), found.sizes[server.name], found.wanted[server.name]]
     before, after, in_the_end = EffectiveAccessTime.of(server).seconds(sizes).tolist()
     least = observation.planning.minimum_gain_ratio
-    return before > bound and after < before and in_the_end < before * (1 - least)
+    return bool(before > bound and after < before and in_the_end < before * (1 - least))

@@ -12,6 +12,7 @@ from solver_lambda.observation import Observation, ServerObservation
 QUIET_READS = 10.0
 # So it loses at most this part of its size in one cycle, beside what the budget forces.
 QUIET_STEP_RATIO = 0.1
+_LISTED = 5
 
 
 class InfeasibleError(ValueError):
@@ -55,7 +56,7 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
     1. the budget: if the least sizes exceed it, rule 4 is dropped;
     2. ``keep_reason`` and a curve whose expected error is above ``maximum_curve_error_ratio``
        keep a size as it is (the second within the server's bounds);
-    3. a server's minimum and maximum; a minimum of 0 is one unit, or the maximum if that is less;
+    3. a server's minimum and maximum; a minimum of 0 is one byte;
     4. ``dwell_seconds``: a server that was changed keeps its size for so long.
 
     With ``lasting`` rule 4 is left out, because it passes with time. ``step_towards`` has the
@@ -73,7 +74,7 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
     if _least(ranges) > observation.budget_bytes:
         kept = sorted(name for name, found in ranges.items() if found.kept_because)
         raise InfeasibleError(
-            f"the sizes that must be kept ({', '.join(kept)}) and the minima of the others sum to "
+            f"the sizes that must be kept ({_listed(kept)}) and the minima of the others sum to "
             f"{_least(ranges)} bytes, more than the budget of {observation.budget_bytes}"
         )
     return ranges
@@ -97,13 +98,13 @@ def step_towards(
         excess += min(max(server.maxmemory_bytes, found.low_bytes), found.high_bytes)
     steps: dict[str, SizeRange] = {}
     ways: dict[str, SizeRange] = {}
-    reasons = []
+    held_by: dict[str, list[str]] = {}
     for server in observation.servers:
         found, wanted = ranges[server.name], wanted_bytes[server.name]
         step = _step_range(server, found, observation, max(0, excess))
         if wanted < step.low_bytes or wanted > step.high_bytes:
             assert step.kept_because is not None, "the size was in range before the step was cut"
-            reasons.append(step.kept_because)
+            held_by.setdefault(step.kept_because, []).append(server.name)
         size = min(max(server.maxmemory_bytes, step.low_bytes), step.high_bytes)
         steps[server.name] = step._replace(kept_because=found.kept_because)
         ways[server.name] = SizeRange(
@@ -111,11 +112,18 @@ def step_towards(
             min(step.high_bytes, max(size, wanted)),
             found.kept_because,
         )
-    if reasons:
+    if held_by:
+        because = "; ".join(f"{why} {_listed(names)}" for why, names in held_by.items())
         for limited in (ways, steps):
             if _least(limited) <= observation.budget_bytes:
-                return Step(limited, "; ".join(dict.fromkeys(reasons)))
+                return Step(limited, because)
     return None
+
+
+def _listed(names: list[str]) -> str:
+    """Names for people; of many, the first."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
 
 
 def _least(ranges: Mapping[str, SizeRange]) -> int:
@@ -125,7 +133,7 @@ def _least(ranges: Mapping[str, SizeRange]) -> int:
 def _lasting_range(server: ServerObservation, observation: Observation) -> SizeRange:
     high = observation.budget_bytes if server.maximum_bytes is None else server.maximum_bytes
     # Redis takes a maxmemory of 0 for no limit.
-    low = server.minimum_bytes or min(observation.unit_bytes, high)
+    low = max(1, server.minimum_bytes)
     size = server.maxmemory_bytes
     most_error = observation.planning.maximum_curve_error_ratio
     if server.keep_reason is not None:
@@ -173,10 +181,10 @@ def _step_range(
     if most_ratio is not None:
         step = max(int(size * most_ratio), observation.unit_bytes)
         low, high = max(low, size - step), min(high, size + step)
-        because = f"max_step_ratio {most_ratio:.3g} limits a cycle's step"
+        because = f"max_step_ratio {most_ratio:.3g} limits a cycle's step of"
     if is_quiet(server, observation):
         step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes) + excess_bytes
         if size - step > low:
             low = size - step
-            because = f"{server.name} had hardly any reads and loses slowly"
+            because = "a server loses a tenth of its size at most: hardly any reads of"
     return SizeRange(min(low, within), max(high, within), because)

@@ -180,9 +180,9 @@ def test_a_store_that_cannot_be_read_leaves_the_settings_in_force(
         TeamSettings,
         set_by=st.text("abc", min_size=1, max_size=20),
         set_at=st.datetimes().map(lambda time: time.isoformat()),
-        weight=st.none() | st.floats(0, 100),
-        backend_latency_seconds=st.none() | st.floats(0, 60),
-        minimum_bytes=st.none() | st.integers(1, 1 << 40),
+        weight=st.none() | st.just(0.0) | st.floats(1e-9, 100),
+        backend_latency_seconds=st.none() | st.just(0.0) | st.floats(1e-9, 60),
+        minimum_bytes=st.none() | st.integers(0, 1 << 40),
         latency_bound_seconds=st.none() | st.floats(1e-6, 10),
     )
 )
