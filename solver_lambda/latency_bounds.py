@@ -10,7 +10,7 @@ import numpy as np
 from solver_lambda.effective_access_time import EffectiveAccessTime
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.problem import IntArray, PartitionProblem
-from solver_lambda.size_ranges import is_quiet
+from solver_lambda.step_limits import is_quiet
 
 
 class Reserved(NamedTuple):

@@ -7,11 +7,6 @@ from typing import NamedTuple
 
 from solver_lambda.observation import Observation, ServerObservation
 
-# With fewer reads in its window a server is quiet: its rate is known to a third at best, and may
-# be anything in the next window.
-QUIET_READS = 10.0
-# So it loses at most this part of its size in one cycle, beside what the budget forces.
-QUIET_STEP_RATIO = 0.1
 _LISTED = 5
 
 
@@ -31,23 +26,6 @@ class SizeRange(NamedTuple):
     kept_because: str | None = None
 
 
-class Step(NamedTuple):
-    """How far sizes go towards a wanted split in one cycle.
-
-    Attributes:
-        ranges: by name.
-        because: what shortens the way, for people.
-    """
-
-    ranges: dict[str, SizeRange]
-    because: str
-
-
-def is_quiet(server: ServerObservation, observation: Observation) -> bool:
-    """Whether the window had too few reads to plan by."""
-    return server.request_rate_per_second * observation.window_seconds < QUIET_READS
-
-
 def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str, SizeRange]:
     """The range of each server, by name.
 
@@ -59,7 +37,7 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
     3. a server's minimum and maximum; a minimum of 0 is one byte;
     4. ``dwell_seconds``: a server that was changed keeps its size for so long.
 
-    With ``lasting`` rule 4 is left out, because it passes with time. ``step_towards`` has the
+    With ``lasting`` rule 4 is left out, because it passes with time. ``step_limits`` has the
     rules for what a single cycle may do.
 
     Raises:
@@ -68,65 +46,26 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
     """
     if not lasting:
         ranges = {server.name: _range_now(server, observation) for server in observation.servers}
-        if _least(ranges) <= observation.budget_bytes:
+        if least_bytes(ranges) <= observation.budget_bytes:
             return ranges
     ranges = {server.name: _lasting_range(server, observation) for server in observation.servers}
-    if _least(ranges) > observation.budget_bytes:
+    if least_bytes(ranges) > observation.budget_bytes:
         kept = sorted(name for name, found in ranges.items() if found.kept_because)
         raise InfeasibleError(
-            f"the sizes that must be kept ({_listed(kept)}) and the minima of the others sum to "
-            f"{_least(ranges)} bytes, more than the budget of {observation.budget_bytes}"
+            f"the sizes that must be kept ({listed(kept)}) and the minima of the others sum to "
+            f"{least_bytes(ranges)} bytes, more than the budget of {observation.budget_bytes}"
         )
     return ranges
 
 
-def step_towards(
-    wanted_bytes: Mapping[str, int], observation: Observation, ranges: Mapping[str, SizeRange]
-) -> Step | None:
-    """What one cycle may do of the way to a split; ``None`` if it may go there at once.
-
-    * ``max_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
-    * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
-      (or the bounds, where these ask for more) exceed the budget by.
-
-    A server goes towards its wanted size only. Where the budget does not allow that, it may go
-    either way; where even so the least sizes exceed it, the rules are dropped.
-    """
-    excess = -observation.budget_bytes
-    for server in observation.servers:
-        found = ranges[server.name]
-        excess += min(max(server.maxmemory_bytes, found.low_bytes), found.high_bytes)
-    steps: dict[str, SizeRange] = {}
-    ways: dict[str, SizeRange] = {}
-    held_by: dict[str, list[str]] = {}
-    for server in observation.servers:
-        found, wanted = ranges[server.name], wanted_bytes[server.name]
-        step = _step_range(server, found, observation, max(0, excess))
-        if wanted < step.low_bytes or wanted > step.high_bytes:
-            assert step.kept_because is not None, "the size was in range before the step was cut"
-            held_by.setdefault(step.kept_because, []).append(server.name)
-        size = min(max(server.maxmemory_bytes, step.low_bytes), step.high_bytes)
-        steps[server.name] = step._replace(kept_because=found.kept_because)
-        ways[server.name] = SizeRange(
-            max(step.low_bytes, min(size, wanted)),
-            min(step.high_bytes, max(size, wanted)),
-            found.kept_because,
-        )
-    if held_by:
-        because = "; ".join(f"{why} {_listed(names)}" for why, names in held_by.items())
-        for limited in (ways, steps):
-            if _least(limited) <= observation.budget_bytes:
-                return Step(limited, because)
-    return None
-
-
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
     """Names for people; of many, the first."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
 
 
-def _least(ranges: Mapping[str, SizeRange]) -> int:
+def least_bytes(ranges: Mapping[str, SizeRange]) -> int:
+    """Of all servers together."""
     return sum(found.low_bytes for found in ranges.values())
 
 
@@ -167,24 +106,3 @@ def _range_now(server: ServerObservation, observation: Observation) -> SizeRange
         within,
         f"it was changed {ago:.0f} s ago, and a change holds for {planning.dwell_seconds:.0f} s",
     )
-
-
-def _step_range(
-    server: ServerObservation, found: SizeRange, observation: Observation, excess_bytes: int
-) -> SizeRange:
-    """The part of a range that one cycle may reach; ``kept_because`` says what cut it."""
-    size, most_ratio = server.maxmemory_bytes, observation.planning.max_step_ratio
-    if not size or found.kept_because:
-        return found
-    low, high, because = found.low_bytes, found.high_bytes, None
-    within = min(max(size, low), high)
-    if most_ratio is not None:
-        step = max(int(size * most_ratio), observation.unit_bytes)
-        low, high = max(low, size - step), min(high, size + step)
-        because = f"max_step_ratio {most_ratio:.3g} limits a cycle's step of"
-    if is_quiet(server, observation):
-        step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes) + excess_bytes
-        if size - step > low:
-            low = size - step
-            because = "a server loses a tenth of its size at most: hardly any reads of"
-    return SizeRange(min(low, within), max(high, within), because)

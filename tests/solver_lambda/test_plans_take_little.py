@@ -12,7 +12,7 @@ from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
 from solver_lambda.plan import AdaptationPlan
 from solver_lambda.planner import make_plan
-from solver_lambda.size_ranges import QUIET_STEP_RATIO, is_quiet
+from solver_lambda.step_limits import QUIET_STEP_RATIO, is_quiet
 from tests.solver_lambda.odd_observations import odd_observations
 
 MIB = 1 << 20
@@ -91,7 +91,10 @@ def test_a_server_that_is_quiet_for_one_window_loses_little():
 
 
 def test_a_quiet_server_gives_more_where_the_budget_demands_it():
-    assert sizes_mib(plan_for(server("a", 40, 0), server("b", 24), budget_mib=44))[0] >= 16
+    for step_ratio in (None, 0.01):
+        servers = server("a", 40, 0), server("b", 24)
+        plan = plan_for(*servers, budget_mib=44, max_step_ratio=step_ratio)
+        assert 16 <= sizes_mib(plan)[0] < 36
     gone = plan_for(server("a", 40, 0, keep_reason="replica"), server("b", 24, 0), budget_mib=44)
     assert sizes_mib(gone) == [40, 4]
 
