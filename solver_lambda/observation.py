@@ -42,8 +42,10 @@ class PlanningSettings:
         time_limit_seconds: for search and certificate together.
         horizon_seconds: how long a plan is expected to last; a move must pay for itself in it.
         minimum_gain_ratio: relative gain in weighted mean access time below which nothing moves.
+            Where a rule shortens a cycle's step, it counts for the whole way.
         dwell_seconds: a server that was changed keeps its size for so long.
-        max_step_ratio: the most that a server may gain or lose in one cycle, of its size.
+        max_step_ratio: the most that a server may gain or lose in one cycle, of its size; one unit
+            at least.
         maximum_curve_error_ratio: a server whose curve's expected error is above keeps its size.
         seed: of the random search, so that one observation gives one plan.
     """
@@ -106,7 +108,8 @@ class ServerObservation:
             included; misses that are never filled are left out.
         fill_ratio: share of the misses that were filled, ``None`` if unknown: far below 1, the
             measured latency says little of the others.
-        latency_bound_seconds: wanted EAT at most, or ``None``.
+        latency_bound_seconds: wanted EAT at most, or ``None``. It comes before the other servers
+            where it can be met, and counts for nothing where it cannot.
         miss_ratio: that the server itself reported for the window, ``None`` if it had no reads.
         curve: miss ratio over ``maxmemory``.
         curve_error_ratio: expected absolute error of the curve's miss ratio.

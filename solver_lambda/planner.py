@@ -13,7 +13,7 @@ from solver_lambda.latency_bounds import Reserved, reserve_for_bounds, with_rese
 from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan
-from solver_lambda.problem import build_problem, shares
+from solver_lambda.problem import PartitionProblem, build_problem, shares
 from solver_lambda.size_ranges import InfeasibleError, SizeRange, size_ranges
 from solver_lambda.solver import Solution, solve
 from solver_lambda.spare_units import give_back, with_surplus
@@ -123,23 +123,27 @@ def _find(
     )
     now_seconds = time.perf_counter()
     first_deadline = now_seconds + (deadline_seconds - now_seconds) / (2 if may_step else 1)
-    problem = build_problem(observation, ranges, budget_bytes=observation.budget_bytes, moving=True)
+    problem = _problem(observation, ranges)
     reserved = reserve_for_bounds(problem, observation)
-    solution, wanted = _split(observation, ranges, reserved, first_deadline)
+    solution, wanted = _split(observation, problem, reserved, first_deadline)
     step = step_towards(wanted, observation, ranges)
     if step is None:
         return _Found(solution, wanted, wanted, None, reserved)
-    solution, sizes = _split(observation, step.ranges, reserved, deadline_seconds)
+    problem = _problem(observation, step.ranges)
+    solution, sizes = _split(observation, problem, reserved, deadline_seconds)
     return _Found(solution, sizes, wanted, step.because, reserved)
+
+
+def _problem(observation: Observation, ranges: dict[str, SizeRange]) -> PartitionProblem:
+    return build_problem(observation, ranges, budget_bytes=observation.budget_bytes, moving=True)
 
 
 def _split(
     observation: Observation,
-    ranges: dict[str, SizeRange],
+    problem: PartitionProblem,
     reserved: Reserved,
     deadline_seconds: float,
 ) -> tuple[Solution, Sizes]:
-    problem = build_problem(observation, ranges, budget_bytes=observation.budget_bytes, moving=True)
     problem = with_reserved(problem, reserved.sizes_bytes)
     solution = solve(problem, observation.planning, deadline_seconds=deadline_seconds)
     in_force = {server.name: server.maxmemory_bytes for server in observation.servers}

@@ -21,6 +21,24 @@ def test_an_endless_value_is_refused_in_a_short_sentence(tmp_path: Path, value: 
     assert len(str(error.value)) < 1000
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f"minimum = {1 << 62}", "minimum must be at most 2305843009213693952 bytes"),
+        (f'minimum = "{"9" * 400}"', "minimum must be at most 2305843009213693952 bytes"),
+        (f'backend_latency = "{"9" * 400}ms"', "backend_latency must be at most 1e+19 s"),
+        ("weight = 1e999", "weight must be a finite number"),
+    ],
+)
+def test_what_a_document_may_not_have_is_refused(
+    write_node: Callable[..., Path], line: str, words: str
+) -> None:
+    with pytest.raises(DocumentError) as error:
+        load_config(write_node({"a": "redis://127.0.0.1:1"}, server_keys=line))
+    assert words in str(error.value)
+    assert len(str(error.value)) < 1000
+
+
 def test_a_minimum_of_0_is_one_byte(write_node: Callable[..., Path]) -> None:
     path = write_node({"a": "redis://127.0.0.1:1"}, server_keys="minimum = 0")
     assert load_config(path).servers[0].minimum_bytes == 1
