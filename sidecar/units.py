@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from solver_lambda.document import MOST_BYTES, MOST_NUMBER, shown
-
 # As in redis.conf: 1k is 1,000 bytes and 1kb is 1,024.
 _SIZE_UNITS = {
     "": 1,
@@ -31,6 +29,9 @@ def parse_size(value: object) -> int:
     Raises:
         ValueError: not a size, or more than documents may have.
     """
+    # Not above: `spreds mrc` only formats, and would take longer to start.
+    from solver_lambda.document import MOST_BYTES, shown
+
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         size_bytes: float = value
     else:
@@ -49,6 +50,8 @@ def parse_duration(value: object) -> float:
     Raises:
         ValueError: not a duration, or more than documents may have.
     """
+    from solver_lambda.document import MOST_NUMBER, shown
+
     if value == 0 and not isinstance(value, bool):
         return 0.0
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
