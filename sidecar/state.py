@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.storage.store import write_whole
+from solver_lambda.document import MOST_BYTES, DocumentError, Fields, parse_json, shown
 from solver_lambda.explanation import backend_latency_words
+from solver_lambda.keys import MOST_CYCLE
 from solver_lambda.observation import ServerObservation
 
 log = logging.getLogger(__name__)
 
 # More are outstanding only if nobody answers.
 ASKED_LIMIT = 16
+MAX_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -108,47 +111,59 @@ class SidecarState:
         return {**self.__dict__, "asked": asked, "replaced": replaced, "latencies": latencies}
 
     @classmethod
-    def from_json(cls, table: dict[str, Any]) -> SidecarState:
-        """Raises KeyError, TypeError or ValueError for anything but ``to_json``'s output."""
-        asked = [
-            Asked(
-                int(item["cycle"]),
-                float(item["asked_at_seconds"]),
-                int(item["budget_bytes"]),
-                {
-                    str(name): (int(low), None if high is None else int(high))
-                    for name, (low, high) in item["bounds_bytes"].items()
-                },
-            )
-            for item in table["asked"]
-        ]
+    def from_json(cls, fields: Fields) -> SidecarState:
+        """Raises DocumentError for anything but ``to_json``'s output; other keys are let be."""
+        asked = [_asked(item) for item in fields.tables("asked", least=0, most=ASKED_LIMIT)]
+        targets, changed = fields.table("targets_bytes"), fields.table("changed_at_seconds")
+        replaced, latencies = fields.table("replaced"), fields.table("latencies", {})
         return cls(
-            last_cycle=int(table["last_cycle"]),
-            applied_cycle=int(table["applied_cycle"]),
+            last_cycle=fields.integer("last_cycle", low=0, high=MOST_CYCLE),
+            applied_cycle=fields.integer("applied_cycle", low=0, high=MOST_CYCLE),
             asked={item.cycle: item for item in asked},
-            targets_bytes={str(k): int(v) for k, v in table["targets_bytes"].items()},
-            settled=bool(table["settled"]),
-            changed_at_seconds={str(k): float(v) for k, v in table["changed_at_seconds"].items()},
-            replaced={
-                str(name): Replaced(
-                    str(item["run_id"]), {str(k): str(v) for k, v in item["settings"].items()}
-                )
-                for name, item in table["replaced"].items()
+            targets_bytes={
+                name: targets.integer(name, low=0, high=MOST_BYTES) for name in targets.names()
             },
-            latencies={
-                str(name): SeenLatency(
-                    float(item["backend_latency_seconds"]),
-                    str(item["backend_latency_source"]),
-                    _optional_number(item["measured_backend_latency_seconds"]),
-                    _optional_number(item["fill_ratio"]),
-                )
-                for name, item in table.get("latencies", {}).items()
-            },
+            settled=fields.boolean("settled"),
+            changed_at_seconds={name: changed.number(name, low=0) for name in changed.names()},
+            replaced={name: _replaced(replaced.table(name)) for name in replaced.names()},
+            latencies={name: _latency(latencies.table(name)) for name in latencies.names()},
         )
 
 
-def _optional_number(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _asked(fields: Fields) -> Asked:
+    bounds = fields.table("bounds_bytes")
+    return Asked(
+        fields.integer("cycle", low=0, high=MOST_CYCLE),
+        fields.number("asked_at_seconds", low=0),
+        fields.integer("budget_bytes", low=1, high=MOST_BYTES),
+        {name: _bounds(bounds, name) for name in bounds.names()},
+    )
+
+
+def _bounds(fields: Fields, name: str) -> tuple[int, int | None]:
+    pair = fields.value(name)
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise fields.refuse(name, f"must be two sizes, not {shown(pair)}")
+    sizes = Fields({"least": pair[0], "most": pair[1]}, fields.source, fields.where(name))
+    most = sizes.integer("most", low=0) if sizes.has("most") else None
+    return sizes.integer("least", low=0), most
+
+
+def _replaced(fields: Fields) -> Replaced:
+    knobs = fields.table("settings")
+    return Replaced(fields.text("run_id"), {name: knobs.text(name) for name in knobs.names()})
+
+
+def _latency(fields: Fields) -> SeenLatency:
+    def optional(key: str) -> float | None:
+        return fields.number(key, low=0) if fields.has(key) else None
+
+    return SeenLatency(
+        fields.number("backend_latency_seconds", low=0),
+        fields.text("backend_latency_source"),
+        optional("measured_backend_latency_seconds"),
+        optional("fill_ratio"),
+    )
 
 
 def load_state(path: Path | None) -> SidecarState:
@@ -157,10 +172,12 @@ def load_state(path: Path | None) -> SidecarState:
         log.info("no state_file: a plan that is under way when the sidecar stops will be refused")
         return SidecarState()
     try:
-        return SidecarState.from_json(json.loads(path.read_bytes()))
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        return SidecarState.from_json(parse_json(text, str(path), MAX_BYTES))
     except FileNotFoundError:
         return SidecarState()
-    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, DocumentError) as error:
         log.warning("state file %s is unusable, starting without it: %s", path, error)
         return SidecarState()
 

@@ -27,30 +27,44 @@ def parse_size(value: object) -> int:
     """Bytes of ``"512mb"`` or of a whole number.
 
     Raises:
-        ValueError: not a size.
+        ValueError: not a size, or more than documents may have.
     """
+    # Not above: `spreds mrc` only formats, and would take longer to start.
+    from solver_lambda.document import MOST_BYTES, shown
+
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if not match or match[2].lower() not in _SIZE_UNITS:
-        raise ValueError(f"must be a size such as '512mb', not {value!r}")
-    return round(float(match[1]) * _SIZE_UNITS[match[2].lower()])
+        size_bytes: float = value
+    else:
+        match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+        if not match or match[2].lower() not in _SIZE_UNITS:
+            raise ValueError(f"must be a size such as '512mb', not {shown(value)}")
+        size_bytes = float(match[1]) * _SIZE_UNITS[match[2].lower()]
+    if size_bytes > MOST_BYTES:
+        raise ValueError(f"must be at most {MOST_BYTES} bytes, not {shown(value)}")
+    return round(size_bytes)
 
 
 def parse_duration(value: object) -> float:
     """Seconds of ``"200ms"``; a bare number has no unit and is refused, except 0.
 
     Raises:
-        ValueError: not a duration.
+        ValueError: not a duration, or more than documents may have.
     """
+    from solver_lambda.document import MOST_NUMBER, shown
+
     if value == 0 and not isinstance(value, bool):
         return 0.0
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if match and match[2].lower() in _PER_SECOND:
-        return float(match[1]) / _PER_SECOND[match[2].lower()]
-    if match and match[2].lower() in _IN_SECONDS:
-        return float(match[1]) * _IN_SECONDS[match[2].lower()]
-    raise ValueError(f"must be a duration such as '200ms', not {value!r}")
+    unit = match[2].lower() if match else ""
+    if match and unit in _PER_SECOND:
+        seconds = float(match[1]) / _PER_SECOND[unit]
+    elif match and unit in _IN_SECONDS:
+        seconds = float(match[1]) * _IN_SECONDS[unit]
+    else:
+        raise ValueError(f"must be a duration such as '200ms', not {shown(value)}")
+    if seconds > MOST_NUMBER:
+        raise ValueError(f"must be at most {MOST_NUMBER:g} s, not {shown(value)}")
+    return seconds
 
 
 def format_size(size_bytes: float) -> str:

@@ -37,9 +37,13 @@ class CertifiedSplit(NamedTuple):
 
     @property
     def gap_ratio(self) -> float:
-        """Excess of the mean access time over its proven lower bound."""
+        """The part of the split's mean access time that no proof says is needed.
+
+        From 0, an optimum, to 1, nothing is proven: (value − bound) / value, which is also
+        defined where the lower bound of the mean access time is 0.
+        """
         excess = self.bound - self.value
-        return excess / -self.bound if excess > 0 and self.bound < 0 else 0.0
+        return excess / max(-self.value, abs(self.bound)) if excess > 0 else 0.0
 
 
 class Certifier:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from solver_lambda.document import Fields
 
 FloatArray = npt.NDArray[np.float64]
+MAX_POINTS = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +49,12 @@ class MissRatioCurve:
         return np.asarray(np.interp(np.asarray(size_bytes, dtype=np.float64), sizes, ratios))
 
     def to_json(self) -> dict[str, Any]:
-        """The curve as it stands in an observation."""
+        """The curve as it stands in an observation: in whole bytes, the last point of each."""
+        sizes = np.rint(self.sizes_bytes)
+        kept = np.append(np.diff(sizes) > 0, True)
         return {
-            "sizes_bytes": [round(float(x)) for x in self.sizes_bytes],
-            "miss_ratios": [round(float(x), 9) for x in self.miss_ratios],
+            "sizes_bytes": [int(x) for x in sizes[kept]],
+            "miss_ratios": [round(float(x), 9) for x in self.miss_ratios[kept]],
         }
 
     @classmethod
@@ -61,10 +64,10 @@ class MissRatioCurve:
         Raises:
             DocumentError: the lists are not a curve.
         """
-        sizes = fields.numbers("sizes_bytes")
-        ratios = fields.numbers("miss_ratios")
+        sizes = fields.numbers("sizes_bytes", most=MAX_POINTS)
+        ratios = fields.numbers("miss_ratios", most=MAX_POINTS)
         fields.done()
         try:
             return cls(np.array(sizes, dtype=np.float64), np.array(ratios, dtype=np.float64))
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             raise fields.refuse("sizes_bytes", f"and miss_ratios are no curve: {error}") from error

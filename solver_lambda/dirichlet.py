@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,7 @@ class DirichletSearch:
         patience: stop after so many rounds without a better split: 12 is a quarter of the
             schedule, in which γ grows by a factor of 8, so other scales were tried in vain.
         seed: of the draws.
+        deadline_seconds: on the clock of ``time.perf_counter``; no round begins after it.
 
     The values are those with the least mean gap to the optimum among some 30 that were tried on
     random curves with cliffs, smooth ones and steps, for 3 to 20 servers; γ from n·1 and φ = 0.5
@@ -50,6 +52,7 @@ class DirichletSearch:
     spread: float = 0.03
     patience: int = 12
     seed: int = 0
+    deadline_seconds: float = float("inf")
 
     def solve(self, problem: PartitionProblem) -> IntArray:
         """Units of each server, shape (n,)."""
@@ -65,6 +68,8 @@ class DirichletSearch:
         alpha = np.ones(servers)
         failures = 0
         for _ in range(self.rounds):
+            if time.perf_counter() > self.deadline_seconds:
+                break
             splits = np.maximum(generator.dirichlet(alpha, self.samples), _SMALLEST_COORDINATE)
             splits /= splits.sum(axis=1, keepdims=True)
             units = units_of_splits(splits, problem)

@@ -1,16 +1,65 @@
-"""Checked reading of documents that came from outside: JSON from S3, TOML from an operator."""
+"""Checked reading of documents that came from outside: JSON from S3, TOML from an operator.
+
+Whoever writes them may be mistaken, or mean harm. So depth, length, magnitude and count have bounds
+here, for all documents alike, and what is within them can be computed with: no sum, product or
+quotient of such numbers leaves the range of a float.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
 import math
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+MAX_DEPTH = 12
+MAX_TEXT = 4096
+MAX_SERVERS = 1024
+MOST_NUMBER = 1e19
+# A smaller number is read as 0.
+LEAST_NUMBER = 1e-60
+# What fits Redis' maxmemory.
+MOST_INTEGER = (1 << 64) - 1
+# Sums of sizes, and half as much again, stay within 64 bits.
+MOST_BYTES = 1 << 61
+_SHOWN_CHARACTERS = 100
 
 
 class DocumentError(ValueError):
     """A document breaks its rules; the message names the document, the key and the value."""
+
+
+class _Shortener(reprlib.Repr):
+    """Never makes the whole text of a long value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring = 3, _SHOWN_CHARACTERS
+
+    def repr_int(self, number: int, level: int) -> str:  # noqa: ARG002
+        bits = number.bit_length()
+        return repr(number) if bits <= 128 else f"a whole number of {bits} bits"
+
+
+_SHORTENER = _Shortener()
+
+
+def shown(value: object) -> str:
+    """A value for messages, cut if it is long."""
+    text = _SHORTENER.repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that was there before."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 class Fields:
@@ -23,7 +72,7 @@ class Fields:
     def __init__(self, table: object, source: str, path: str = "") -> None:
         if not isinstance(table, dict):
             raise DocumentError(
-                f"{source}: {path or 'the document'} must be a table, not {table!r}"
+                f"{source}: {path or 'the document'} must be a table, not {shown(table)}"
             )
         self._table: dict[str, Any] = table
         self._known: set[str] = set()
@@ -32,6 +81,7 @@ class Fields:
 
     def where(self, key: str) -> str:
         """Full name of ``key``, for messages."""
+        key = key if len(key) <= _SHOWN_CHARACTERS else f"{key[:_SHOWN_CHARACTERS]}..."
         return f"{self.path}.{key}" if self.path else key
 
     def refuse(self, key: str, why: str) -> DocumentError:
@@ -52,20 +102,40 @@ class Fields:
         self._known.add(key)
         return self._table.get(key) is not None
 
-    def text(self, key: str, default: object = ..., choices: tuple[str, ...] = ()) -> str:
-        """A non-empty string, one of ``choices`` if there are any."""
+    def names(self) -> list[str]:
+        """All keys, where they are names and not known in advance."""
+        if len(self._table) > MAX_SERVERS:
+            raise DocumentError(
+                f"{self.source}: {self.path or 'the document'} has {len(self._table)} keys, "
+                f"more than {MAX_SERVERS}"
+            )
+        return [str(key) for key in self._table]
+
+    def text(
+        self,
+        key: str,
+        default: object = ...,
+        choices: tuple[str, ...] = (),
+        *,
+        most: int = MAX_TEXT,
+    ) -> str:
+        """A non-empty string without control characters, one of ``choices`` if there are any."""
         value = self.value(key, default)
         if not isinstance(value, str) or not value:
-            raise self.refuse(key, f"must be a non-empty string, not {value!r}")
+            raise self.refuse(key, f"must be a non-empty string, not {shown(value)}")
         if choices and value not in choices:
-            raise self.refuse(key, f"must be one of {', '.join(choices)}, not {value!r}")
+            raise self.refuse(key, f"must be one of {', '.join(choices)}, not {shown(value)}")
+        if len(value) > most:
+            raise self.refuse(key, f"must have {most} characters at most, not {len(value)}")
+        if not value.isprintable():
+            raise self.refuse(key, f"must have printable characters only, not {shown(value)}")
         return value
 
     def boolean(self, key: str, default: object = ...) -> bool:
         """True or false."""
         value = self.value(key, default)
         if not isinstance(value, bool):
-            raise self.refuse(key, f"must be true or false, not {value!r}")
+            raise self.refuse(key, f"must be true or false, not {shown(value)}")
         return value
 
     def number(
@@ -73,62 +143,78 @@ class Fields:
         key: str,
         default: object = ...,
         *,
-        low: float = -math.inf,
-        high: float = math.inf,
+        low: float = -MOST_NUMBER,
+        high: float = MOST_NUMBER,
         above: float = -math.inf,
     ) -> float:
         """A finite number in [low, high], and greater than ``above``."""
         value = self.value(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.refuse(key, f"must be a number, not {value!r}")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise self.refuse(key, f"must be a finite number, not {value!r}")
-        if not low <= number <= high or number <= above:
+            raise self.refuse(key, f"must be a number, not {shown(value)}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.refuse(key, f"must be a finite number, not {shown(value)}")
+        high = min(high, MOST_NUMBER)
+        if abs(value) < LEAST_NUMBER:
+            value = 0
+        if not low <= value <= high or value <= above:
             least = f"more than {above:g}" if above > -math.inf else f"at least {low:g}"
-            most = f" and at most {high:g}" if high < math.inf else ""
-            raise self.refuse(key, f"must be {least}{most}, not {value!r}")
-        return number
+            raise self.refuse(key, f"must be {least} and at most {high:g}, not {self.given(key)}")
+        return float(value)
+
+    def given(self, key: str) -> str:
+        """The raw value, for messages."""
+        return shown(self._table.get(key))
 
     def integer(
-        self, key: str, default: object = ..., *, low: int | None = None, high: int | None = None
+        self,
+        key: str,
+        default: object = ...,
+        *,
+        low: int = -MOST_INTEGER,
+        high: int = MOST_INTEGER,
     ) -> int:
         """A whole number in [low, high]."""
         value = self.value(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refuse(key, f"must be a whole number, not {value!r}")
-        if low is not None and value < low:
-            raise self.refuse(key, f"must be at least {low}, not {value!r}")
-        if high is not None and value > high:
-            raise self.refuse(key, f"must be at most {high}, not {value!r}")
+            raise self.refuse(key, f"must be a whole number, not {shown(value)}")
+        if value < low:
+            raise self.refuse(key, f"must be at least {low}, not {shown(value)}")
+        if value > high:
+            raise self.refuse(key, f"must be at most {high}, not {shown(value)}")
         return value
 
-    def numbers(self, key: str) -> list[float]:
-        """A list of finite numbers."""
+    def numbers(self, key: str, *, most: int) -> list[float]:
+        """A list of at most so many finite numbers."""
         value = self.value(key)
         if not isinstance(value, list):
-            raise self.refuse(key, f"must be a list of numbers, not {value!r}")
+            raise self.refuse(key, f"must be a list of numbers, not {shown(value)}")
+        if len(value) > most:
+            raise self.refuse(key, f"must have {most} numbers at most, not {len(value)}")
         for place, item in enumerate(value):
+            # Not a number compares false, too.
             if (
                 isinstance(item, bool)
                 or not isinstance(item, int | float)
-                or (isinstance(item, float) and not math.isfinite(item))
+                or not -MOST_NUMBER <= item <= MOST_NUMBER
             ):
-                raise self.refuse(f"{key}[{place}]", f"must be a finite number, not {item!r}")
-        return value
+                raise self.refuse(
+                    f"{key}[{place}]",
+                    f"must be a finite number within ±{MOST_NUMBER:g}, not {shown(item)}",
+                )
+        return [float(item) if abs(item) >= LEAST_NUMBER else 0.0 for item in value]
 
     def table(self, key: str, default: object = ...) -> Fields:
         """A nested table."""
         return Fields(self.value(key, default), self.source, self.where(key))
 
-    def tables(self, key: str) -> Iterator[Fields]:
-        """A non-empty list of tables."""
+    def tables(self, key: str, *, least: int = 1, most: int = MAX_SERVERS) -> Iterator[Fields]:
+        """A list of so many tables."""
         value = self.value(key)
-        if not isinstance(value, list) or not value:
-            raise self.refuse(key, f"must be a non-empty list of tables, not {value!r}")
+        if not isinstance(value, list) or len(value) < least:
+            kind = "a non-empty list" if least else "a list"
+            raise self.refuse(key, f"must be {kind} of tables, not {shown(value)}")
+        if len(value) > most:
+            raise self.refuse(key, f"must have {most} tables at most, not {len(value)}")
         for place, item in enumerate(value):
             yield Fields(item, self.source, f"{self.where(key)}[{place}]")
 
@@ -136,7 +222,7 @@ class Fields:
         """Refuse any key that nobody asked for, and name the nearest known one."""
         for key in self._table:
             if key not in self._known:
-                near = difflib.get_close_matches(str(key), self._known, n=1)
+                near = difflib.get_close_matches(str(key)[:_SHOWN_CHARACTERS], self._known, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise self.refuse(str(key), f"is not a known key{hint}")
 
@@ -145,20 +231,34 @@ def parse_json(text: bytes | str, source: str, max_bytes: int) -> Fields:
     """The top table of a JSON document.
 
     Raises:
-        DocumentError: larger than ``max_bytes``, not JSON, or not an object.
+        DocumentError: larger than ``max_bytes``, not JSON, nested too deeply, or not an object.
     """
     if len(text) > max_bytes:
         raise DocumentError(f"{source}: {len(text)} bytes, more than the {max_bytes} allowed")
     try:
-        return Fields(json.loads(text), source)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, DocumentError):
-            raise
         raise DocumentError(f"{source}: not a JSON document: {error}") from error
+    _check_depth(document, source)
+    return Fields(document, source)
+
+
+def _check_depth(document: object, source: str) -> None:
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+            if isinstance(item, dict | list)
+        ]
+    if level:
+        raise DocumentError(f"{source}: nested deeper than {MAX_DEPTH} levels")
 
 
 def check_kind(fields: Fields, kind: str, version: int) -> None:
     """Refuse a document of another kind or version."""
     fields.text("kind", choices=(kind,))
     if fields.integer("version") != version:
-        raise fields.refuse("version", f"must be {version}, not {fields.value('version')!r}")
+        raise fields.refuse("version", f"must be {version}, not {fields.given('version')}")

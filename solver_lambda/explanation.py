@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from solver_lambda.effective_access_time import EffectiveAccessTime
-from solver_lambda.latency_bounds import reserve_for_bounds
+from solver_lambda.latency_bounds import reserve_for_bounds, with_reserved
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import ServerPlan, WhatIf
 from solver_lambda.problem import build_problem
@@ -18,19 +20,38 @@ MEBIBYTE = 1 << 20
 MORE_MEMORY_RATIOS = (1.10, 1.25, 1.50)
 
 
-def explain_server(
-    server: ServerObservation, size_bytes: int, *, share: float, held: str | None
-) -> ServerPlan:
-    """The part of the plan for one server.
+class Circumstances(NamedTuple):
+    """What the whole plan means for each server.
 
-    ``share`` is its part in the node's mean access time, ``held`` why its size was not free.
+    Attributes:
+        decision: the plan's reason.
+        keeps: the plan keeps all sizes.
+        mean_falls: the weighted mean access time becomes less.
+        held: why a size is not free, by name.
+        unmet_bounds: why a latency bound takes no memory, by name.
+        limit: what shortens this cycle's step, or ``None``.
     """
+
+    decision: str
+    keeps: bool
+    mean_falls: bool
+    held: Mapping[str, str]
+    unmet_bounds: Mapping[str, str]
+    limit: str | None
+
+
+def explain_server(
+    server: ServerObservation, size_bytes: int, share: float, circumstances: Circumstances
+) -> ServerPlan:
+    """The part of the plan for one server; ``share`` is its part in the node's mean access time."""
     eat = EffectiveAccessTime.of(server)
     before_bytes = size_in_force(server)
+    after_bytes = size_bytes or before_bytes
     before, after, one_more = (
-        float(seconds) for seconds in eat.seconds([before_bytes, size_bytes, size_bytes + MEBIBYTE])
+        float(seconds)
+        for seconds in eat.seconds([before_bytes, after_bytes, after_bytes + MEBIBYTE])
     )
-    ratios = 1.0 - server.curve.miss_ratio([before_bytes, size_bytes])
+    ratios = 1.0 - server.curve.miss_ratio([before_bytes, after_bytes])
     return ServerPlan(
         name=server.name,
         maxmemory_before_bytes=server.maxmemory_bytes,
@@ -40,8 +61,8 @@ def explain_server(
         eat_before_seconds=before,
         eat_seconds=after,
         marginal_gain_seconds_per_mebibyte=share * (after - one_more),
-        reason=_reason(server, size_bytes, before, after, held)
-        + _bound_note(server, after)
+        reason=_reason(server, size_bytes, before, after, circumstances)
+        + _bound_note(server, after, circumstances)
         + _backend_note(server),
         settings_version=server.settings_version,
     )
@@ -53,33 +74,50 @@ def size_in_force(server: ServerObservation) -> float:
 
 
 def _reason(
-    server: ServerObservation, size_bytes: int, before: float, after: float, held: str | None
+    server: ServerObservation,
+    size_bytes: int,
+    before: float,
+    after: float,
+    circumstances: Circumstances,
 ) -> str:
     if size_bytes == server.maxmemory_bytes:
-        return f"stays: {held or 'no other size is better'}"
+        why = circumstances.held.get(server.name)
+        if why is None and circumstances.keeps:
+            why = circumstances.decision
+        return f"stays: {why or 'this plan gains nothing by another size of it'}"
     if not server.maxmemory_bytes:
         return f"shrinks: it had no limit, and gets {_size(size_bytes)}"
     change = size_bytes - server.maxmemory_bytes
-    words = f"{_time(before)} to {_time(after)}"
     if change > 0:
-        text = f"grows: {_size(change)} more"
-        effect = f"bring its mean access time from {words}" if after < before else ""
-        effect = effect or "in reserve; its curve promises no gain from them"
-        return f"{text} {effect}"
-    if after > before:
-        effect = f"cost it {_time(after - before)} ({words}), which others more than save"
+        text, idle = f"grows: {_size(change)} more", "in reserve; its curve promises no gain"
     else:
-        effect = "do not change its mean access time, and others need them"
-    return f"shrinks: {_size(-change)} less {effect}"
+        text, idle = f"shrinks: {_size(-change)} less", "do not change its mean access time"
+    return f"{text} {_effect(before, after, circumstances) or idle}"
 
 
-def _bound_note(server: ServerObservation, after: float) -> str:
+def _effect(before: float, after: float, circumstances: Circumstances) -> str | None:
+    """What another size does to one server; ``None``: nothing."""
+    words = f"{_time(before)} to {_time(after)}"
+    if after > before:
+        code = circumstances.decision.partition(":")[0]
+        why = "others more than save" if circumstances.mean_falls else f"{code} asks for"
+        return f"cost it {_time(after - before)} ({words}), which {why}"
+    if _time(after) != _time(before):
+        return f"bring its mean access time from {words}"
+    return f"hardly change its mean access time of {_time(before)}" if after < before else None
+
+
+def _bound_note(server: ServerObservation, after: float, circumstances: Circumstances) -> str:
     bound = server.latency_bound_seconds
     if bound is None:
         return ""
     if after <= bound:
         return f"; its bound of {_time(bound)} is met"
-    return f"; its bound of {_time(bound)} cannot be met now, {_time(after)} is what it gets"
+    why = circumstances.unmet_bounds.get(server.name)
+    if why is None:
+        why = circumstances.limit if circumstances.limit and not circumstances.keeps else None
+        why = f"is not met yet: {why}" if why else "is not met now"
+    return f"; its bound of {_time(bound)} {why}, {_time(after)} is what it gets"
 
 
 def _backend_note(server: ServerObservation) -> str:
@@ -140,7 +178,8 @@ def _mean_with(
         for server in observation.servers
     }
     problem = build_problem(observation, kept, budget_bytes=budget, moving=False)
-    problem = reserve_for_bounds(problem, observation, deadline_seconds=deadline_seconds)
+    reserved = reserve_for_bounds(problem, observation)
+    problem = with_reserved(problem, reserved.sizes_bytes)
     # Hill climbing starts the certificate as well as Dirichlet search does, and takes no time.
     planning = dataclasses.replace(observation.planning, method="hill_climbing")
     return max(0.0, -solve(problem, planning, deadline_seconds=deadline_seconds).value)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
-from solver_lambda.document import DocumentError
+from solver_lambda.document import DocumentError, Fields, shown
 from solver_lambda.keys import parse_observation_key, plan_key
 from solver_lambda.object_store import ObjectStore, ObjectStoreError
 from solver_lambda.observation import MAX_BYTES, METHODS, Observation
@@ -28,7 +28,7 @@ class RefusedError(RuntimeError):
     """
 
 
-def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG001
+def handler(event: object, context: object) -> dict[str, Any]:  # noqa: ARG001
     """Answer each observation that an S3 event tells of.
 
     S3 delivers at least once. A plan is written only if its key is free, so a repeated event
@@ -40,7 +40,7 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noq
     Raises:
         RefusedError: for the first observation that got no plan, after all have been tried.
     """
-    if event.get("Event") == "s3:TestEvent":
+    if isinstance(event, dict) and event.get("Event") == "s3:TestEvent":
         _log("test_event")
         return {"plans": []}
     plans, refusals = [], []
@@ -109,7 +109,7 @@ def _max_age_seconds(environment: Mapping[str, str]) -> float:
         return float(text)
     except ValueError as error:
         raise RefusedError(
-            f"the environment variable SPREDS_MAX_AGE_SECONDS must be a number, not {text!r}"
+            f"the environment variable SPREDS_MAX_AGE_SECONDS must be a number, not {shown(text)}"
         ) from error
 
 
@@ -132,16 +132,17 @@ def _setting(environment: Mapping[str, str], name: str) -> str:
     return environment[name]
 
 
-def _records(event: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _records(event: object) -> list[tuple[str, str]]:
     """Bucket and key of each record; S3 encodes keys as in a form."""
     try:
         return [
-            (record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"]))
-            for record in event["Records"]
+            (s3.table("bucket").text("name"), unquote_plus(s3.table("object").text("key")))
+            for record in Fields(event, "the event").tables("Records")
+            for s3 in [record.table("s3")]
         ]
-    except (KeyError, TypeError) as error:
-        _log("refused", reason="not an S3 event")
-        raise RefusedError(f"the event is not one of S3: {type(error).__name__} {error}") from error
+    except DocumentError as error:
+        _log("refused", reason=str(error))
+        raise RefusedError(f"the event is not one of S3: {error}") from error
 
 
 def _log_plan(plan: AdaptationPlan, written: bool) -> None:

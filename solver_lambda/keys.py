@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-from solver_lambda.document import DocumentError
+from solver_lambda.document import DocumentError, Fields, shown
 
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+# Keys have twelve digits for it.
+MOST_CYCLE = 10**12 - 1
 SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _OBSERVATION_KEY = re.compile(rf"observations/(?P<node>{NODE_PATTERN.pattern})/(\d{{12}})\.json")
 
@@ -34,5 +36,22 @@ def parse_observation_key(key: str) -> tuple[str, int]:
     """
     match = _OBSERVATION_KEY.fullmatch(key)
     if not match:
-        raise DocumentError(f"{key!r} is not the key of an observation")
+        raise DocumentError(f"{shown(key)} is not the key of an observation")
     return match["node"], int(match[match.lastindex or 0])
+
+
+def read_node(fields: Fields) -> str:
+    """The ``node`` of a document. Raises DocumentError."""
+    return _matching(fields, "node", NODE_PATTERN)
+
+
+def read_server(fields: Fields) -> str:
+    """The ``name`` of a server in a document. Raises DocumentError."""
+    return _matching(fields, "name", SERVER_PATTERN)
+
+
+def _matching(fields: Fields, key: str, pattern: re.Pattern[str]) -> str:
+    value = fields.text(key)
+    if not pattern.fullmatch(value):
+        raise fields.refuse(key, f"must match {pattern.pattern}, not {shown(value)}")
+    return value

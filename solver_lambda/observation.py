@@ -12,11 +12,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from solver_lambda.curve import MissRatioCurve
-from solver_lambda.document import DocumentError, Fields, check_kind, parse_json
+from solver_lambda.document import (
+    MOST_BYTES,
+    DocumentError,
+    Fields,
+    check_kind,
+    first_repeated,
+    parse_json,
+)
+from solver_lambda.keys import MOST_CYCLE, read_node, read_server
 
 KIND = "spreds.observation"
 VERSION = 1
 MAX_BYTES = 16 * 1024 * 1024
+# Of characters, so that a plan of all servers that an observation may have can be read.
+MAX_REASON = 300
+MAX_VERSION = 128
 METHODS = ("auto", "dirichlet", "hill_climbing")
 
 
@@ -31,8 +42,10 @@ class PlanningSettings:
         time_limit_seconds: for search and certificate together.
         horizon_seconds: how long a plan is expected to last; a move must pay for itself in it.
         minimum_gain_ratio: relative gain in weighted mean access time below which nothing moves.
+            Where a rule shortens a cycle's step, it counts for the whole way.
         dwell_seconds: a server that was changed keeps its size for so long.
-        max_step_ratio: the most that a server may gain or lose in one cycle, of its size.
+        max_step_ratio: the most that a server may gain or lose in one cycle, of its size; one unit
+            at least.
         maximum_curve_error_ratio: a server whose curve's expected error is above keeps its size.
         seed: of the random search, so that one observation gives one plan.
     """
@@ -83,8 +96,9 @@ class ServerObservation:
     """One server in one window.
 
     Attributes:
-        maxmemory_bytes: in force now.
-        minimum_bytes, maximum_bytes: bounds for the plan (``None``: no upper bound).
+        maxmemory_bytes: in force now; 0 is Redis' "no limit".
+        minimum_bytes, maximum_bytes: bounds for the plan (``None``: no upper bound). A minimum of 0
+            lets a plan give the server next to nothing; see ``size_ranges``.
         weight: w, >= 0.
         request_rate_per_second: f, reads only.
         cache_latency_seconds, backend_latency_seconds: cd and bd of (8.2).
@@ -94,7 +108,8 @@ class ServerObservation:
             included; misses that are never filled are left out.
         fill_ratio: share of the misses that were filled, ``None`` if unknown: far below 1, the
             measured latency says little of the others.
-        latency_bound_seconds: wanted EAT at most, or ``None``.
+        latency_bound_seconds: wanted EAT at most, or ``None``. It comes before the other servers
+            where it can be met, and counts for nothing where it cannot.
         miss_ratio: that the server itself reported for the window, ``None`` if it had no reads.
         curve: miss ratio over ``maxmemory``.
         curve_error_ratio: expected absolute error of the curve's miss ratio.
@@ -137,11 +152,13 @@ class ServerObservation:
             return fields.number(key, **bounds) if fields.has(key) else None
 
         server = cls(
-            name=fields.text("name"),
+            name=read_server(fields),
             maxmemory_bytes=fields.integer("maxmemory_bytes", low=0),
-            minimum_bytes=fields.integer("minimum_bytes", low=0),
+            minimum_bytes=fields.integer("minimum_bytes", low=0, high=MOST_BYTES),
             maximum_bytes=(
-                fields.integer("maximum_bytes", low=1) if fields.has("maximum_bytes") else None
+                fields.integer("maximum_bytes", low=1, high=MOST_BYTES)
+                if fields.has("maximum_bytes")
+                else None
             ),
             weight=fields.number("weight", low=0),
             request_rate_per_second=fields.number("request_rate_per_second", low=0),
@@ -159,9 +176,13 @@ class ServerObservation:
             sampled_objects=fields.integer("sampled_objects", 0, low=0),
             mean_object_bytes=optional("mean_object_bytes", above=0),
             changed_at_seconds=optional("changed_at_seconds", low=0),
-            keep_reason=fields.text("keep_reason") if fields.has("keep_reason") else None,
+            keep_reason=(
+                fields.text("keep_reason", most=MAX_REASON) if fields.has("keep_reason") else None
+            ),
             settings_version=(
-                fields.text("settings_version") if fields.has("settings_version") else None
+                fields.text("settings_version", most=MAX_VERSION)
+                if fields.has("settings_version")
+                else None
             ),
         )
         fields.done()
@@ -217,20 +238,19 @@ class Observation:
         fields = parse_json(text, source, MAX_BYTES)
         check_kind(fields, KIND, VERSION)
         observation = cls(
-            node=fields.text("node"),
-            cycle=fields.integer("cycle", low=0),
+            node=read_node(fields),
+            cycle=fields.integer("cycle", low=0, high=MOST_CYCLE),
             made_at_seconds=fields.number("made_at_seconds", low=0),
             window_seconds=fields.number("window_seconds", above=0),
-            budget_bytes=fields.integer("budget_bytes", low=1),
-            unit_bytes=fields.integer("unit_bytes", cls.unit_bytes, low=1),
+            budget_bytes=fields.integer("budget_bytes", low=1, high=MOST_BYTES),
+            unit_bytes=fields.integer("unit_bytes", cls.unit_bytes, low=1, high=MOST_BYTES),
             servers=tuple(ServerObservation.from_json(t) for t in fields.tables("servers")),
             planning=PlanningSettings.from_json(fields.table("planning", {})),
         )
         fields.done()
-        names = [server.name for server in observation.servers]
-        for name in names:
-            if names.count(name) > 1:
-                raise fields.refuse("servers", f"has two servers named {name!r}")
+        twice = first_repeated(server.name for server in observation.servers)
+        if twice is not None:
+            raise fields.refuse("servers", f"has two servers named {twice!r}")
         minima = sum(server.minimum_bytes for server in observation.servers)
         if minima > observation.budget_bytes:
             raise DocumentError(

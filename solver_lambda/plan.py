@@ -6,11 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from solver_lambda.document import DocumentError, Fields, check_kind, parse_json
+from solver_lambda.document import DocumentError, Fields, check_kind, first_repeated, parse_json
+from solver_lambda.keys import MOST_CYCLE, read_node, read_server
+from solver_lambda.observation import MAX_VERSION
 
 KIND = "spreds.plan"
 VERSION = 1
-MAX_BYTES = 1024 * 1024
+# Of as many servers as an observation may have, each with the longest reason.
+MAX_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class ServerPlan:
     def from_json(cls, fields: Fields) -> ServerPlan:
         """Raises DocumentError."""
         server = cls(
-            name=fields.text("name"),
+            name=read_server(fields),
             maxmemory_before_bytes=fields.integer("maxmemory_before_bytes", low=0),
             maxmemory_bytes=fields.integer("maxmemory_bytes", low=0),
             hit_ratio_before=fields.number("hit_ratio_before", low=0, high=1),
@@ -53,7 +56,9 @@ class ServerPlan:
             marginal_gain_seconds_per_mebibyte=fields.number("marginal_gain_seconds_per_mebibyte"),
             reason=fields.text("reason"),
             settings_version=(
-                fields.text("settings_version") if fields.has("settings_version") else None
+                fields.text("settings_version", most=MAX_VERSION)
+                if fields.has("settings_version")
+                else None
             ),
         )
         fields.done()
@@ -88,8 +93,9 @@ class AdaptationPlan:
         budget_bytes: M, as observed.
         method: the solver whose solution it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
         decision: ``apply``, or ``keep``: all sizes stay, and ``reason`` says why.
-        optimality_gap: excess of the plan's objective over a proven lower bound of the optimum
-            (ratio), the cost of moving included; hysteresis may still hold a better split back.
+        optimality_gap: the part of the objective (the mean access time, the cost of moving
+            included) of the split found by which a better one may undercut it: 0 is proven
+            optimal, 1 is nothing proven. Hysteresis may still hold the split back.
         mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted.
         servers: in the observation's order.
         what_if: other budgets.
@@ -112,6 +118,12 @@ class AdaptationPlan:
     what_if: tuple[WhatIf, ...] = ()
     run_seconds: float = 0.0
     run_memory_bytes: int = 0
+
+    @property
+    def predicted_gain_ratio(self) -> float:
+        """By how much the mean access time falls, of itself; 0 if there is nothing to fall."""
+        before = self.mean_access_time_before_seconds
+        return 1 - self.mean_access_time_seconds / before if before > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -136,8 +148,8 @@ class AdaptationPlan:
         fields = parse_json(text, source, MAX_BYTES)
         check_kind(fields, KIND, VERSION)
         plan = cls(
-            node=fields.text("node"),
-            cycle=fields.integer("cycle", low=0),
+            node=read_node(fields),
+            cycle=fields.integer("cycle", low=0, high=MOST_CYCLE),
             observation_made_at_seconds=fields.number("observation_made_at_seconds", low=0),
             made_at_seconds=fields.number("made_at_seconds", low=0),
             budget_bytes=fields.integer("budget_bytes", low=1),
@@ -157,9 +169,9 @@ class AdaptationPlan:
             run_memory_bytes=fields.integer("run_memory_bytes", 0, low=0),
         )
         fields.done()
-        names = [server.name for server in plan.servers]
-        if len(set(names)) != len(names):
-            raise fields.refuse("servers", "names a server twice")
+        twice = first_repeated(server.name for server in plan.servers)
+        if twice is not None:
+            raise fields.refuse("servers", f"has two servers named {twice!r}")
         if plan.decision == "keep":
             return plan
         for server in plan.servers:

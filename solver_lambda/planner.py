@@ -4,17 +4,52 @@ from __future__ import annotations
 
 import resource
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from solver_lambda.effective_access_time import EffectiveAccessTime
-from solver_lambda.explanation import explain_server, size_in_force, what_if
-from solver_lambda.latency_bounds import reserve_for_bounds
+from solver_lambda.explanation import Circumstances, explain_server, size_in_force, what_if
+from solver_lambda.latency_bounds import Reserved, reserve_for_bounds, with_reserved
 from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan
-from solver_lambda.problem import build_problem, shares
+from solver_lambda.problem import PartitionProblem, build_problem, shares
 from solver_lambda.size_ranges import InfeasibleError, SizeRange, size_ranges
-from solver_lambda.solver import Solution, solve, with_surplus
+from solver_lambda.solver import Solution, solve
+from solver_lambda.spare_units import give_back, with_surplus
+from solver_lambda.step_limits import is_quiet, step_towards
+
+Sizes = Mapping[str, int]
+
+
+class _Found(NamedTuple):
+    """The best split that the rules allow.
+
+    Attributes:
+        sizes: that a cycle may reach.
+        wanted: where it leads in the end: the same, but for the rules about a cycle's step.
+        limit: what makes the two differ, for people.
+        reserved: what latency bounds take of ``wanted``.
+    """
+
+    solution: Solution
+    sizes: Sizes
+    wanted: Sizes
+    limit: str | None
+    reserved: Reserved
+
+
+class _Gain(NamedTuple):
+    """Weighted mean access times in seconds, before and after a move, and the cost of it."""
+
+    before: float
+    after: float
+    moving: float
+
+    @property
+    def ratio(self) -> float:
+        """Of the mean before, with the cost counted."""
+        return (self.before - self.after - self.moving) / self.before if self.before > 0 else 0.0
 
 
 class _Decision(NamedTuple):
@@ -35,90 +70,131 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
     """
     started = time.perf_counter()
     deadline = started + observation.planning.time_limit_seconds
-    in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
+    in_force: Sizes = {server.name: server.maxmemory_bytes for server in observation.servers}
+    sizes = in_force
     ranges: dict[str, SizeRange] = {}
-    solution, sizes = None, in_force
+    found = None
     try:
         ranges = size_ranges(observation)
-        solution, sizes = _best_split(observation, ranges, deadline)
-        decision = _decide(observation, sizes)
+        found = _find(observation, ranges, deadline)
+        decision = _decide(observation, found)
+        sizes = found.sizes if decision.word == "apply" else in_force
     except InfeasibleError as error:
         decision = _Decision("keep", f"infeasible: {error}")
-    if decision.word == "keep":
-        sizes = in_force
-    share = shares(observation.servers)
-    held = {name: found.kept_because for name, found in ranges.items()}
-    keep = decision.reason if decision.word == "keep" else None
-    servers = tuple(
-        explain_server(
-            server,
-            sizes[server.name],
-            share=share[server.name],
-            held=held.get(server.name) or keep,
-        )
-        for server in observation.servers
+    gain = _gain(observation, sizes)
+    circumstances = Circumstances(
+        decision=decision.reason,
+        keeps=decision.word == "keep",
+        mean_falls=gain.after < gain.before,
+        held={name: item.kept_because for name, item in ranges.items() if item.kept_because},
+        unmet_bounds=found.reserved.unmet if found else {},
+        limit=found.limit if found else None,
     )
-    before = sum(share[server.name] * server.eat_before_seconds for server in servers)
-    after = sum(share[server.name] * server.eat_seconds for server in servers)
+    share = shares(observation.servers)
     return AdaptationPlan(
         node=observation.node,
         cycle=observation.cycle,
         observation_made_at_seconds=observation.made_at_seconds,
         made_at_seconds=now_seconds,
         budget_bytes=observation.budget_bytes,
-        method=solution.method if solution else observation.planning.method,
+        method=found.solution.method if found else observation.planning.method,
         decision=decision.word,
         reason=decision.reason,
-        optimality_gap=solution.gap_ratio if solution else 0.0,
-        mean_access_time_before_seconds=before,
-        mean_access_time_seconds=after,
-        servers=servers,
-        what_if=what_if(observation, after, deadline_seconds=deadline),
+        optimality_gap=found.solution.gap_ratio if found else 0.0,
+        mean_access_time_before_seconds=gain.before,
+        mean_access_time_seconds=gain.after,
+        servers=tuple(
+            explain_server(server, sizes[server.name], share[server.name], circumstances)
+            for server in observation.servers
+        ),
+        what_if=what_if(observation, gain.after, deadline_seconds=deadline),
         run_seconds=time.perf_counter() - started,
         run_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
 
 
-def _best_split(
+def _find(
     observation: Observation, ranges: dict[str, SizeRange], deadline_seconds: float
-) -> tuple[Solution, dict[str, int]]:
-    problem = build_problem(observation, ranges, budget_bytes=observation.budget_bytes, moving=True)
-    problem = reserve_for_bounds(problem, observation, deadline_seconds=deadline_seconds)
+) -> _Found:
+    """The best split, or the best step towards it where a cycle may not go all the way."""
+    planning = observation.planning
+    may_step = planning.max_step_ratio is not None or any(
+        is_quiet(server, observation) for server in observation.servers
+    )
+    now_seconds = time.perf_counter()
+    first_deadline = now_seconds + (deadline_seconds - now_seconds) / (2 if may_step else 1)
+    problem = _problem(observation, ranges)
+    reserved = reserve_for_bounds(problem, observation)
+    solution, wanted = _split(observation, problem, reserved, first_deadline)
+    step = step_towards(wanted, observation, ranges)
+    if step is None:
+        return _Found(solution, wanted, wanted, None, reserved)
+    problem = _problem(observation, step.ranges)
+    solution, sizes = _split(observation, problem, reserved, deadline_seconds)
+    return _Found(solution, sizes, wanted, step.because, reserved)
+
+
+def _problem(observation: Observation, ranges: dict[str, SizeRange]) -> PartitionProblem:
+    return build_problem(observation, ranges, budget_bytes=observation.budget_bytes, moving=True)
+
+
+def _split(
+    observation: Observation,
+    problem: PartitionProblem,
+    reserved: Reserved,
+    deadline_seconds: float,
+) -> tuple[Solution, Sizes]:
+    problem = with_reserved(problem, reserved.sizes_bytes)
     solution = solve(problem, observation.planning, deadline_seconds=deadline_seconds)
-    return solution, problem.sizes_bytes(with_surplus(problem, solution.units))
+    in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
+    units = give_back(problem, solution.units, in_force)
+    return solution, problem.sizes_bytes(with_surplus(problem, units, solution.units))
 
 
-def _decide(observation: Observation, sizes: dict[str, int]) -> _Decision:
-    """Hysteresis: nothing moves unless it must, or the gain is worth it."""
-    changed = [s for s in observation.servers if sizes[s.name] != s.maxmemory_bytes]
-    if not changed:
-        return _Decision("keep", "optimal: the sizes in force are the best found")
-    if must := _must_move(observation):
-        return _Decision("apply", must)
-    for server in changed:
-        if _nearer_to_bound(server, sizes[server.name], observation):
-            return _Decision("apply", f"latency_bound: {server.name} comes nearer to its bound")
+def _gain(observation: Observation, sizes: Sizes) -> _Gain:
     share = shares(observation.servers)
-    if not any(share.values()):
-        return _Decision("keep", "no_demand: no server has both reads and a weight")
     before = after = moving = 0.0
     for server in observation.servers:
         eat = EffectiveAccessTime.of(server)
-        part = share[server.name]
+        part, size = share[server.name], sizes[server.name] or size_in_force(server)
         before += part * float(eat.seconds(size_in_force(server)))
-        after += part * float(eat.seconds(sizes[server.name]))
-        moving += part * float(
-            moving_seconds(server, sizes[server.name], observation.planning.horizon_seconds)
-        )
-    gain = (before - after - moving) / before if before > 0 else 0.0
-    words = (
-        f"mean access time from {before * 1e3:.4g} ms to {after * 1e3:.4g} ms, "
-        f"{gain:.2%} less with the cost of moving counted"
-    )
+        after += part * float(eat.seconds(size))
+        moving += part * float(moving_seconds(server, size, observation.planning.horizon_seconds))
+    return _Gain(before, after, moving)
+
+
+def _decide(observation: Observation, found: _Found) -> _Decision:
+    """Hysteresis: nothing moves unless it must, or the gain is worth it.
+
+    A step that a rule shortens gains little, however much the whole way gains. So it is taken if
+    it gains anything and the whole way gains enough.
+    """
+    limit = f"; {found.limit}" if found.limit else ""
+    in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
+    if found.wanted == in_force:
+        return _Decision("keep", "optimal: the sizes in force are the best found")
+    if found.sizes != in_force:
+        if must := _must_move(observation):
+            return _Decision("apply", must)
+        for server in observation.servers:
+            if _nearer_to_bound(server, found, observation):
+                return _Decision("apply", f"latency_bound: {server.name} comes nearer to its bound")
+    if not any(shares(observation.servers).values()):
+        return _Decision("keep", "no_demand: no server has both reads and a weight")
     least = observation.planning.minimum_gain_ratio
-    if gain <= 0 or gain < least:
-        return _Decision("keep", f"small_gain: {words}; moving starts at {least:.2%}")
-    return _Decision("apply", f"gain: {words}")
+    gain, way = _gain(observation, found.sizes), _gain(observation, found.wanted)
+    words = (
+        f"mean access time from {gain.before * 1e3:.4g} ms to {gain.after * 1e3:.4g} ms, "
+        f"{gain.ratio:.2%} less with the cost of moving counted"
+    )
+    if gain.ratio > 0 and gain.ratio >= least:
+        return _Decision("apply", f"gain: {words}{limit}")
+    the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
+    if way.ratio < least or way.ratio <= 0:
+        return _Decision("keep", f"small_gain: {the_way}, and moving starts at {least:.2%}{limit}")
+    if gain.ratio > 0:
+        return _Decision("apply", f"step: {words}, of {way.ratio:.2%} for the whole way{limit}")
+    return _Decision("keep", f"step_limit: {the_way}, but a step towards it gains nothing{limit}")
 
 
 def _must_move(observation: Observation) -> str | None:
@@ -139,13 +215,12 @@ def _must_move(observation: Observation) -> str | None:
     return None
 
 
-def _nearer_to_bound(server: ServerObservation, size_bytes: int, observation: Observation) -> bool:
+def _nearer_to_bound(server: ServerObservation, found: _Found, observation: Observation) -> bool:
+    """Whether memory that its bound takes brings a server nearer to it, in the end by enough."""
     bound = server.latency_bound_seconds
-    if bound is None:
+    if bound is None or server.name not in found.reserved.sizes_bytes:
         return False
-    before, after = (
-        float(seconds)
-        for seconds in EffectiveAccessTime.of(server).seconds([size_in_force(server), size_bytes])
-    )
+    sizes = [size_in_force(server), found.sizes[server.name], found.wanted[server.name]]
+    before, after, in_the_end = EffectiveAccessTime.of(server).seconds(sizes).tolist()
     least = observation.planning.minimum_gain_ratio
-    return before > bound and after < before * (1 - least)
+    return bool(before > bound and after < before and in_the_end < before * (1 - least))

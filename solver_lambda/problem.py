@@ -101,18 +101,28 @@ def build_problem(
 
     ``ranges`` by name; their least sizes fit ``budget_bytes``. With ``moving`` the utilities
     include the cost of leaving the sizes in force, spread over the horizon.
+
+    A server's grid starts at its least size, or less than a unit above, so that it meets the size
+    in force (or the greatest size, if that is less): to stay is a choice, and not one of the next
+    sizes below and above.
     """
     servers = sorted(observation.servers, key=lambda server: server.name)
     share = shares(observation.servers)
-    bases = tuple(ranges[server.name].low_bytes for server in servers)
-    unit = observation.unit_bytes
-    free_units = (budget_bytes - sum(bases)) // unit
-    most_units = max(1, min(MAX_UNITS, MAX_CELLS // len(servers)))
-    unit *= max(1, -(-free_units // most_units))
-    capacity = (budget_bytes - sum(bases)) // unit
+    lows = [ranges[server.name].low_bytes for server in servers]
+    spans = [
+        ranges[server.name].high_bytes - low for server, low in zip(servers, lows, strict=True)
+    ]
+    unit = _grid_unit(observation.unit_bytes, spans, budget_bytes - sum(lows))
+    bases = []
+    spare = budget_bytes - sum(lows)
+    for server, low, span in zip(servers, lows, spans, strict=True):
+        shift = min(max(0, server.maxmemory_bytes - low), span) % unit
+        shift = shift if shift <= spare else 0
+        spare -= shift
+        bases.append(low + shift)
     limits = np.array(
         [
-            min(capacity, (ranges[server.name].high_bytes - base) // unit)
+            (min(spare, ranges[server.name].high_bytes - base)) // unit
             for server, base in zip(servers, bases, strict=True)
         ],
         dtype=np.int64,
@@ -126,5 +136,18 @@ def build_problem(
             seconds = seconds + moving_seconds(server, sizes, observation.planning.horizon_seconds)
         utilities[row, : len(sizes)] = -share[server.name] * seconds
     return PartitionProblem(
-        tuple(server.name for server in servers), bases, unit, capacity, limits, utilities
+        names=tuple(server.name for server in servers),
+        bases_bytes=tuple(bases),
+        unit_bytes=unit,
+        capacity=min(spare // unit, int(limits.sum())),
+        limits=limits,
+        utilities=utilities,
     )
+
+
+def _grid_unit(unit_bytes: int, spans_bytes: list[int], spare_bytes: int) -> int:
+    """The observation's unit, or the multiple of it that keeps the grid within its limits."""
+    most = max(min(span, spare_bytes) for span in spans_bytes) // unit_bytes
+    total = min(sum(spans_bytes), spare_bytes) // unit_bytes
+    coarser = max(-(-total // MAX_UNITS), -(-most * len(spans_bytes) // MAX_CELLS))
+    return unit_bytes * max(1, coarser)

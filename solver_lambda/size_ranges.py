@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from solver_lambda.observation import Observation, ServerObservation
+
+_LISTED = 5
 
 
 class InfeasibleError(ValueError):
@@ -28,14 +31,14 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
 
     The rules, the strongest first:
 
-    1. the budget: if the least sizes exceed it, the rules from 4 on are dropped;
+    1. the budget: if the least sizes exceed it, rule 4 is dropped;
     2. ``keep_reason`` and a curve whose expected error is above ``maximum_curve_error_ratio``
        keep a size as it is (the second within the server's bounds);
-    3. a server's minimum and maximum;
-    4. ``dwell_seconds``: a server that was changed keeps its size for so long;
-    5. ``max_step_ratio``: the most a server gains or loses in a cycle.
+    3. a server's minimum and maximum; a minimum of 0 is one byte;
+    4. ``dwell_seconds``: a server that was changed keeps its size for so long.
 
-    With ``lasting`` the rules 4 and 5 are left out, because they pass with time.
+    With ``lasting`` rule 4 is left out, because it passes with time. ``step_limits`` has the
+    rules for what a single cycle may do.
 
     Raises:
         InfeasibleError: the budget does not hold the least sizes, or a server without
@@ -43,25 +46,33 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
     """
     if not lasting:
         ranges = {server.name: _range_now(server, observation) for server in observation.servers}
-        if _least(ranges) <= observation.budget_bytes:
+        if least_bytes(ranges) <= observation.budget_bytes:
             return ranges
     ranges = {server.name: _lasting_range(server, observation) for server in observation.servers}
-    if _least(ranges) > observation.budget_bytes:
+    if least_bytes(ranges) > observation.budget_bytes:
         kept = sorted(name for name, found in ranges.items() if found.kept_because)
         raise InfeasibleError(
-            f"the sizes that must be kept ({', '.join(kept)}) and the minima of the others sum to "
-            f"{_least(ranges)} bytes, more than the budget of {observation.budget_bytes}"
+            f"the sizes that must be kept ({listed(kept)}) and the minima of the others sum to "
+            f"{least_bytes(ranges)} bytes, more than the budget of {observation.budget_bytes}"
         )
     return ranges
 
 
-def _least(ranges: dict[str, SizeRange]) -> int:
+def listed(names: list[str]) -> str:
+    """Names for people; of many, the first."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def least_bytes(ranges: Mapping[str, SizeRange]) -> int:
+    """Of all servers together."""
     return sum(found.low_bytes for found in ranges.values())
 
 
 def _lasting_range(server: ServerObservation, observation: Observation) -> SizeRange:
-    low = server.minimum_bytes
     high = observation.budget_bytes if server.maximum_bytes is None else server.maximum_bytes
+    # Redis takes a maxmemory of 0 for no limit.
+    low = max(1, server.minimum_bytes)
     size = server.maxmemory_bytes
     most_error = observation.planning.maximum_curve_error_ratio
     if server.keep_reason is not None:
@@ -84,22 +95,14 @@ def _lasting_range(server: ServerObservation, observation: Observation) -> SizeR
 def _range_now(server: ServerObservation, observation: Observation) -> SizeRange:
     lasting = _lasting_range(server, observation)
     size, planning = server.maxmemory_bytes, observation.planning
-    if lasting.kept_because or not size:
+    if lasting.kept_because or not size or server.changed_at_seconds is None:
+        return lasting
+    ago = observation.made_at_seconds - server.changed_at_seconds
+    if ago >= planning.dwell_seconds:
         return lasting
     within = min(max(size, lasting.low_bytes), lasting.high_bytes)
-    if server.changed_at_seconds is not None:
-        ago = observation.made_at_seconds - server.changed_at_seconds
-        if ago < planning.dwell_seconds:
-            return SizeRange(
-                within,
-                within,
-                f"it was changed {ago:.0f} s ago, and a change holds for "
-                f"{planning.dwell_seconds:.0f} s",
-            )
-    if planning.max_step_ratio is None:
-        return lasting
-    step = int(size * planning.max_step_ratio)
-    unit = observation.unit_bytes
-    # Up to the grid, which starts at the minimum.
-    low = lasting.low_bytes + max(0, -(-(size - step - lasting.low_bytes) // unit)) * unit
-    return SizeRange(min(low, within), max(min(size + step, lasting.high_bytes), within))
+    return SizeRange(
+        within,
+        within,
+        f"it was changed {ago:.0f} s ago, and a change holds for {planning.dwell_seconds:.0f} s",
+    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
-
-import numpy as np
 
 from solver_lambda.certificate import CertifiedSplit, Certifier
 from solver_lambda.dirichlet import DirichletSearch
@@ -12,6 +11,7 @@ from solver_lambda.hill_climbing import LookAhead
 from solver_lambda.lagrangian import lagrangian_bound
 from solver_lambda.observation import PlanningSettings
 from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.spare_units import without_idle_units
 
 # The thesis' rule: up to so many servers the Dirichlet search, above that hill climbing.
 MOST_SERVERS_FOR_DIRICHLET = 7
@@ -23,7 +23,7 @@ class Solution(NamedTuple):
     Attributes:
         units: shape (n,); no server has units that do nothing for it.
         value: the sum of utilities.
-        gap_ratio: excess over the proven lower bound of the mean access time.
+        gap_ratio: see ``CertifiedSplit``.
         method: whose split it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
     """
 
@@ -38,18 +38,23 @@ def solve(
 ) -> Solution:
     """Search, and certify unless ``planning.certify`` is false.
 
-    ``deadline_seconds`` is on the clock of ``time.perf_counter``. The gap is always given; of the
-    bare search it is the gap to the Lagrangian bound.
+    ``deadline_seconds`` is on the clock of ``time.perf_counter``; when it has passed, the answer
+    is the best split so far, at once. The gap is always given; of the bare search it is the gap to
+    the Lagrangian bound.
     """
     method = planning.method
     if method == "auto":
         few = len(problem.names) <= MOST_SERVERS_FOR_DIRICHLET
         method = "dirichlet" if few else "hill_climbing"
     bound = lagrangian_bound(problem)
+    # The other half is the certificate's, which may close a gap that the search leaves.
+    now_seconds = time.perf_counter()
+    half_time = now_seconds + (deadline_seconds - now_seconds) / 2
     if method == "dirichlet":
-        units = DirichletSearch(seed=planning.seed).solve(problem)
+        search = DirichletSearch(seed=planning.seed, deadline_seconds=half_time)
+        units = search.solve(problem)
     else:
-        units = LookAhead(problem, bound).solve()
+        units = LookAhead(problem, bound, deadline_seconds=half_time).solve()
     found = split = CertifiedSplit(units, problem.value(units), bound.value)
     if planning.certify:
         split = Certifier(
@@ -61,31 +66,3 @@ def solve(
     if split.value > found.value:
         method = "certified"
     return Solution(without_idle_units(problem, split.units), split.value, split.gap_ratio, method)
-
-
-def without_idle_units(problem: PartitionProblem, units: IntArray) -> IntArray:
-    """The least units with at least the same utility, for each server."""
-    least = units.copy()
-    for row, count in enumerate(units):
-        least[row] = int(problem.utilities[row, : count + 1].argmax())
-    return least
-
-
-def with_surplus(problem: PartitionProblem, units: IntArray) -> IntArray:
-    """Hand out what helps nobody, as a reserve against a curve that is wrong about its tail.
-
-    Each server's part is in proportion to its units. It takes no more than costs it nothing, and
-    a server whose whole curve is flat takes none: memory has never helped it. What is left then
-    stays unassigned.
-    """
-    given = units.copy()
-    total = int(units.sum())
-    surplus = problem.capacity - total
-    if not total or surplus <= 0:
-        return given
-    for row, count in enumerate(units.tolist()):
-        part = surplus * count // total
-        curve = problem.utilities[row, count : min(count + part, int(problem.limits[row])) + 1]
-        worse = np.flatnonzero(curve < curve[0])
-        given[row] += (int(worse[0]) if len(worse) else len(curve)) - 1
-    return given

@@ -10,7 +10,7 @@ from pathlib import Path
 from sidecar.config.controller import ControllerConfig, read_controller
 from sidecar.config.fields import duration, secret, size
 from sidecar.config.planning import read_planning
-from solver_lambda.document import DocumentError, Fields
+from solver_lambda.document import DocumentError, Fields, first_repeated
 from solver_lambda.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.observation import PlanningSettings
 
@@ -133,7 +133,7 @@ def load_config(path: Path | str) -> SidecarConfig:
         table = tomllib.loads(text)
     except OSError as error:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError also for a number of 4,301 digits
         raise DocumentError(f"{path}: not a TOML file: {error}") from error
     return read_config(Fields(table, str(path)), path.parent)
 
@@ -252,7 +252,8 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         cache_latency_seconds=duration(
             fields, "cache_latency", default=DEFAULT_CACHE_LATENCY_SECONDS
         ),
-        minimum_bytes=size(fields, "minimum", default=DEFAULT_MINIMUM_BYTES, low=1),
+        # To Redis, 0 is no limit.
+        minimum_bytes=max(1, size(fields, "minimum", default=DEFAULT_MINIMUM_BYTES)),
         maximum_bytes=size(fields, "maximum", low=1) if fields.has("maximum") else None,
         latency_bound_seconds=(
             duration(fields, "latency_bound", above=0) if fields.has("latency_bound") else None
@@ -269,10 +270,9 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
 
 
 def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_bytes: int) -> None:
-    names = [server.name for server in servers]
-    for name in names:
-        if names.count(name) > 1:
-            raise fields.refuse("server", f"has two servers named {name!r}")
+    twice = first_repeated(server.name for server in servers)
+    if twice is not None:
+        raise fields.refuse("server", f"has two servers named {twice!r}")
     minima = sum(server.minimum_bytes for server in servers)
     if minima > budget_bytes:
         raise fields.refuse(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from urllib.parse import unquote_plus
 
 from sidecar.plans.signature import SignatureCheck, SignatureError
+from solver_lambda.document import DocumentError, Fields, parse_json, shown
 from solver_lambda.keys import plan_key
 
 MAX_BYTES = 256 * 1024
@@ -90,12 +89,14 @@ class NotificationCheck:
         message = _read(body)
         # Before any fetch: a stranger must not make the sidecar ask anybody for anything.
         if message["TopicArn"] != self._topic_arn:
-            raise NotificationRefusedError("topic", f"from topic {message['TopicArn']!r}")
+            raise NotificationRefusedError("topic", f"from topic {shown(message['TopicArn'])}")
         self._check_time(message["Timestamp"])
         message_id = message["MessageId"]
         with self._lock:
             if message_id in self._done:
-                raise NotificationRefusedError("replayed", f"message {message_id!r} came before")
+                raise NotificationRefusedError(
+                    "replayed", f"message {shown(message_id)} came before"
+                )
         try:
             self._signature.check(message)
         except SignatureError as error:
@@ -115,34 +116,34 @@ class NotificationCheck:
         try:
             at_seconds = datetime.fromisoformat(text).timestamp()
         except (ValueError, OverflowError) as error:
-            raise NotificationRefusedError("timestamp", f"{text!r} is not a time") from error
+            raise NotificationRefusedError("timestamp", f"{shown(text)} is not a time") from error
         age_seconds = self._now() - at_seconds
         if age_seconds > self._maximum_age_seconds:
             raise NotificationRefusedError("expired", f"it is {age_seconds:.0f} s old")
         if age_seconds < -FUTURE_SECONDS:
-            raise NotificationRefusedError("from_the_future", f"it is of {text}")
+            raise NotificationRefusedError("from_the_future", f"it is of {shown(text)}")
 
     def _plan_keys(self, text: str) -> tuple[str, ...]:
         try:
-            event = json.loads(text)
-            if event.get("Event") == "s3:TestEvent":
+            event = parse_json(text, "the message", MAX_BYTES)
+            if event.value("Event", None) == "s3:TestEvent":
                 return ()
-            return tuple(self._plan_key(record) for record in event["Records"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise NotificationRefusedError(
-                "not_an_event", f"the message is no event of S3: {error!r}"
-            ) from error
+            return tuple(self._plan_key(record) for record in event.tables("Records"))
+        except DocumentError as error:
+            raise NotificationRefusedError("not_an_event", f"no event of S3: {error}") from error
 
-    def _plan_key(self, record: dict[str, Any]) -> str:
-        bucket = record["s3"]["bucket"]["name"]
-        if record["eventSource"] != "aws:s3" or bucket != self._plans_bucket:
-            raise NotificationRefusedError("bucket", f"about {record['eventSource']} {bucket!r}")
-        if not record["eventName"].startswith("ObjectCreated:"):
-            raise NotificationRefusedError("event", f"{record['eventName']!r} stores nothing")
-        key = unquote_plus(record["s3"]["object"]["key"])
+    def _plan_key(self, record: Fields) -> str:
+        s3 = record.table("s3")
+        source, bucket = record.text("eventSource"), s3.table("bucket").text("name")
+        if source != "aws:s3" or bucket != self._plans_bucket:
+            raise NotificationRefusedError("bucket", f"about {shown(source)} {shown(bucket)}")
+        event = record.text("eventName")
+        if not event.startswith("ObjectCreated:"):
+            raise NotificationRefusedError("event", f"{shown(event)} stores nothing")
+        key = unquote_plus(s3.table("object").text("key"))
         match = _CYCLE.fullmatch(key)
         if not match or key != plan_key(self._node, int(match[1])):
-            raise NotificationRefusedError("key", f"{key!r} is no plan of node {self._node!r}")
+            raise NotificationRefusedError("key", f"{shown(key)} is no plan of node {self._node!r}")
         return key
 
 
@@ -150,17 +151,17 @@ def _read(body: bytes) -> dict[str, str]:
     if len(body) > MAX_BYTES:
         raise NotificationRefusedError("oversized", f"{len(body)} bytes, at most {MAX_BYTES}")
     try:
-        message = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise NotificationRefusedError("not_json", f"no JSON: {error}") from error
-    if not isinstance(message, dict):
-        raise NotificationRefusedError("not_json", "no JSON object")
-    if message.get("Type") not in _TYPES:
-        raise NotificationRefusedError("type", f"type {message.get('Type')!r}")
-    more = ("Token", "SubscribeURL") if message["Type"] == "SubscriptionConfirmation" else ()
-    for key in (*_REQUIRED, *more):
-        if not isinstance(message.get(key), str):
+        message = parse_json(body, "the notification", MAX_BYTES)
+    except DocumentError as error:
+        raise NotificationRefusedError("not_json", str(error)) from error
+    kind = message.value("Type", None)
+    if kind not in _TYPES:
+        raise NotificationRefusedError("type", f"type {shown(kind)}")
+    more = ("Token", "SubscribeURL") if kind == "SubscriptionConfirmation" else ()
+    texts = {key: message.value(key, None) for key in (*_REQUIRED, *more)}
+    if message.has("Subject"):
+        texts["Subject"] = message.value("Subject")
+    for key, text in texts.items():
+        if not isinstance(text, str):
             raise NotificationRefusedError("incomplete", f"{key} is missing or no text")
-    if "Subject" in message and not isinstance(message["Subject"], str):
-        raise NotificationRefusedError("incomplete", "Subject is no text")
-    return message
+    return texts

@@ -90,17 +90,19 @@ class PlanApplication:
 
 
 def _log_decision(plan: AdaptationPlan) -> None:
-    gain = 1 - plan.mean_access_time_seconds / (plan.mean_access_time_before_seconds or 1.0)
+    # A plan that keeps all sizes promises nothing.
+    applies = plan.decision == "apply"
+    gain = f", predicted gain {100 * plan.predicted_gain_ratio:.2f} %" if applies else ""
     sizes = ", ".join(
         f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
         f"{format_size(server.maxmemory_bytes)} ({server.reason})"
         for server in plan.servers
     )
     log.info(
-        "plan: cycle %d, %s, predicted gain %.2f %%, reason %s: %s",
+        "plan: cycle %d, %s%s, reason %s: %s",
         plan.cycle,
         plan.decision,
-        100 * gain,
+        gain,
         plan.reason,
         sizes,
     )

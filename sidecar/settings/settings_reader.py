@@ -7,7 +7,7 @@ import logging
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.counters import Counters
 from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
-from sidecar.storage.store import Store, StoreError
+from sidecar.storage.store import Store, StoreError, StoreUnreachableError
 from solver_lambda.document import DocumentError
 from solver_lambda.keys import settings_key
 
@@ -29,15 +29,20 @@ class SettingsReader:
         self._config = config
 
     def read(self) -> dict[str, TeamSettings]:
-        """The settings in force now."""
+        """The settings in force now: what cannot be read leaves that server's last ones."""
         if self._store is None:
             return {}
-        try:
-            for server in self._config.servers:
+        for server in self._config.servers:
+            try:
                 self._read_one(server, self._store)
-        except StoreError as error:
-            self._counters.add("settings_unread")
-            log.warning("settings cannot be read now, the last ones hold: %s", error)
+            except StoreError as error:
+                self._counters.add("settings_unread")
+                log.warning(
+                    "settings of %s cannot be read now, the last ones hold: %s", server.name, error
+                )
+                if isinstance(error, StoreUnreachableError):
+                    log.warning("settings of the servers after it are not asked for now")
+                    break
         return dict(self._good)
 
     def _read_one(self, server: ServerConfig, store: Store) -> None:
@@ -82,7 +87,9 @@ class SettingsReader:
 
     def _minimum_bytes(self, server: ServerConfig) -> int:
         good = self._good.get(server.name)
-        return (good and good.minimum_bytes) or server.minimum_bytes
+        if good is None or good.minimum_bytes is None:
+            return server.minimum_bytes
+        return good.minimum_bytes
 
     def _refuse(self, name: str, why: str) -> None:
         self._counters.add("settings_refused")

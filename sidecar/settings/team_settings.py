@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sidecar.config.node import SettingsLimits
-from solver_lambda.document import check_kind, parse_json
+from solver_lambda.document import MOST_BYTES, MOST_NUMBER, check_kind, parse_json, shown
 
 KIND = "spreds.settings"
 VERSION = 1
@@ -61,43 +61,39 @@ class TeamSettings:
         fields = parse_json(text, source, MAX_BYTES)
         check_kind(fields, KIND, VERSION)
 
-        def optional(key: str, low: float, high: float | None, *, above: float = -1) -> Any:
-            if not fields.has(key):
-                return None
-            return fields.number(key, low=low, high=_or_infinite(high), above=above)
+        def optional(
+            key: str, low: float, high: float = MOST_NUMBER, *, above: float = -1
+        ) -> float | None:
+            return fields.number(key, low=low, high=high, above=above) if fields.has(key) else None
 
         minimum = None
         if fields.has("minimum_bytes"):
-            most = limits.maximum_minimum_bytes if limits else None
-            minimum = fields.integer("minimum_bytes", low=1, high=most)
+            most = limits.maximum_minimum_bytes if limits else MOST_BYTES
+            minimum = fields.integer("minimum_bytes", low=0, high=most)
         settings = cls(
-            set_by=fields.text("set_by"),
-            set_at=fields.text("set_at"),
+            set_by=fields.text("set_by", most=200),
+            set_at=fields.text("set_at", most=64),
             weight=optional(
                 "weight",
                 limits.minimum_weight if limits else 0,
-                limits.maximum_weight if limits else None,
+                limits.maximum_weight if limits else MOST_NUMBER,
             ),
             backend_latency_seconds=optional(
                 "backend_latency_seconds",
                 0,
-                limits.maximum_backend_latency_seconds if limits else None,
+                limits.maximum_backend_latency_seconds if limits else MOST_NUMBER,
             ),
             minimum_bytes=minimum,
-            latency_bound_seconds=optional("latency_bound_seconds", 0, None, above=0),
+            latency_bound_seconds=optional("latency_bound_seconds", 0, above=0),
         )
         fields.done()
         try:
             datetime.fromisoformat(settings.set_at)
         except ValueError as error:
-            raise fields.refuse("set_at", f"must be a time, not {settings.set_at!r}") from error
-        if len(settings.set_by) > 200:
-            raise fields.refuse("set_by", "must have 200 characters at most")
+            raise fields.refuse(
+                "set_at", f"must be a time, not {shown(settings.set_at)}"
+            ) from error
         return settings
-
-
-def _or_infinite(value: float | None) -> float:
-    return float("inf") if value is None else value
 
 
 def now_text() -> str:

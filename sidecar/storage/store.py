@@ -12,6 +12,10 @@ class StoreError(Exception):
     """The store did not do it now; it may later."""
 
 
+class StoreUnreachableError(StoreError):
+    """Nobody answered, so another document would fare no better."""
+
+
 class Store(Protocol):
     """Documents by key. Every method raises ``StoreError``."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from sidecar.storage.aws import aws_errors, client
-from sidecar.storage.store import StoreError
+from sidecar.storage.store import StoreError, StoreUnreachableError
 
 _ABSENT = ("NoSuchKey", "404")
 _FORBIDDEN = ("AccessDenied", "403")
+# An empty document has no first byte, so every range of it is refused.
+_EMPTY = ("InvalidRange", "416")
 
 
 class S3Store:
@@ -41,7 +43,9 @@ class S3Store:
                 error_code(error) in _FORBIDDEN and self._is_absent(key)
             ):
                 return None
-            raise StoreError(f"{self}/{key}: {error}") from error
+            if error_code(error) in _EMPTY:
+                return b""
+            raise self._failure(key, error) from error
 
     def _is_absent(self, key: str) -> bool:
         """Whether we may list the key, and it is not there."""
@@ -58,7 +62,11 @@ class S3Store:
         try:
             getattr(self._s3, operation)(**parameters)
         except self._errors as error:
-            raise StoreError(f"{self}/{parameters['Key']}: {error}") from error
+            raise self._failure(parameters["Key"], error) from error
+
+    def _failure(self, key: str, error: Exception) -> StoreError:
+        kind = StoreError if error_code(error) else StoreUnreachableError
+        return kind(f"{self}/{key}: {error}")
 
 
 def error_code(error: Exception) -> str:

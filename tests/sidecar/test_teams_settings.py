@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,15 @@ def config(path: Path) -> SidecarConfig:
 
 
 @pytest.fixture(params=["folder", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "folder":
-        return FolderStore(tmp_path / "documents")
+        yield FolderStore(tmp_path / "documents")
+        return
     cloud = request.getfixturevalue("cloud")
     made = S3Store("observations", "us-east-1", cloud.endpoint_url)
+    yield made
     for server in URLS:
         made.delete(settings_key("n1", server))
-    return made
 
 
 def _reader(store: Store | None, config: SidecarConfig) -> tuple[SettingsReader, Counters]:
@@ -71,6 +72,39 @@ def test_settings_hold_from_the_next_reading_until_they_are_removed(
     assert reader.read() == {"sessions": settings}
     store.delete(KEY)
     assert reader.read() == {}
+
+
+@pytest.mark.parametrize("bad", [b"", b"{", b"[" * 9000])
+def test_a_bad_document_concerns_its_own_server_alone(
+    bad: bytes, store: Store, config: SidecarConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, counters = _reader(store, config)
+    good, other = _settings(weight=2.0), _settings(weight=3.0)
+    store.put(KEY, good.dumps())
+    assert reader.read() == {"sessions": good}
+    store.put(KEY, bad)
+    store.put(settings_key("n1", "pages"), other.dumps())
+    assert reader.read() == {"sessions": good, "pages": other}
+    assert (counters["settings_refused"], counters["settings_unread"]) == (1, 0)
+    assert "settings of sessions ignored" in caplog.text
+
+
+def test_a_document_that_cannot_be_read_concerns_its_own_server_alone(
+    config: SidecarConfig, tmp_path: Path
+) -> None:
+    store = FolderStore(tmp_path)
+    (tmp_path / KEY).mkdir(parents=True)
+    other = _settings(weight=3.0)
+    store.put(settings_key("n1", "pages"), other.dumps())
+    reader, counters = _reader(store, config)
+    assert reader.read() == {"pages": other}
+    assert counters["settings_unread"] == 1
+
+
+def test_a_store_that_does_not_answer_is_asked_once(cloud: Any, config: SidecarConfig) -> None:
+    reader, counters = _reader(S3Store("observations", "us-east-1", "http://127.0.0.1:9"), config)
+    assert reader.read() == {}
+    assert counters["settings_unread"] == 1
 
 
 BAD = {
@@ -138,7 +172,7 @@ def test_a_store_that_cannot_be_read_leaves_the_settings_in_force(
 
     reader.use(Broken(tmp_path), config)
     assert reader.read() == good
-    assert counters["settings_unread"] == 1
+    assert counters["settings_unread"] == len(config.servers)
 
 
 @given(
@@ -146,9 +180,9 @@ def test_a_store_that_cannot_be_read_leaves_the_settings_in_force(
         TeamSettings,
         set_by=st.text("abc", min_size=1, max_size=20),
         set_at=st.datetimes().map(lambda time: time.isoformat()),
-        weight=st.none() | st.floats(0, 100),
-        backend_latency_seconds=st.none() | st.floats(0, 60),
-        minimum_bytes=st.none() | st.integers(1, 1 << 40),
+        weight=st.none() | st.just(0.0) | st.floats(1e-9, 100),
+        backend_latency_seconds=st.none() | st.just(0.0) | st.floats(1e-9, 60),
+        minimum_bytes=st.none() | st.integers(0, 1 << 40),
         latency_bound_seconds=st.none() | st.floats(1e-6, 10),
     )
 )

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from solver_lambda.certificate import CertifiedSplit, Certifier
 from solver_lambda.dirichlet import DirichletSearch, units_of_splits
-from solver_lambda.hill_climbing import LookAhead
+from solver_lambda.hill_climbing import LookAhead, hull_ends
 from solver_lambda.lagrangian import lagrangian_bound
 from solver_lambda.observation import PlanningSettings
 from solver_lambda.pareto import OutOfTimeError
 from solver_lambda.problem import PartitionProblem
-from solver_lambda.solver import solve, with_surplus, without_idle_units
+from solver_lambda.solver import solve
+from solver_lambda.spare_units import with_surplus, without_idle_units
 from tests.solver_lambda.naive_solvers import (
     brute_force,
     lagrangian_value,
@@ -70,6 +71,55 @@ def test_look_ahead_is_the_published_algorithm_on_cliffs(kind):
         fast = LookAhead(problem, lagrangian_bound(problem)).solve()
         slow = np.array(look_ahead(problem))
         assert problem.value(fast) == pytest.approx(problem.value(slow), rel=1e-12)
+
+
+@given(curve=st.lists(st.integers(-20, 20), min_size=1, max_size=30))
+def test_a_hull_is_one_best_step_after_the_other(curve):
+    place, ends = 0, []
+    while True:
+        slopes = [
+            ((curve[end] - curve[place]) / (end - place), -end)
+            for end in range(place + 1, len(curve))
+        ]
+        if not slopes or max(slopes)[0] <= 0:
+            break
+        ends.append(place := -max(slopes)[1])
+    assert hull_ends(np.array(curve, dtype=float)) == ends
+
+
+def test_look_ahead_looks_over_a_curve_a_few_times_only(monkeypatch):
+    looks = []
+    monkeypatch.setattr(
+        "solver_lambda.hill_climbing.hull_ends",
+        lambda curve: looks.append(len(curve)) or hull_ends(curve),
+    )
+    for seed in range(4):
+        generator = np.random.default_rng(seed)
+        problem = partition_problem(generator, 8, 1 << 14, RANDOM_CURVES["smooth with cliff"])
+        looks.clear()
+        check_split(problem, LookAhead(problem, lagrangian_bound(problem)).solve())
+        assert len(looks) <= 4 * 8
+
+
+def test_after_the_deadline_the_answer_is_what_was_found_so_far(monkeypatch):
+    monkeypatch.setattr(time, "perf_counter", lambda: 2.0)
+    generator = np.random.default_rng(3)
+    problem = partition_problem(generator, 8, 1024, RANDOM_CURVES["smooth with cliff"])
+    bound = lagrangian_bound(problem)
+    late = LookAhead(problem, bound, deadline_seconds=1.0).solve()
+    assert late.tolist() == bound.units.tolist()
+    equal = problem.value(DirichletSearch(deadline_seconds=1.0).solve(problem))
+    assert equal == problem.value(units_of_splits(np.full((1, 8), 0.125), problem)[0])
+    for method in ("dirichlet", "hill_climbing"):
+        found = solve(problem, PlanningSettings(method=method), deadline_seconds=1.0)
+        check_split(problem, found.units)
+        assert (exact_optimum(problem) - found.value) / -found.value <= found.gap_ratio
+        assert found.gap_ratio > 0
+
+
+@pytest.mark.parametrize(("value", "bound", "gap"), [(-4, -3, 0.25), (-4, 0, 1), (-4, -4, 0)])
+def test_the_gap_is_the_part_of_the_mean_that_might_be_saved(value, bound, gap):
+    assert CertifiedSplit(np.zeros(1, np.int64), value, bound).gap_ratio == gap
 
 
 @given(problem=problems)
@@ -128,7 +178,7 @@ def test_on_a_fine_grid_the_gap_is_certified_and_true(kind, monkeypatch):
         planning = PlanningSettings(epsilon_ratio=1e-3)
         found = solve(problem, planning, deadline_seconds=NEVER)
         best = exact_optimum(problem)
-        true_gap = (found.value - best) / best
+        true_gap = (found.value - best) / found.value
         assert true_gap <= found.gap_ratio + SAME_RATIO
         assert found.gap_ratio <= 1e-3
 
@@ -141,7 +191,7 @@ def test_a_search_that_is_not_certified_still_knows_a_bound_of_its_gap(seed):
         planning = PlanningSettings(method=method, certify=False)
         found = solve(problem, planning, deadline_seconds=NEVER)
         assert found.method == method
-        assert (found.value - best) / best <= found.gap_ratio + SAME_RATIO
+        assert (found.value - best) / found.value <= found.gap_ratio + SAME_RATIO
 
 
 class ClockThatRunsOut:
@@ -224,7 +274,7 @@ def test_idle_units_are_taken_back_and_surplus_costs_nothing(problem):
     assert problem.value(least) >= problem.value(found)
     for row, units in enumerate(least):
         assert np.all(problem.utilities[row, :units] < problem.utilities[row, units])
-    given_out = with_surplus(problem, least)
+    given_out = with_surplus(problem, least, least)
     check_split(problem, given_out)
     assert np.all(given_out >= least)
     assert problem.value(given_out) >= problem.value(least) - 1e-9

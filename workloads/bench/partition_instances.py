@@ -13,7 +13,7 @@ from sidecar.traces.reader import load_trace
 from solver_lambda.curve import FloatArray, MissRatioCurve
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.problem import PartitionProblem, build_problem
-from solver_lambda.size_ranges import size_ranges
+from solver_lambda.size_ranges import SizeRange
 
 UNIT_BYTES = 1 << 20
 TRACES_FOLDER = Path(__file__).resolve().parents[3] / "shared/traces"
@@ -141,7 +141,7 @@ def partition_problem(
     )
     return build_problem(
         observation,
-        size_ranges(observation),
+        {server.name: SizeRange(0, observation.budget_bytes) for server in observation.servers},
         budget_bytes=observation.budget_bytes,
         moving=False,
     )

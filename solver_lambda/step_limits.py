@@ -1,0 +1,99 @@
+"""How far towards a split one cycle may go: small steps, and smaller ones from quiet servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.size_ranges import SizeRange, least_bytes, listed
+
+# With fewer reads in its window a server is quiet: its rate is known to a third at best, and may
+# be anything in the next window.
+QUIET_READS = 10.0
+# So it loses at most this part of its size in one cycle, beside what the budget forces.
+QUIET_STEP_RATIO = 0.1
+
+
+class Step(NamedTuple):
+    """How far sizes go towards a wanted split in one cycle.
+
+    Attributes:
+        ranges: by name.
+        because: what shortens the way, for people.
+    """
+
+    ranges: dict[str, SizeRange]
+    because: str
+
+
+def is_quiet(server: ServerObservation, observation: Observation) -> bool:
+    """Whether the window had too few reads to plan by."""
+    return server.request_rate_per_second * observation.window_seconds < QUIET_READS
+
+
+def step_towards(
+    wanted_bytes: Mapping[str, int], observation: Observation, ranges: Mapping[str, SizeRange]
+) -> Step | None:
+    """What one cycle may do of the way to a split; ``None`` if it may go there at once.
+
+    * ``max_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
+    * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
+      (or the bounds, where these ask for more) exceed the budget by.
+
+    A server goes towards its wanted size only. Where the budget does not allow that, it may go
+    either way; where even so the least sizes exceed it, ``max_step_ratio`` is dropped.
+    """
+    excess = -observation.budget_bytes
+    for server in observation.servers:
+        found = ranges[server.name]
+        excess += min(max(server.maxmemory_bytes, found.low_bytes), found.high_bytes)
+    for most_ratio in dict.fromkeys((observation.planning.max_step_ratio, None)):
+        held_by: dict[str, list[str]] = {}
+        steps: dict[str, SizeRange] = {}
+        ways: dict[str, SizeRange] = {}
+        for server in observation.servers:
+            name, found, wanted = server.name, ranges[server.name], wanted_bytes[server.name]
+            step = _step_range(server, found, observation, max(0, excess), most_ratio)
+            if wanted < step.low_bytes or wanted > step.high_bytes:
+                assert step.kept_because is not None, "it was in range before the step was cut"
+                held_by.setdefault(step.kept_because, []).append(name)
+            size = min(max(server.maxmemory_bytes, step.low_bytes), step.high_bytes)
+            low, high = (
+                max(step.low_bytes, min(size, wanted)),
+                min(step.high_bytes, max(size, wanted)),
+            )
+            steps[name] = step._replace(kept_because=found.kept_because)
+            ways[name] = SizeRange(low, high, found.kept_because)
+        if not held_by:
+            return None
+        because = "; ".join(f"{why} {listed(names)}" for why, names in held_by.items())
+        for limited in (ways, steps):
+            if least_bytes(limited) <= observation.budget_bytes:
+                return Step(limited, because)
+    return None
+
+
+def _step_range(
+    server: ServerObservation,
+    found: SizeRange,
+    observation: Observation,
+    excess_bytes: int,
+    most_ratio: float | None,
+) -> SizeRange:
+    """The part of a range that one cycle may reach; ``kept_because`` says what cut it."""
+    size = server.maxmemory_bytes
+    if not size or found.kept_because:
+        return found
+    low, high, because = found.low_bytes, found.high_bytes, None
+    within = min(max(size, low), high)
+    if most_ratio is not None:
+        step = max(int(size * most_ratio), observation.unit_bytes)
+        low, high = max(low, size - step), min(high, size + step)
+        because = f"max_step_ratio {most_ratio:.3g} limits a cycle's step of"
+    if is_quiet(server, observation):
+        step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes) + excess_bytes
+        if size - step > low:
+            low = size - step
+            because = "a server loses a tenth of its size at most: hardly any reads of"
+    return SizeRange(min(low, within), max(high, within), because)

@@ -1,0 +1,131 @@
+"""What a plan says to people agrees with its own numbers, whatever the node is like."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from sidecar.plans.plan_application import _log_decision
+from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.plan import AdaptationPlan, ServerPlan
+from solver_lambda.planner import make_plan
+from solver_lambda.problem import shares
+from tests.solver_lambda.odd_observations import odd_observations
+
+PLAN_CODES = {
+    "apply": {"gain", "step", "over_budget", "no_limit", "bounds", "latency_bound"},
+    "keep": {"optimal", "small_gain", "step_limit", "no_demand", "infeasible"},
+}
+FROM_TO = re.compile(r"mean access time from (\S+) ms to (\S+) ms")
+GAIN = re.compile(r"(-?[\d.]+)% less with the cost of moving counted")
+WAY = re.compile(r"would gain ([\d.]+)%")
+# Words have four digits, and a per cent has two behind the point.
+DIGITS = 1e-3
+HUNDREDTH = 0.011
+
+
+def same(words: str, seconds: float) -> bool:
+    return float(words) / 1e3 == pytest.approx(seconds, rel=DIGITS)
+
+
+def check_numbers(observation: Observation, plan: AdaptationPlan) -> None:
+    share = shares(observation.servers)
+    before = sum(share[server.name] * server.eat_before_seconds for server in plan.servers)
+    after = sum(share[server.name] * server.eat_seconds for server in plan.servers)
+    assert plan.mean_access_time_before_seconds == pytest.approx(before, rel=1e-12)
+    assert plan.mean_access_time_seconds == pytest.approx(after, rel=1e-12)
+    if plan.decision == "apply":
+        total = sum(server.maxmemory_bytes for server in plan.servers)
+        assert total <= observation.budget_bytes
+    else:
+        assert plan.predicted_gain_ratio == 0
+        assert all(s.maxmemory_bytes == s.maxmemory_before_bytes for s in plan.servers)
+        assert all(s.eat_seconds == s.eat_before_seconds for s in plan.servers)
+
+
+def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
+    code, _, words = plan.reason.partition(": ")
+    assert code in PLAN_CODES[plan.decision]
+    least = observation.planning.minimum_gain_ratio * 100
+    claims = FROM_TO.search(words), GAIN.search(words)
+    if code in ("gain", "step"):
+        mean, gain = claims
+        assert same(mean[1], plan.mean_access_time_before_seconds)
+        assert same(mean[2], plan.mean_access_time_seconds)
+        assert 0 <= float(gain[1]) <= 100 * plan.predicted_gain_ratio + HUNDREDTH
+        assert plan.predicted_gain_ratio > 0
+        assert (float(gain[1]) >= least - HUNDREDTH) == (code == "gain") or least == 0
+    else:
+        assert claims == (None, None)
+    if code in ("small_gain", "step_limit"):
+        assert (float(WAY.search(words)[1]) <= least) == (code == "small_gain") or least == 0
+    if code in ("step", "step_limit"):
+        assert "limits a cycle's step" in words or "hardly any reads" in words
+    if code == "no_demand":
+        assert not any(s.weight and s.request_rate_per_second for s in observation.servers)
+    if code == "over_budget":
+        total = sum(server.maxmemory_before_bytes for server in plan.servers)
+        assert words == f"the sizes in force sum to {total} bytes"
+        assert total > observation.budget_bytes
+    if code == "latency_bound":
+        (server,) = (s for s in plan.servers if words.startswith(f"{s.name} "))
+        assert server.eat_seconds < server.eat_before_seconds
+
+
+def check_server_words(before: ServerObservation, after: ServerPlan, plan: AdaptationPlan) -> None:
+    code = after.reason.partition(":")[0]
+    change = after.maxmemory_bytes - after.maxmemory_before_bytes
+    had_no_limit = not after.maxmemory_before_bytes
+    if change == 0:
+        assert code == "stays"
+    else:
+        assert code == ("shrinks" if change < 0 or had_no_limit else "grows")
+    words = FROM_TO.search(after.reason)
+    if words:
+        assert after.eat_seconds < after.eat_before_seconds
+        assert same(words[1], after.eat_before_seconds)
+        assert same(words[2], after.eat_seconds)
+    if "no gain" in after.reason or "do not change" in after.reason:
+        assert after.eat_seconds == after.eat_before_seconds
+    if "cost it" in after.reason:
+        assert after.eat_seconds > after.eat_before_seconds
+    if "others more than save" in after.reason:
+        assert plan.mean_access_time_seconds < plan.mean_access_time_before_seconds
+    bound = before.latency_bound_seconds
+    assert ("its bound of" in after.reason) == (bound is not None)
+    if bound is not None:
+        assert (" is met" in after.reason) == (after.eat_seconds <= bound)
+
+
+@settings(max_examples=300)
+@given(observation=odd_observations())
+def test_what_a_plan_says_agrees_with_its_numbers(observation):
+    plan = make_plan(observation, now_seconds=1e6)
+    check_numbers(observation, plan)
+    check_plan_words(observation, plan)
+    for before, after in zip(observation.servers, plan.servers, strict=True):
+        check_server_words(before, after, plan)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(observation=odd_observations())
+def test_the_log_claims_the_gain_of_the_plan_and_none_where_sizes_stay(caplog, observation):
+    plan = make_plan(observation, now_seconds=1e6)
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        _log_decision(plan)
+    claim = re.search(r"predicted gain (\S+) %", caplog.text)
+    if plan.decision == "keep":
+        assert claim is None
+    else:
+        assert float(claim[1]) == pytest.approx(100 * plan.predicted_gain_ratio, abs=HUNDREDTH)
+
+
+@settings(max_examples=100)
+@given(observation=odd_observations())
+def test_a_plan_is_read_as_it_was_written(observation):
+    plan = make_plan(observation, now_seconds=1e6)
+    assert AdaptationPlan.loads(plan.dumps(), "plan") == plan

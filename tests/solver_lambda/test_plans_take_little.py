@@ -1,0 +1,197 @@
+"""No plan takes memory that nobody needs elsewhere, or on a gain that no reads support."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from solver_lambda.curve import MissRatioCurve
+from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
+from solver_lambda.plan import AdaptationPlan
+from solver_lambda.planner import make_plan
+from solver_lambda.step_limits import QUIET_STEP_RATIO, is_quiet
+from tests.solver_lambda.odd_observations import odd_observations
+
+MIB = 1 << 20
+# Falls from 1 to 0 over 64 MiB, ever more slowly.
+CONVEX = MissRatioCurve(np.arange(65.0) * MIB, np.linspace(1, 0, 65) ** 3)
+
+
+def server(name: str, size_mib: float, rate: float = 100.0, **changes) -> ServerObservation:
+    made = ServerObservation(
+        name=name,
+        maxmemory_bytes=int(size_mib * MIB),
+        minimum_bytes=2 * MIB,
+        weight=1.0,
+        request_rate_per_second=rate,
+        cache_latency_seconds=2e-4,
+        backend_latency_seconds=0.05,
+        curve=CONVEX,
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def plan_for(
+    *servers: ServerObservation, budget_mib: float = 64, **planning: object
+) -> AdaptationPlan:
+    observation = Observation(
+        node="n1",
+        cycle=7,
+        made_at_seconds=1e6,
+        window_seconds=60.0,
+        budget_bytes=int(budget_mib * MIB),
+        servers=servers,
+        planning=PlanningSettings(**planning),  # type: ignore[arg-type]
+    )
+    return make_plan(observation, now_seconds=1e6)
+
+
+def sizes_mib(plan: AdaptationPlan) -> list[float]:
+    return [server.maxmemory_bytes / MIB for server in plan.servers]
+
+
+def test_an_idle_node_keeps_its_sizes_whatever_bound_a_team_sets():
+    idle = [server("a", 147, 0), server("b", 11, 0), server("c", 2, 0, latency_bound_seconds=0.01)]
+    plan = plan_for(*idle, budget_mib=160)
+    assert plan.decision == "keep"
+    assert plan.predicted_gain_ratio == 0
+    assert "takes no memory while it has hardly any reads" in plan.servers[2].reason
+
+
+def test_a_raised_minimum_on_an_idle_node_takes_no_more_than_it_asks():
+    idle = [server("a", 120, 0), server("b", 20, 0), server("c", 4, 0, minimum_bytes=10 * MIB)]
+    assert sizes_mib(plan_for(*idle, budget_mib=160)) == [120, 20, 10]
+    # Only 4 of the 6 MiB are unassigned: the others give 2, in proportion to what they have above
+    # their minima.
+    a, b, c = sizes_mib(plan_for(*idle, budget_mib=148))
+    assert c == 10
+    assert a + b == 138
+    assert 120 - a == pytest.approx(2 * 118 / 136, abs=0.0625)
+
+
+def test_a_bounded_server_with_reads_takes_from_idle_ones_what_it_gains_by_and_slowly():
+    idle = [server("a", 147, 0), server("b", 11, 0)]
+    plan = plan_for(*idle, server("c", 2, latency_bound_seconds=0.02), budget_mib=160)
+    assert plan.decision == "apply"
+    a, b, c = sizes_mib(plan)
+    assert c > 2
+    assert a + b + c == 160
+    assert a >= 147 * 0.9
+    assert b >= 11 * 0.9 - 0.0625
+
+
+def test_a_server_that_is_quiet_for_one_window_loses_little():
+    plan = plan_for(server("a", 40, 0), server("b", 24))
+    assert plan.decision == "apply"
+    assert sizes_mib(plan) == [36, 28]
+    assert "a tenth of its size at most: hardly any reads of a" in plan.reason
+
+
+def test_a_quiet_server_gives_more_where_the_budget_demands_it():
+    for step_ratio in (None, 0.01):
+        servers = server("a", 40, 0), server("b", 24)
+        plan = plan_for(*servers, budget_mib=44, max_step_ratio=step_ratio)
+        assert 16 <= sizes_mib(plan)[0] < 36
+    gone = plan_for(server("a", 40, 0, keep_reason="replica"), server("b", 24, 0), budget_mib=44)
+    assert sizes_mib(gone) == [40, 4]
+
+
+def test_an_impossible_bound_takes_no_more_than_the_share_of_its_server():
+    others = [server("b", 20, 300.0), server("c", 24, 500.0)]
+    free = plan_for(server("a", 20), *others)
+    for bound, words in (
+        (10e-6, "its bound of 0.01 ms cannot be met: it is below the time of its cache itself"),
+        (0.205e-3, "its bound of 0.205 ms cannot be met by any size that it may have now"),
+    ):
+        plan = plan_for(server("a", 20, latency_bound_seconds=bound), *others)
+        assert sizes_mib(plan) == sizes_mib(free)
+        assert words in plan.servers[0].reason
+        assert plan.servers[1].reason == free.servers[1].reason
+
+
+def test_of_bounds_that_cannot_all_be_met_those_that_take_the_least_are():
+    bounds = [(server("a", 20), 0.012), (server("b", 20), 0.004), (server("c", 24), 0.016)]
+    plan = plan_for(*(dataclasses.replace(s, latency_bound_seconds=b) for s, b in bounds))
+    assert [" is met" in s.reason for s in plan.servers] == [True, False, True]
+    assert "cannot be met beside the bounds that take less" in plan.servers[1].reason
+
+
+def closed_loop(cycles: int, *servers: ServerObservation, **planning: object) -> AdaptationPlan:
+    """The last of so many plans, each of them applied."""
+    for _ in range(cycles):
+        plan = plan_for(*servers, **planning)
+        servers = tuple(
+            dataclasses.replace(before, maxmemory_bytes=after.maxmemory_bytes)
+            for before, after in zip(servers, plan.servers, strict=True)
+        )
+    return plan
+
+
+def test_small_steps_lead_to_where_a_large_one_leads():
+    servers = (server("a", 8, 900.0), server("b", 28, 50.0), server("c", 28, 50.0))
+    at_once = plan_for(*servers)
+    first = plan_for(*servers, max_step_ratio=0.01)
+    assert first.decision == "apply"
+    assert first.reason.startswith("step: ")
+    assert first.predicted_gain_ratio < 0.005
+    assert "max_step_ratio 0.01 limits a cycle's step" in first.reason
+    last = closed_loop(150, *servers, max_step_ratio=0.02)
+    assert last.mean_access_time_seconds == pytest.approx(
+        at_once.mean_access_time_seconds, rel=0.01
+    )
+
+
+def test_a_step_below_one_unit_is_one_unit():
+    first = plan_for(server("a", 2.5, 900.0), server("b", 2.5, 5.0), budget_mib=5)
+    assert first.decision == "apply"
+    step = plan_for(
+        server("a", 2.5, 900.0), server("b", 2.5, 5.0), budget_mib=5, max_step_ratio=0.001
+    )
+    assert sizes_mib(step) == [2.5 + 0.0625, 2.5 - 0.0625]
+
+
+def test_a_plan_that_a_step_limit_holds_back_names_it():
+    cliff = MissRatioCurve(np.array([0, 40, 40.1]) * MIB, np.array([1.0, 1.0, 0.0]))
+    servers = (server("a", 32, curve=cliff), server("b", 32, 10.0))
+    assert plan_for(*servers).decision == "apply"
+    plan = plan_for(*servers, max_step_ratio=0.05)
+    assert plan.decision == "keep"
+    assert "max_step_ratio 0.05 limits a cycle's step" in plan.reason
+
+
+@settings(max_examples=300)
+@given(observation=odd_observations())
+def test_nobody_shrinks_while_memory_is_left(observation):
+    plan = make_plan(observation, now_seconds=1e6)
+    if plan.decision == "keep":
+        assert all(s.maxmemory_bytes == s.maxmemory_before_bytes for s in plan.servers)
+        return
+    spare = observation.budget_bytes - sum(s.maxmemory_bytes for s in plan.servers)
+    assert spare >= 0
+    excess = max(0, -spare_in_force(observation))
+    reads = any(s.request_rate_per_second for s in observation.servers)
+    for before, after in zip(observation.servers, plan.servers, strict=True):
+        if not before.maxmemory_bytes:
+            continue
+        forced = before.maximum_bytes or observation.budget_bytes
+        kept = min(before.maxmemory_bytes, forced, observation.budget_bytes)
+        lost = kept - after.maxmemory_bytes
+        assert lost <= 0 or spare < observation.unit_bytes, (before, after)
+        if is_quiet(before, observation):
+            most = max(int(QUIET_STEP_RATIO * before.maxmemory_bytes), observation.unit_bytes)
+            assert lost <= most + excess
+        if not reads:
+            assert lost <= excess + observation.unit_bytes * len(plan.servers)
+
+
+def spare_in_force(observation: Observation) -> int:
+    """What the budget has above the sizes in force, taken into each server's bounds."""
+    needed = 0
+    for item in observation.servers:
+        high = item.maximum_bytes or observation.budget_bytes
+        within = min(max(item.maxmemory_bytes, item.minimum_bytes, 1), high)
+        needed += item.maxmemory_bytes if item.keep_reason else within
+    return observation.budget_bytes - needed
