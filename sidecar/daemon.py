@@ -62,6 +62,7 @@ class Sidecar:
             for server in config.servers
         }
         self._by_instance: dict[int, ServerMonitor] = {}
+        self._too_little: str | None = None
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
         self._actuator = Actuator(
@@ -115,6 +116,7 @@ class Sidecar:
                 self._begin()
                 while not self._stop.is_set():
                     self._take_samples()
+                    self._keep_within_budget()
                     self._supervise()
                     self._actuator.check()
                     if self._next_config is not None and self._reading is None:
@@ -127,6 +129,7 @@ class Sidecar:
                 log.info("stopped: %s", self.counters.snapshot())
 
     def _begin(self) -> None:
+        self._actuator.claim()
         readings = self._actuator.read_all()
         found = {name: reading.maxmemory_bytes for name, reading in readings.items() if reading}
         fixed = {name for name, reading in readings.items() if reading and not reading.evicts}
@@ -151,6 +154,27 @@ class Sidecar:
                 self._estimate(reading, self._monitors[name])
         self._actuator.start(sizes)
         self._controller.start()
+
+    def _keep_within_budget(self) -> None:
+        """Shrink the others when a server that cannot be shrunk leaves them too little."""
+        with self._lock:
+            unmovable = self._actuator.unmovable()
+            known = self._actuator.shrunk_bytes()
+            budget_bytes = self.config.memory.budget_bytes
+            if not unmovable or sum(known.values()) <= budget_bytes:
+                self._too_little = None
+                return
+            try:
+                sizes = initial_sizes(self.config.servers, known, unmovable, budget_bytes)
+            except DocumentError as error:
+                if self._too_little != str(error):
+                    self._too_little = str(error)
+                    self.counters.add("budgets_exceeded")
+                    log.warning("the budget is exceeded: %s", error)
+                return
+            self.counters.add("sizes_fitted")
+            names = ", ".join(sorted(unmovable))
+            self._actuator.set_targets(sizes, f"the others make room beside {names}")
 
     def _take_config(self, config: SidecarConfig) -> None:
         self._next_config = None
@@ -221,6 +245,7 @@ class Sidecar:
     def _observe(self, settings: dict[str, TeamSettings]) -> None:
         now_seconds = time.time()
         readings = self._actuator.read_all()
+        kept = self._actuator.kept()
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]
@@ -228,15 +253,25 @@ class Sidecar:
                 continue
             estimate = self._estimate(reading, self._monitors[server.name])
             changed_at = self._state.changed_at_seconds.get(server.name)
-            seen.append(Seen(server, reading, estimate, settings.get(server.name), changed_at))
+            seen.append(
+                Seen(
+                    server,
+                    reading,
+                    estimate,
+                    settings.get(server.name),
+                    changed_at,
+                    kept.get(server.name),
+                )
+            )
         if not seen:
             self.counters.add("observations_without_servers")
             log.warning("no server answers: nothing to observe")
             return
         cycle = max(self._state.last_cycle + 1, int(now_seconds))
         with self._lock:
-            held_back = reserved(self._actuator.targets(), seen)
-            observation = observe(self.config, cycle, now_seconds, seen, held_back)
+            held_back = reserved(self._actuator.claims_bytes(), seen)
+            excess_bytes = self._actuator.excess_bytes()
+            observation = observe(self.config, cycle, now_seconds, seen, held_back, excess_bytes)
             self._state.ask(asked_about(observation))
             self._state.latencies = {
                 server.name: SeenLatency.of(server) for server in observation.servers
