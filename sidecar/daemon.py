@@ -14,7 +14,7 @@ from sidecar.curves.monitor import Estimate, ServerMonitor
 from sidecar.observer import Seen, asked_about, observe, reserved
 from sidecar.plans.controller_choice import make_controller, make_settings_store
 from sidecar.plans.plan_application import PlanApplication
-from sidecar.receiver import SampleReceiver
+from sidecar.sample_endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.redis_server import RedisServer, ServerReading
@@ -108,10 +108,10 @@ class Sidecar:
         """Work until ``stop``; leaves the servers in order, also after an error.
 
         Raises:
-            OSError: the endpoint for samples cannot be bound.
+            OSError: the endpoint for samples cannot be bound, or another sidecar controls a server.
             DocumentError: a server cannot be brought under the budget.
         """
-        with SampleReceiver(self.config.sampling.endpoint) as self._receiver:
+        with bind_endpoint(self.config.sampling.endpoint) as self._receiver:
             try:
                 self._begin()
                 while not self._stop.is_set():
