@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections import Counter
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
@@ -19,6 +18,7 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.redis_server import RedisServer, ServerReading
 from sidecar.servers.server_stats import ServerStats
+from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import SeenLatency, load_state, save_state
@@ -76,8 +76,7 @@ class Sidecar:
         self._settings = SettingsReader(
             make_settings_store(config.controller), config, self.counters
         )
-        self._reader = ThreadPoolExecutor(1, "settings")
-        self._reading: Future[dict[str, TeamSettings]] | None = None
+        self._settings_in_time = SettingsInTime(self._settings, self.counters)
         self._plans = PlanApplication(
             config, self._state, self._lock, self._actuator, self.counters, self._save
         )
@@ -96,6 +95,7 @@ class Sidecar:
     def stop(self) -> None:
         """Ask ``run`` to return, at a safe point."""
         self._stop.set()
+        self._actuator.hurry()
 
     def reload(self, config: SidecarConfig) -> None:
         """Work with another configuration from now on; returns at once.
@@ -119,10 +119,10 @@ class Sidecar:
                     self._keep_within_budget()
                     self._supervise()
                     self._actuator.check()
-                    if self._next_config is not None and self._reading is None:
+                    if self._next_config is not None:
                         self._take_config(self._next_config)
             finally:
-                self._reader.shutdown(wait=False, cancel_futures=True)
+                self._settings_in_time.close()
                 self._controller.close()
                 self._actuator.stop()
                 self._save()
@@ -183,15 +183,18 @@ class Sidecar:
             self.counters.add("reloads_refused")
             log.warning("reload refused: node, memory, sampling or servers changed: restart")
             return
-        self._controller.close()
         try:
-            controller = make_controller(config, self._plans.take, self.counters)
-        except DocumentError as error:
+            store = make_settings_store(config.controller)
+            controller = make_controller(
+                config, self._plans.take, self.counters, instead_of=self._controller
+            )
+        except (DocumentError, OSError) as error:
             self.counters.add("reloads_refused")
-            log.warning("reload refused: %s", error)
-            config, controller = old, make_controller(old, self._plans.take, self.counters)
+            log.warning("reload refused, the old configuration holds: %s", error)
+            return
+        self._controller.close()
         self.config = self._plans.config = config
-        self._settings.use(make_settings_store(config.controller), config)
+        self._settings.use(store, config)
         self._controller = controller
         controller.start()
         log.info("reloaded: controller %s", config.controller.kind)
@@ -228,14 +231,14 @@ class Sidecar:
                 log.warning("cycle %d: no plan in time", observation.cycle)
                 self._controller.overdue(observation)
             return
-        if self._reading is not None:
-            if self._reading.done():
-                settings, self._reading = self._reading.result(), None
+        if self._settings_in_time.is_asked:
+            settings = self._settings_in_time.answer()
+            if settings is not None:
                 self._observed_at = now
                 self._observe(settings)
         elif self._is_due(now - self._observed_at) and self._actuator.settled:
             # The store may be slow; samples are received meanwhile.
-            self._reading = self._reader.submit(self._settings.read)
+            self._settings_in_time.ask()
 
     def _is_due(self, age_seconds: float) -> bool:
         samples = sum(monitor.samples_since_observation for monitor in self._monitors.values())

@@ -97,7 +97,7 @@ class Actuator:
                 log.warning("a server hangs: the servers could not be left in order")
                 return
         leaving = [
-            threading.Thread(target=watch.leave, name=f"leave {name}", daemon=True)
+            threading.Thread(target=watch.leave, name=name, daemon=True)
             for name, watch in self._watches.items()
         ]
         for thread in leaving:
@@ -106,7 +106,7 @@ class Actuator:
         for thread in leaving:
             thread.join(max(0.0, until - time.monotonic()))
             if thread.is_alive():
-                log.warning("%s: not in time", thread.name)
+                log.warning("server %s could not be left in order: it hangs", thread.name)
 
     def set_targets(self, targets_bytes: Mapping[str, int], purpose: str) -> None:
         """Give servers new sizes; those not named keep their targets.

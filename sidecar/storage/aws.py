@@ -6,13 +6,26 @@ from typing import Any
 
 from solver_lambda.document import DocumentError
 
-CONNECT_SECONDS = 5
-# Longer than SQS' long poll of 20 seconds.
-READ_SECONDS = 30
+# For a command, or where nothing says how long an answer may take.
+USUAL_SECONDS = 20.0
+# From here on there is time for a second attempt, after a pause of a second at most.
+RETRY_FROM_SECONDS = 10.0
 
 
-def client(service: str, region: str, endpoint_url: str | None) -> Any:
-    """A client with limits on its waiting; credentials come from the environment as usual.
+def client(
+    service: str,
+    region: str,
+    endpoint_url: str | None,
+    *,
+    limit_seconds: float = USUAL_SECONDS,
+    answer_seconds: float | None = None,
+) -> Any:
+    """A client; credentials come from the environment as usual.
+
+    Args:
+        limit_seconds: a call to somebody who does not answer fails sooner.
+        answer_seconds: how long an answer may be silent, within the limit; then nothing is tried
+            twice.
 
     Raises:
         DocumentError: there is no such place.
@@ -21,15 +34,17 @@ def client(service: str, region: str, endpoint_url: str | None) -> Any:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
+    attempts = 2 if limit_seconds >= RETRY_FROM_SECONDS and answer_seconds is None else 1
+    wait_seconds = limit_seconds / (2 * attempts + 1)
     try:
         return boto3.Session().client(
             service,
             region_name=region,
             endpoint_url=endpoint_url,
             config=Config(
-                connect_timeout=CONNECT_SECONDS,
-                read_timeout=READ_SECONDS,
-                retries={"total_max_attempts": 3, "mode": "standard"},
+                connect_timeout=limit_seconds / 10 if answer_seconds else wait_seconds,
+                read_timeout=answer_seconds or wait_seconds,
+                retries={"total_max_attempts": attempts, "mode": "standard"},
                 s3={"addressing_style": "path"} if endpoint_url else None,
             ),
         )

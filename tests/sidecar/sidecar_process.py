@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# As on a machine where boto3 is not installed.
-WITHOUT_BOTO3 = """
+WITH_BOTO3 = """
 import sys
-sys.modules["boto3"] = sys.modules["botocore"] = None
 from sidecar.cli import main
 sys.exit(main(["run", sys.argv[1]]))
+"""
+# As on a machine where boto3 is not installed.
+WITHOUT_BOTO3 = f"""
+import sys
+sys.modules["boto3"] = sys.modules["botocore"] = None
+{WITH_BOTO3}
 """
 
 
