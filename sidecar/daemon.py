@@ -15,6 +15,7 @@ from sidecar.plans.controller_choice import make_controller, make_settings_store
 from sidecar.plans.plan_application import PlanApplication
 from sidecar.sample_endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.claims import BudgetKeeper, claims_bytes, excess_bytes
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.redis_server import RedisServer, ServerReading
 from sidecar.servers.server_stats import ServerStats
@@ -62,7 +63,6 @@ class Sidecar:
             for server in config.servers
         }
         self._by_instance: dict[int, ServerMonitor] = {}
-        self._too_little: str | None = None
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
         self._actuator = Actuator(
@@ -73,6 +73,7 @@ class Sidecar:
             self.counters,
             self._save,
         )
+        self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.counters)
         self._settings = SettingsReader(
             make_settings_store(config.controller), config, self.counters
         )
@@ -116,7 +117,8 @@ class Sidecar:
                 self._begin()
                 while not self._stop.is_set():
                     self._take_samples()
-                    self._keep_within_budget()
+                    with self._lock:
+                        self._budget.keep(self.config.servers)
                     self._supervise()
                     self._actuator.check()
                     if self._next_config is not None:
@@ -154,27 +156,6 @@ class Sidecar:
                 self._estimate(reading, self._monitors[name])
         self._actuator.start(sizes)
         self._controller.start()
-
-    def _keep_within_budget(self) -> None:
-        """Shrink the others when a server that cannot be shrunk leaves them too little."""
-        with self._lock:
-            unmovable = self._actuator.unmovable()
-            known = self._actuator.shrunk_bytes()
-            budget_bytes = self.config.memory.budget_bytes
-            if not unmovable or sum(known.values()) <= budget_bytes:
-                self._too_little = None
-                return
-            try:
-                sizes = initial_sizes(self.config.servers, known, unmovable, budget_bytes)
-            except DocumentError as error:
-                if self._too_little != str(error):
-                    self._too_little = str(error)
-                    self.counters.add("budgets_exceeded")
-                    log.warning("the budget is exceeded: %s", error)
-                return
-            self.counters.add("sizes_fitted")
-            names = ", ".join(sorted(unmovable))
-            self._actuator.set_targets(sizes, f"the others make room beside {names}")
 
     def _take_config(self, config: SidecarConfig) -> None:
         self._next_config = None
@@ -272,9 +253,15 @@ class Sidecar:
             return
         cycle = max(self._state.last_cycle + 1, int(now_seconds))
         with self._lock:
-            held_back = reserved(self._actuator.claims_bytes(), seen)
-            excess_bytes = self._actuator.excess_bytes()
-            observation = observe(self.config, cycle, now_seconds, seen, held_back, excess_bytes)
+            states = self._actuator.states()
+            observation = observe(
+                self.config,
+                cycle,
+                now_seconds,
+                seen,
+                reserved(claims_bytes(states), seen),
+                excess_bytes(states),
+            )
             self._state.ask(asked_about(observation))
             self._state.latencies = {
                 server.name: SeenLatency.of(server) for server in observation.servers

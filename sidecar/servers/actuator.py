@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -157,49 +156,16 @@ class Actuator:
         with self._lock:
             return dict(self._state.targets_bytes)
 
-    def unmovable(self) -> set[str]:
-        """Servers that answer, have a limit, and cannot be given another now."""
+    def states(self) -> list[ServerState]:
+        """Of all servers, as last seen."""
         with self._lock:
-            return {
-                state.name
-                for state in self._states()
-                if state.reachable and state.maxmemory_bytes < math.inf and not state.moves
-            }
-
-    def shrunk_bytes(self) -> dict[str, int]:
-        """Limits when all shrinks are done that can be done, and no growth."""
-        with self._lock:
-            return {
-                state.name: int(min(state.maxmemory_bytes, state.goal_bytes))
-                if state.reachable and state.goal_bytes < math.inf
-                else state.target_bytes
-                for state in self._states()
-            }
-
-    def claims_bytes(self) -> dict[str, int]:
-        """What nobody else may be promised: the planned size, or more that may be in force."""
-        with self._lock:
-            return {
-                state.name: max(state.target_bytes, int(state.maxmemory_bytes))
-                if state.maxmemory_bytes < math.inf
-                else state.target_bytes
-                for state in self._states()
-            }
+            return [watch.state() for watch in self._watches.values()]
 
     def kept(self) -> dict[str, str]:
         """Why a server cannot be given another size now, in an observation's words."""
         with self._lock:
             found = {name: watch.keep_reason() for name, watch in self._watches.items()}
             return {name: reason for name, reason in found.items() if reason}
-
-    def excess_bytes(self) -> int:
-        """Memory above their limits of servers that will not give it back by themselves."""
-        with self._lock:
-            return sum(
-                state.held_bytes - int(state.maxmemory_bytes)
-                for state in self._states()
-                if state.reachable and state.is_freeing and not state.still_frees
-            )
 
     def run_ids(self) -> dict[str, str]:
         """Of the servers' processes, as last seen."""
@@ -220,15 +186,12 @@ class Actuator:
                 if watch.read() is not None:
                     watch.try_again()
             moved = False
-            states = self._states()
+            states = self.states()
             for transition in resolve(states, self._budget_bytes):
                 moved = True
                 if self._stop.is_set() or not self._carry_out(transition):
                     break
             self._note(moved, any(state.reachable and state.still_frees for state in states))
-
-    def _states(self) -> list[ServerState]:
-        return [watch.state() for watch in self._watches.values()]
 
     def _note(self, moved: bool, freeing: bool) -> None:
         if moved:
@@ -240,7 +203,7 @@ class Actuator:
             log.info("%s: %s", self._purpose, self._describe())
 
     def _describe(self) -> str:
-        states = self._states()
+        states = self.states()
         arrived = all(state.maxmemory_bytes == state.target_bytes for state in states)
         words = "servers are at their sizes" if arrived else "servers are as near as they can be"
         sizes = ", ".join(

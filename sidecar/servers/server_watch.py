@@ -19,6 +19,7 @@ from sidecar.servers.redis_server import (
     ServerReading,
     ServerRefusedError,
 )
+from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_lock import ServerLock, ServerTakenError
 from sidecar.servers.transitions import ServerState
 from sidecar.state import SidecarState
@@ -106,7 +107,12 @@ class ServerWatch:
         except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
             self._lose(error)
             return None
-        self._compare(reading)
+        if self._reachable:
+            expected_bytes = self._at_most_bytes
+        else:
+            expected_bytes = None
+            log.info("server %s answers again", self.name)
+        tell_changes(self.name, self._last, reading, expected_bytes, self._counters)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
             self._accept()
@@ -253,40 +259,6 @@ class ServerWatch:
             self._counters.add("servers_lost")
             log.warning("server %s is out of reach, the others go on: %s", self.name, error)
 
-    def _compare(self, reading: ServerReading) -> None:
-        last = self._last
-        if not self._reachable:
-            log.info("server %s answers again", self.name)
-        if last is None:
-            if not reading.evicts:
-                log.warning(
-                    "server %s does not evict (noeviction, or a replica): it keeps its size",
-                    self.name,
-                )
-            return
-        if last.run_id != reading.run_id:
-            self._counters.add("servers_restarted")
-            log.warning(
-                "server %s restarted with maxmemory %d; %s",
-                self.name,
-                reading.maxmemory_bytes,
-                _what_then(reading),
-            )
-            return
-        if last.evicts and not reading.evicts:
-            log.warning(
-                "server %s does not evict any more (noeviction, or a replica): it keeps its size",
-                self.name,
-            )
-        if self._reachable and (reading.maxmemory_bytes or math.inf) != self._at_most_bytes:
-            self._counters.add("foreign_changes")
-            log.warning(
-                "server %s: somebody set maxmemory to %d; %s",
-                self.name,
-                reading.maxmemory_bytes,
-                _what_then(reading),
-            )
-
     def _sample(self, reading: ServerReading, is_new: bool) -> None:
         self._sampler = reading.sampler_prefix
         if self._sampler is None and is_new:
@@ -305,7 +277,3 @@ class ServerWatch:
                 error,
                 self._unsampled.fail(),
             )
-
-
-def _what_then(reading: ServerReading) -> str:
-    return "its planned size is put back" if reading.evicts else "it does not evict and keeps it"

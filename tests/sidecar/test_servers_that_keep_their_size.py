@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.servers import back_off, held_memory
+from sidecar.servers.claims import excess_bytes, unmovable
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
@@ -53,7 +54,7 @@ def test_the_others_shrink_and_growth_stays_within_what_is_in_force(
     assert "no permissions" in said[0]
     assert node.counters["foreign_changes"] == 0
     assert set(node.actuator.kept()) == {"s0"}
-    assert node.actuator.unmovable() == {"s0"}
+    assert unmovable(node.actuator.states()) == {"s0"}
 
 
 def test_a_server_that_refuses_no_longer_is_brought_to_its_size(
@@ -179,7 +180,7 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
     held = int(node.servers["s0"].client.info()["used_memory"])
     grown = node.maxmemory()["s2"]
     assert 16 * MB < grown + held - 16 * MB <= BUDGET - 32 * MB + MB
-    assert node.actuator.excess_bytes() == pytest.approx(held - 8 * MB, abs=MB)
+    assert excess_bytes(node.actuator.states()) == pytest.approx(held - 8 * MB, abs=MB)
     assert "stuck: it holds" in node.actuator.kept()["s0"]
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
     # The next plan does not wait anew.
