@@ -17,30 +17,31 @@ def tell_changes(
     reading: ServerReading,
     expected_bytes: float | None,
     counters: Counters,
-) -> None:
+) -> bool:
     """Log and count restarts, changes by others and policies that forbid a shrink.
 
-    ``expected_bytes``: what we left in force, ``None`` if that is not known for sure.
+    ``expected_bytes``: what we left in force, ``None`` if that is not known for sure. Returns
+    whether somebody changed it.
     """
     if last is None:
         if not reading.evicts:
             log.warning(
                 "server %s does not evict (noeviction, or a replica): it keeps its size", name
             )
-        return
+        return False
     then = "its planned size is put back" if reading.evicts else "it does not evict and keeps it"
     if last.run_id != reading.run_id:
         counters.add("servers_restarted")
         log.warning(
             "server %s restarted with maxmemory %d; %s", name, reading.maxmemory_bytes, then
         )
-        return
+        return False
     if last.evicts and not reading.evicts:
         log.warning(
             "server %s does not evict any more (noeviction, or a replica): it keeps its size", name
         )
-    if expected_bytes is not None and expected_bytes != (reading.maxmemory_bytes or math.inf):
-        counters.add("foreign_changes")
-        log.warning(
-            "server %s: somebody set maxmemory to %d; %s", name, reading.maxmemory_bytes, then
-        )
+    if expected_bytes in (None, reading.maxmemory_bytes or math.inf):
+        return False
+    counters.add("foreign_changes")
+    log.warning("server %s: somebody set maxmemory to %d; %s", name, reading.maxmemory_bytes, then)
+    return True

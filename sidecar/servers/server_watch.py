@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 # A server that is down is asked again soon, but not so often that the others wait for it: a
 # question that is refused costs nothing, one to a server that hangs costs its time limit.
 LEAST_RETRY_SECONDS = 0.05
+# Who changes a server's size again so soon after it was put back means it.
+CONTEST_SECONDS = 60.0
 RETRY_RATIO = 3.0
 
 
@@ -63,6 +65,7 @@ class ServerWatch:
         self._unread = BackOff()
         self._unset = BackOff()
         self._unsampled = BackOff()
+        self._contested = BackOff()
         self._refusal: str | None = None
 
     @property
@@ -107,16 +110,16 @@ class ServerWatch:
         except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
             self._lose(error)
             return None
-        if self._reachable:
-            expected_bytes = self._at_most_bytes
-        else:
-            expected_bytes = None
+        if not self._reachable:
             log.info("server %s answers again", self.name)
-        tell_changes(self.name, self._last, reading, expected_bytes, self._counters)
+        expected = self._at_most_bytes if self._reachable and self._refusal is None else None
+        if tell_changes(self.name, self._last, reading, expected, self._counters):
+            self._contest(reading)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
             self._accept()
             self._unsampled.reset()
+            self._contested.reset()
         self._unread.reset()
         self._reachable = True
         self._last = reading
@@ -124,6 +127,15 @@ class ServerWatch:
         self._gentleness.forget_another_process(reading.run_id)
         self._sample(reading, is_new)
         return reading
+
+    def _contest(self, reading: ServerReading) -> None:
+        """Put back what somebody changed, but do not fight with who sets it again and again."""
+        again = self._contested.failed_within(CONTEST_SECONDS)
+        if not again:
+            self._contested.reset()
+        pause_seconds = self._contested.fail()
+        if again and reading.evicts:
+            self._keep("somebody keeps setting its maxmemory", pause_seconds)
 
     def comes_back(self) -> bool:
         """Whether it is, just now, a process that has not been read yet, or an answer at last."""
@@ -194,17 +206,22 @@ class ServerWatch:
 
     def refused(self, error: ServerRefusedError) -> None:
         """A transition was refused: nothing is asked of it for a while, each time for longer."""
-        self._refusal = str(error)
+        self._keep(str(error), self._unset.fail())
+
+    def _keep(self, why: str, pause_seconds: float) -> None:
+        self._refusal = why
         log.warning(
             "server %s keeps its size, the others go on: %s; next try in %.0f s",
             self.name,
-            error,
-            self._unset.fail(),
+            why,
+            pause_seconds,
         )
 
     def try_again(self) -> None:
         """After a refusal, when it is time: see whether it takes the limit that it has anyway."""
-        if self._refusal is None or not self._reachable or not self._unset.is_over:
+        if self._refusal is None or not self._reachable:
+            return
+        if not (self._unset.is_over and self._contested.is_over):
             return
         try:
             self._set({"maxmemory": self._seen().maxmemory_bytes})
