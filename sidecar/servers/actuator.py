@@ -46,6 +46,9 @@ class Actuator:
 
     ``start`` runs it in a thread of its own, so that samples are received meanwhile; every public
     method may be called from any thread.
+
+    Attributes:
+        latest: the states of the last step, for those who must not wait for a server that hangs.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Actuator:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self.latest: list[ServerState] = []
         self._settled = threading.Event()
         self._purpose = ""
         self._failure: Exception | None = None
@@ -186,7 +190,7 @@ class Actuator:
                 if watch.read() is not None:
                     watch.try_again()
             moved = False
-            states = self.states()
+            states = self.latest = self.states()
             for transition in resolve(states, self._budget_bytes):
                 moved = True
                 if self._stop.is_set() or not self._carry_out(transition):

@@ -64,8 +64,10 @@ class BudgetKeeper:
         self._too_little: str | None = None
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
-        """Give the actuator targets that fit, if what it has cannot come to fit."""
-        states = self._actuator.states()
+        """Give the actuator targets that fit, where it came as near as it can and is above M."""
+        if not self._actuator.settled:
+            return
+        states = self._actuator.latest
         fixed, sizes = unmovable(states), shrunk_bytes(states)
         if not fixed or sum(sizes.values()) <= self._budget_bytes:
             self._too_little = None
