@@ -230,6 +230,8 @@ class Actuator:
                     watch.be_normal()
                     self._save()
                 case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):
+                    if isinstance(transition, Shrink) and not watch.evicts_now():
+                        return False
                     watch.set_maxmemory(to_bytes)
                     self._counters.add("config_set_maxmemory")
         except ServerRefusedError as error:

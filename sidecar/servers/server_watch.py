@@ -137,6 +137,11 @@ class ServerWatch:
         if again and reading.evicts:
             self._keep("somebody keeps setting its maxmemory", pause_seconds)
 
+    def evicts_now(self) -> bool:
+        """Asked once more just before a shrink: others may have held up the step since."""
+        reading = self.read()
+        return reading is not None and reading.evicts
+
     def comes_back(self) -> bool:
         """Whether it is, just now, a process that has not been read yet, or an answer at last."""
         if self._reachable and not (self._last and self._server.hung_up()):

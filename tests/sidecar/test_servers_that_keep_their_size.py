@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.servers import back_off, held_memory
 from sidecar.servers.claims import excess_bytes, unmovable
+from sidecar.servers.server_watch import ServerWatch
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
@@ -156,6 +157,23 @@ def test_a_server_that_evicts_no_longer_is_not_shrunk_by_a_plan_that_is_under_wa
     node.actuator.set_targets({"s0": 5 * MB, "s1": 43 * MB}, "plan")
     assert node.step_until(lambda: node.actuator.settled) <= BUDGET
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
+
+
+def test_the_policy_is_asked_once_more_just_before_a_shrink(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node("24mb", "16mb")
+    real = ServerWatch.be_gentle
+
+    def be_gentle(watch: ServerWatch) -> None:
+        real(watch)
+        node.servers[watch.name].client.config_set("maxmemory-policy", "noeviction")
+
+    monkeypatch.setattr(ServerWatch, "be_gentle", be_gentle)
+    node.actuator.set_targets({"s0": 5 * MB, "s1": 43 * MB}, "plan")
+    node.step_until(lambda: node.actuator.settled)
+    assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
 
 
 def test_a_change_by_hand_stays_on_a_server_that_does_not_evict(make_node: MakeNode) -> None:
