@@ -16,8 +16,8 @@ def client(
     service: str,
     region: str,
     endpoint_url: str | None,
-    *,
     limit_seconds: float = USUAL_SECONDS,
+    *,
     answer_seconds: float | None = None,
 ) -> Any:
     """A client; credentials come from the environment as usual.

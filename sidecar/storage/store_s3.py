@@ -22,7 +22,7 @@ class S3Store:
         limit_seconds: float = USUAL_SECONDS,
     ) -> None:
         self._bucket = bucket
-        self._s3 = client("s3", region, endpoint_url, limit_seconds=limit_seconds)
+        self._s3 = client("s3", region, endpoint_url, limit_seconds)
         self._errors = aws_errors()
 
     def __str__(self) -> str:
