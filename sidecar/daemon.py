@@ -133,6 +133,8 @@ class Sidecar:
     def _begin(self) -> None:
         self._actuator.claim()
         readings = self._actuator.read_all()
+        if self._stop.is_set():
+            return  # they were not all asked, and no sizes may come of that
         found = {name: reading.maxmemory_bytes for name, reading in readings.items() if reading}
         fixed = {name for name, reading in readings.items() if reading and not reading.evicts}
         before = ", ".join(
@@ -247,6 +249,8 @@ class Sidecar:
                     kept.get(server.name),
                 )
             )
+        if self._stop.is_set():
+            return
         if not seen:
             self.counters.add("observations_without_servers")
             log.warning("no server answers: nothing to observe")

@@ -28,12 +28,14 @@ def client(
             twice.
 
     Raises:
-        DocumentError: there is no such place.
+        DocumentError: there is no such place, or boto3 is not installed.
     """
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError
-
+    try:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+    except ImportError as error:
+        raise DocumentError("controller: a cloud is asked for, but boto3 is missing") from error
     attempts = 2 if limit_seconds >= RETRY_FROM_SECONDS and answer_seconds is None else 1
     wait_seconds = limit_seconds / (2 * attempts + 1)
     try:

@@ -23,7 +23,7 @@ from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.aws import client
 from sidecar.worker import Worker
 from tests.sidecar.black_hole import BlackHole
-from tests.sidecar.sidecar_process import WITH_BOTO3, sidecar_process
+from tests.sidecar.sidecar_process import WITH_BOTO3, WITHOUT_BOTO3, sidecar_process
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
@@ -77,16 +77,20 @@ def test_the_end_does_not_wait_for_calls_that_are_under_way(write: Callable[[str
         assert not any("Traceback" in line for line in process.lines)
 
 
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [(WITH_BOTO3, "http://not_a_host_.."), (WITHOUT_BOTO3, "boto3 is missing")],
+)
 def test_a_reload_to_an_impossible_cloud_keeps_the_old_controller(
-    write: Callable[[str], Path],
+    write: Callable[[str], Path], program: str, words: str
 ) -> None:
     embedded = '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\n'
     path = write(embedded)
-    with sidecar_process(path, WITH_BOTO3) as process:
+    with sidecar_process(path, program) as process:
         process.read_until("plan: cycle")
         write(CLOUD.format(url="http://not_a_host_.."))
         os.kill(process.process.pid, signal.SIGHUP)
-        assert "http://not_a_host_.." in process.read_until("reload refused")
+        assert words in process.read_until("reload refused")
         process.read_until("plan: cycle")
         write(embedded)
         os.kill(process.process.pid, signal.SIGHUP)

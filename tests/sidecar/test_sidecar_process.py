@@ -12,6 +12,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
+from sidecar.daemon import Sidecar
 from sidecar.state import SeenLatency, SidecarState, load_state, save_state
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import LocalServer
@@ -83,6 +84,15 @@ def test_a_second_sidecar_of_a_node_is_refused_until_the_first_is_dead(
     with sidecar_process(path) as third:
         third.read_until("plan: cycle")
         assert third.end() == 0
+
+
+def test_an_end_at_the_very_beginning_plans_nothing_for_servers_that_were_not_asked(
+    path: Path,
+) -> None:
+    sidecar = Sidecar(load_config(path))
+    sidecar.stop()
+    sidecar.run()
+    assert load_state(path.parent / "state.json").targets_bytes == {}
 
 
 def test_a_transition_that_was_interrupted_goes_on(
