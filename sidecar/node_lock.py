@@ -48,7 +48,7 @@ def _file_lock(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+")
     except OSError as error:
-        raise OSError(f"{path}: cannot be made: {error.strerror}") from error
+        raise OSError(f"{path}: cannot be locked: {error.strerror}") from error
     # The file stays: who removes one while another opens it lets both in.
     with file:
         try:

@@ -65,7 +65,7 @@ def test_the_state_lies_where_nobody_may_write(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _change(path, "state.json", "/proc/spreds/state.json")
-    assert "/proc/spreds/state.json.lock: cannot be made" in _refused(path, 1, capsys)
+    assert "/proc/spreds/state.json.lock: cannot be locked" in _refused(path, 1, capsys)
 
 
 def test_the_state_is_a_folder(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -242,3 +242,27 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
     node.servers["s0"].client.flushall()
     node.step_until(lambda: node.maxmemory()["s2"] == 32 * MB)
     assert node.actuator.kept() == {}
+
+
+def test_plans_go_on_beside_a_server_that_frees_nothing(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
+    stuck = start_server("24mb", **{"maxmemory-policy": "volatile-lru"})
+    fill(stuck, 18)
+    path = write_node(
+        {"stuck": stuck.url, "other": start_server("8mb").url},
+        budget="20mb",
+        memory='rss_wait = "0s"',
+        more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "500ms"\n',
+    )
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar.cycles >= 2, sidecar.counters.snapshot)
+        observation = sidecar.last_observation
+        assert observation is not None
+        reasons = {server.name: server.keep_reason for server in observation.servers}
+        assert "stuck: it holds" in str(reasons["stuck"])
+        assert "stuck" not in str(reasons["other"])
+        assert sidecar.counters["shrink_stuck"] == 1
