@@ -22,8 +22,10 @@ def read_endpoint(fields: Fields, key: str) -> str:
         raise fields.refuse(key, f"must start with ipc:// or tcp://, not {endpoint!r}")
     if scheme == "tcp":
         host, _, port = address.rpartition(":")
-        if not host or not _is_port(port):
-            raise fields.refuse(key, f"must be tcp://HOST:PORT, not {endpoint!r}")
+        if host in ("", "*") or not _is_port(port):
+            raise fields.refuse(
+                key, f"must be tcp://HOST:PORT, as the servers connect to it, not {endpoint!r}"
+            )
     elif not address.startswith(("/", "@")) or len(address) < 2:
         raise fields.refuse(key, f"must be ipc:// and an absolute path, not {endpoint!r}")
     else:

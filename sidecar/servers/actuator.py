@@ -207,15 +207,15 @@ class Actuator:
             log.info("%s: %s", self._purpose, self._describe())
 
     def _describe(self) -> str:
-        states = self.states()
-        arrived = all(state.maxmemory_bytes == state.target_bytes for state in states)
-        words = "servers are at their sizes" if arrived else "servers are as near as they can be"
-        sizes = ", ".join(
-            f"{state.name} {format_size(state.maxmemory_bytes)}"
-            + ("" if state.maxmemory_bytes == state.target_bytes else _planned(state))
-            for state in states
+        left_out = {state.name: _left_out(state) for state in self.states()}
+        near = (
+            "as near to their sizes as they can be" if any(left_out.values()) else "at their sizes"
         )
-        return f"{words}: {sizes}"
+        sizes = ", ".join(
+            f"{state.name} {format_size(state.maxmemory_bytes)}{left_out[state.name]}"
+            for state in self.states()
+        )
+        return f"servers are {near}: {sizes}"
 
     def _carry_out(self, transition: Transition) -> bool:
         watch = self._watches[transition.name]
@@ -265,6 +265,13 @@ class Actuator:
                     return
 
 
-def _planned(state: ServerState) -> str:
-    why = ", it refuses" if state.refuses else "" if state.evicts else ", it does not evict"
-    return f" (planned {format_size(state.target_bytes)}{why})"
+def _left_out(state: ServerState) -> str:
+    """What keeps it from its planned size, for people; empty if it has it."""
+    if not state.reachable:
+        return " (out of reach)"
+    if state.maxmemory_bytes == state.target_bytes:
+        return ""
+    why = (
+        "it refuses" if state.refuses else "waits for memory" if state.evicts else "does not evict"
+    )
+    return f" (planned {format_size(state.target_bytes)}, {why})"
