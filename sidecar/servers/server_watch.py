@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 # A server that is down is asked again soon, but not so often that the others wait for it: a
 # question that is refused costs nothing, one to a server that hangs costs its time limit.
 LEAST_RETRY_SECONDS = 0.05
+RETRY_RATIO = 3.0
 # Who changes a server's size again so soon after it was put back means it.
 CONTEST_SECONDS = 60.0
-RETRY_RATIO = 3.0
 
 
 class ServerWatch:
@@ -62,10 +62,13 @@ class ServerWatch:
         self._sampler: str | None = None
         self._gentleness = GentleShrink(server.name, memory.eviction_tenacity, state)
         self._held = HeldMemory(server.name, memory, counters)
+        # One each, for what it may refuse: to be read, sized, told of the sampler; and for a size
+        # that somebody else wants.
         self._unread = BackOff()
         self._unset = BackOff()
         self._unsampled = BackOff()
         self._contested = BackOff()
+        # Why it is asked for no other size now.
         self._refusal: str | None = None
 
     @property
