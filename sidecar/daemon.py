@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections import Counter
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
@@ -14,11 +13,13 @@ from sidecar.curves.monitor import Estimate, ServerMonitor
 from sidecar.observer import Seen, asked_about, observe, reserved
 from sidecar.plans.controller_choice import make_controller, make_settings_store
 from sidecar.plans.plan_application import PlanApplication
-from sidecar.receiver import SampleReceiver
+from sidecar.sample_endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.claims import BudgetKeeper, claims_bytes, excess_bytes
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.redis_server import RedisServer, ServerReading
 from sidecar.servers.server_stats import ServerStats
+from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import SeenLatency, load_state, save_state
@@ -72,11 +73,11 @@ class Sidecar:
             self.counters,
             self._save,
         )
+        self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.counters)
         self._settings = SettingsReader(
             make_settings_store(config.controller), config, self.counters
         )
-        self._reader = ThreadPoolExecutor(1, "settings")
-        self._reading: Future[dict[str, TeamSettings]] | None = None
+        self._settings_in_time = SettingsInTime(self._settings, self.counters)
         self._plans = PlanApplication(
             config, self._state, self._lock, self._actuator, self.counters, self._save
         )
@@ -95,6 +96,7 @@ class Sidecar:
     def stop(self) -> None:
         """Ask ``run`` to return, at a safe point."""
         self._stop.set()
+        self._actuator.hurry()
 
     def reload(self, config: SidecarConfig) -> None:
         """Work with another configuration from now on; returns at once.
@@ -107,27 +109,32 @@ class Sidecar:
         """Work until ``stop``; leaves the servers in order, also after an error.
 
         Raises:
-            OSError: the endpoint for samples cannot be bound.
+            OSError: the endpoint for samples cannot be bound, or another sidecar controls a server.
             DocumentError: a server cannot be brought under the budget.
         """
-        with SampleReceiver(self.config.sampling.endpoint) as self._receiver:
+        with bind_endpoint(self.config.sampling.endpoint) as self._receiver:
             try:
                 self._begin()
                 while not self._stop.is_set():
                     self._take_samples()
+                    with self._lock:
+                        self._budget.keep(self.config.servers)
                     self._supervise()
                     self._actuator.check()
-                    if self._next_config is not None and self._reading is None:
+                    if self._next_config is not None:
                         self._take_config(self._next_config)
             finally:
-                self._reader.shutdown(wait=False, cancel_futures=True)
+                self._settings_in_time.close()
                 self._controller.close()
                 self._actuator.stop()
                 self._save()
                 log.info("stopped: %s", self.counters.snapshot())
 
     def _begin(self) -> None:
+        self._actuator.claim()
         readings = self._actuator.read_all()
+        if self._stop.is_set():
+            return  # they were not all asked, and no sizes may come of that
         found = {name: reading.maxmemory_bytes for name, reading in readings.items() if reading}
         fixed = {name for name, reading in readings.items() if reading and not reading.evicts}
         before = ", ".join(
@@ -159,15 +166,18 @@ class Sidecar:
             self.counters.add("reloads_refused")
             log.warning("reload refused: node, memory, sampling or servers changed: restart")
             return
-        self._controller.close()
         try:
-            controller = make_controller(config, self._plans.take, self.counters)
-        except DocumentError as error:
+            store = make_settings_store(config.controller)
+            controller = make_controller(
+                config, self._plans.take, self.counters, instead_of=self._controller
+            )
+        except (DocumentError, OSError) as error:
             self.counters.add("reloads_refused")
-            log.warning("reload refused: %s", error)
-            config, controller = old, make_controller(old, self._plans.take, self.counters)
+            log.warning("reload refused, the old configuration holds: %s", error)
+            return
+        self._controller.close()
         self.config = self._plans.config = config
-        self._settings.use(make_settings_store(config.controller), config)
+        self._settings.use(store, config)
         self._controller = controller
         controller.start()
         log.info("reloaded: controller %s", config.controller.kind)
@@ -204,14 +214,14 @@ class Sidecar:
                 log.warning("cycle %d: no plan in time", observation.cycle)
                 self._controller.overdue(observation)
             return
-        if self._reading is not None:
-            if self._reading.done():
-                settings, self._reading = self._reading.result(), None
+        if self._settings_in_time.is_asked:
+            settings = self._settings_in_time.answer()
+            if settings is not None:
                 self._observed_at = now
                 self._observe(settings)
         elif self._is_due(now - self._observed_at) and self._actuator.settled:
             # The store may be slow; samples are received meanwhile.
-            self._reading = self._reader.submit(self._settings.read)
+            self._settings_in_time.ask()
 
     def _is_due(self, age_seconds: float) -> bool:
         samples = sum(monitor.samples_since_observation for monitor in self._monitors.values())
@@ -221,6 +231,7 @@ class Sidecar:
     def _observe(self, settings: dict[str, TeamSettings]) -> None:
         now_seconds = time.time()
         readings = self._actuator.read_all()
+        kept = self._actuator.kept()
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]
@@ -228,15 +239,33 @@ class Sidecar:
                 continue
             estimate = self._estimate(reading, self._monitors[server.name])
             changed_at = self._state.changed_at_seconds.get(server.name)
-            seen.append(Seen(server, reading, estimate, settings.get(server.name), changed_at))
+            seen.append(
+                Seen(
+                    server,
+                    reading,
+                    estimate,
+                    settings.get(server.name),
+                    changed_at,
+                    kept.get(server.name),
+                )
+            )
+        if self._stop.is_set():
+            return
         if not seen:
             self.counters.add("observations_without_servers")
             log.warning("no server answers: nothing to observe")
             return
         cycle = max(self._state.last_cycle + 1, int(now_seconds))
         with self._lock:
-            held_back = reserved(self._actuator.targets(), seen)
-            observation = observe(self.config, cycle, now_seconds, seen, held_back)
+            states = self._actuator.states()
+            observation = observe(
+                self.config,
+                cycle,
+                now_seconds,
+                seen,
+                reserved(claims_bytes(states), seen),
+                excess_bytes(states),
+            )
             self._state.ask(asked_about(observation))
             self._state.latencies = {
                 server.name: SeenLatency.of(server) for server in observation.servers

@@ -1,45 +1,56 @@
-"""One sidecar a node: two would undo each other's sizes."""
+"""One sidecar for one state file and one endpoint; ``servers.server_lock`` has the servers."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sidecar.config.node import SidecarConfig
+from sidecar.sample_endpoint import socket_path
 
 
 class NodeLockedError(OSError):
-    """Another sidecar runs; the message names the file and the process."""
+    """Another sidecar runs; the message names what it holds and its process."""
 
 
-def lock_path(config: SidecarConfig) -> Path | None:
-    """Beside the state file or else the samples' socket.
+def lock_paths(config: SidecarConfig) -> list[Path]:
+    """Beside the state file and beside the samples' socket, as far as there are such files.
 
-    ``None`` without either: a TCP port or an abstract socket can be bound only once anyway.
+    A TCP port or an abstract socket can be bound only once anyway.
     """
-    address = config.sampling.endpoint.removeprefix("ipc://")
-    socket = Path(address) if address.startswith("/") else None
-    beside = config.state_file or socket
-    return beside.with_name(f"{beside.name}.lock") if beside else None
+    beside = [config.state_file, socket_path(config.sampling.endpoint)]
+    return [path.with_name(f"{path.name}.lock") for path in beside if path is not None]
 
 
 @contextmanager
-def node_lock(path: Path | None) -> Iterator[None]:
-    """Hold the lock; the kernel releases it with the process, however that ends.
+def node_lock(config: SidecarConfig) -> Iterator[None]:
+    """Hold the locks of a configuration; the kernel releases them with the process, however that
+    ends.
 
     Raises:
-        NodeLockedError: another process holds it.
-        OSError: the file cannot be made.
+        NodeLockedError: another process holds one.
+        OSError: a file cannot be made, or the state file is a directory.
     """
-    if path is None:
+    if config.state_file is not None and config.state_file.is_dir():
+        raise OSError(f"state_file {config.state_file}: is a directory")
+    with ExitStack() as held:
+        for path in lock_paths(config):
+            held.enter_context(_file_lock(path))
         yield
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+")
+    except OSError as error:
+        raise OSError(f"{path}: cannot be locked: {error.strerror}") from error
     # The file stays: who removes one while another opens it lets both in.
-    with path.open("a+") as file:
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

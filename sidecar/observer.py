@@ -23,6 +23,7 @@ class Seen:
     Attributes:
         estimate: from its samples, ``None`` if there is none yet.
         changed_at_seconds: Unix time of its last change by a plan.
+        kept: why it cannot be given another size now, ``None`` if it can.
     """
 
     config: ServerConfig
@@ -30,6 +31,7 @@ class Seen:
     estimate: Estimate | None
     settings: TeamSettings | None
     changed_at_seconds: float | None
+    kept: str | None = None
 
 
 def observe(
@@ -38,19 +40,26 @@ def observe(
     made_at_seconds: float,
     seen: list[Seen],
     reserved_bytes: int,
+    excess_bytes: int = 0,
 ) -> Observation:
     """The observation of the servers that answer.
 
-    ``reserved_bytes`` is what those that do not answer may have: it is not divided.
+    ``reserved_bytes`` is what those that do not answer may have: it is not divided. Nor is
+    ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
+    free, and from nobody who has it. What is left is never less than the minima.
     """
+    servers = tuple(_observe_server(item) for item in seen)
+    budget_bytes = config.memory.budget_bytes - reserved_bytes
+    free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
+    budget_bytes -= min(excess_bytes, max(0, free_bytes))
     windows = [item.estimate.window_seconds for item in seen if item.estimate]
     return Observation(
         node=config.node,
         cycle=cycle,
         made_at_seconds=made_at_seconds,
         window_seconds=max(windows, default=config.cycle.maximum_age_seconds),
-        budget_bytes=config.memory.budget_bytes - reserved_bytes,
-        servers=tuple(_observe_server(item) for item in seen),
+        budget_bytes=max(budget_bytes, sum(server.minimum_bytes for server in servers)),
+        servers=servers,
         unit_bytes=config.memory.unit_bytes,
         planning=config.planning,
     )
@@ -104,6 +113,8 @@ def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConf
 
 
 def _keep_reason(seen: Seen, latency_seconds: float | None) -> str | None:
+    if seen.kept is not None:
+        return seen.kept
     if seen.estimate is None:
         if seen.reading.sampler_prefix is None:
             return "no_sampler: neither the patch nor the module is in this server"
@@ -135,7 +146,7 @@ def _bounds(server: ServerObservation) -> tuple[int, int | None]:
     return server.minimum_bytes, server.maximum_bytes
 
 
-def reserved(targets_bytes: Mapping[str, int], seen: list[Seen]) -> int:
+def reserved(claims_bytes: Mapping[str, int], seen: list[Seen]) -> int:
     """Bytes that belong to servers that are not seen."""
     names = {item.config.name for item in seen}
-    return sum(size for name, size in targets_bytes.items() if name not in names)
+    return sum(size for name, size in claims_bytes.items() if name not in names)

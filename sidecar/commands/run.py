@@ -9,7 +9,7 @@ from typing import Any
 
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from sidecar.node_lock import lock_path, node_lock
+from sidecar.node_lock import node_lock
 from solver_lambda.document import DocumentError
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.verbose:
         logging.getLogger("sidecar").setLevel(logging.DEBUG)
     config = load_config(options.config)
-    with node_lock(lock_path(config)):
+    with node_lock(config):
         sidecar = Sidecar(config)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sidecar.stop())

@@ -27,6 +27,7 @@ def execute(options: argparse.Namespace) -> int:
     config = load_config(options.config)
     latencies = load_state(config.state_file).latencies if config.state_file else {}
     servers = [_ask(server, latencies.get(server.name)) for server in config.servers]
+    _find_same(servers)
     up = [server for server in servers if server["error"] is None]
     total = sum(server["maxmemory_bytes"] for server in up)
     within = total <= config.memory.budget_bytes and all(s["maxmemory_bytes"] for s in up)
@@ -74,6 +75,16 @@ def _ask(config: ServerConfig, latency: SeenLatency | None) -> dict[str, Any]:
     }
 
 
+def _find_same(servers: list[dict[str, Any]]) -> None:
+    """A server that is reached by two names counts once."""
+    names: dict[str, str] = {}
+    for server in servers:
+        if server["error"] is None:
+            first = names.setdefault(server["run_id"], server["name"])
+            if first != server["name"]:
+                server["error"] = f"is the same server as {first}"
+
+
 def _print_table(servers: list[dict[str, Any]]) -> None:
     rows = [_COLUMNS, *(_row(server) for server in servers)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
@@ -85,7 +96,8 @@ def _print_table(servers: list[dict[str, Any]]) -> None:
 
 def _row(server: dict[str, Any]) -> tuple[str, ...]:
     if server["error"] is not None:
-        return (server["name"], "down", "", "", "", "", server["error"])
+        down = "" if "run_id" in server else "down"
+        return (server["name"], down, "", "", "", "", server["error"])
     ratio, size = server["hit_ratio"], server["maxmemory_bytes"]
     return (
         server["name"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from sidecar.config.fields import duration
 from solver_lambda.document import Fields
@@ -98,6 +99,10 @@ def _url(fields: Fields, key: str) -> str:
     url = fields.text(key)
     if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
         raise fields.refuse(key, f"must be an http or https address, not {url!r}")
+    try:
+        _ = urlsplit(url).port
+    except ValueError as error:
+        raise fields.refuse(key, f"{url!r} is no address: {error}") from error
     return url
 
 

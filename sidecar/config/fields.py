@@ -9,6 +9,9 @@ from pathlib import Path
 from sidecar.units import format_duration, parse_duration, parse_size
 from solver_lambda.document import Fields
 
+# A smaller number without a unit is meant as megabytes, or gigabytes.
+LEAST_BARE_BYTES = 1 << 16
+
 
 def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> int:
     """Bytes of a size such as ``512mb``. Raises DocumentError."""
@@ -17,6 +20,11 @@ def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> in
         size_bytes = parse_size(value)
     except ValueError as error:
         raise fields.refuse(key, str(error)) from error
+    if fields.has(key) and not isinstance(value, str) and 0 < size_bytes < LEAST_BARE_BYTES:
+        raise fields.refuse(
+            key,
+            f"{value!r} has no unit, and is only {value} bytes: write '{value}mb' or '{value}gb'",
+        )
     if size_bytes < low:
         raise fields.refuse(key, f"must be at least {low} bytes, not {value!r}")
     return size_bytes

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sidecar.config.addresses import place_of, read_endpoint, read_server_url
 from sidecar.config.controller import ControllerConfig, read_controller
 from sidecar.config.fields import duration, secret, size
 from sidecar.config.planning import read_planning
@@ -166,7 +167,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
 
 
 def _read_memory(fields: Fields) -> MemoryConfig:
-    budget = size(fields, "budget", low=1)
+    budget = size(fields, "budget", low=LEAST_UNIT_BYTES)
     # The smallest power of two that leaves the solver a grid of a size it can certify.
     unit = max(LEAST_UNIT_BYTES, 1 << math.ceil(math.log2(budget / MOST_UNITS)))
     memory = MemoryConfig(
@@ -182,9 +183,6 @@ def _read_memory(fields: Fields) -> MemoryConfig:
 
 
 def _read_sampling(fields: Fields) -> SamplingConfig:
-    endpoint = fields.text("endpoint")
-    if not endpoint.startswith(("ipc://", "tcp://")):
-        raise fields.refuse("endpoint", f"must start with ipc:// or tcp://, not {endpoint!r}")
     modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=1 << 32)
     if modulus & (modulus - 1):
         raise fields.refuse("modulus", f"must be a power of two, not {modulus}")
@@ -192,7 +190,7 @@ def _read_sampling(fields: Fields) -> SamplingConfig:
         raise fields.refuse("rate", "and threshold say the same thing: give one of them")
     rate = fields.number("rate", DEFAULT_RATE, above=0, high=1)
     sampling = SamplingConfig(
-        endpoint=endpoint,
+        endpoint=read_endpoint(fields, "endpoint"),
         threshold=fields.integer("threshold", max(1, round(rate * modulus)), low=1, high=modulus),
         modulus=modulus,
         live_objects=fields.integer("live_objects", SamplingConfig.live_objects, low=64),
@@ -237,14 +235,9 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         raise fields.refuse(
             "name", f"must be letters, digits, dots, hyphens and underscores, not {name!r}"
         )
-    url = fields.text("url")
-    if not url.startswith(("redis://", "rediss://", "unix://")):
-        raise fields.refuse("url", "must start with redis://, rediss:// or unix://")
-    if "@" in url or "password=" in url:
-        raise fields.refuse("url", "must not hold a secret: use password_file or password_env")
     server = ServerConfig(
         name=name,
-        url=url,
+        url=read_server_url(fields, "url"),
         weight=fields.number("weight", ServerConfig.weight, low=0),
         backend_latency_seconds=(
             duration(fields, "backend_latency") if fields.has("backend_latency") else None
@@ -273,6 +266,13 @@ def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_byt
     twice = first_repeated(server.name for server in servers)
     if twice is not None:
         raise fields.refuse("server", f"has two servers named {twice!r}")
+    by_place: dict[tuple[str, int], str] = {}
+    for server in servers:
+        other = by_place.setdefault(place_of(server.url), server.name)
+        if other != server.name:
+            raise fields.refuse(
+                "server", f"has {other!r} and {server.name!r} at one address: {server.url!r}"
+            )
     minima = sum(server.minimum_bytes for server in servers)
     if minima > budget_bytes:
         raise fields.refuse(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Protocol
 
 from sidecar.counters import Counters
 from sidecar.plans.plan_inbox import TakePlan
 from sidecar.storage.store import Store, StoreError
+from sidecar.worker import Worker
 from solver_lambda.keys import observation_key, plan_key
 from solver_lambda.observation import Observation
 from solver_lambda.planner import make_plan
@@ -19,7 +20,14 @@ log = logging.getLogger(__name__)
 
 
 class Controller(Protocol):
-    """Answers observations with plans, sooner or later. No method blocks for long."""
+    """Answers observations with plans, sooner or later. No method blocks for long.
+
+    Attributes:
+        delivery: of plans from elsewhere, if there is one.
+    """
+
+    @property
+    def delivery(self) -> Delivery | None: ...
 
     def start(self) -> None:
         """Begin to take plans."""
@@ -51,23 +59,27 @@ class EmbeddedController:
     With a store, observation and plan are kept there under the same keys as in S3.
     """
 
+    delivery: Delivery | None = None
+
     def __init__(self, take_plan: TakePlan, counters: Counters, store: Store | None) -> None:
         self._take_plan = take_plan
         self._counters = counters
         self._store = store
-        self._worker = ThreadPoolExecutor(1, "solver")
+        self._worker = Worker("solver")
+        self._closed = False
 
     def start(self) -> None:
         pass
 
     def ask(self, observation: Observation) -> None:
-        self._worker.submit(self._plan, observation).add_done_callback(_log_failure)
+        self._worker.submit(lambda: self._plan(observation)).add_done_callback(_log_failure)
 
     def overdue(self, observation: Observation) -> None:
         pass
 
     def close(self) -> None:
-        self._worker.shutdown(cancel_futures=True)
+        self._closed = True
+        self._worker.close()
 
     def _plan(self, observation: Observation) -> None:
         # Through the document, so that it is the same road and the same check as in the cloud.
@@ -77,7 +89,8 @@ class EmbeddedController:
         key = plan_key(observation.node, observation.cycle)
         self._keep(key, document)
         self._counters.add("plans_embedded")
-        self._take_plan(document, key)
+        if not self._closed:
+            self._take_plan(document, key)
 
     def _keep(self, key: str, document: bytes) -> None:
         if self._store is None:
@@ -102,26 +115,25 @@ class CloudController:
         counters: Counters,
         failed: Callable[[Observation], None],
     ) -> None:
+        self.delivery: Delivery = delivery
         self._observations = observations
-        self._delivery = delivery
         self._counters = counters
         self._failed = failed
-        self._worker = ThreadPoolExecutor(1, "observations")
+        self._worker = Worker("observations")
 
     def start(self) -> None:
-        self._delivery.start()
+        self.delivery.start()
 
     def ask(self, observation: Observation) -> None:
-        self._delivery.expect()
-        self._worker.submit(self._put, observation).add_done_callback(_log_failure)
+        self.delivery.expect()
+        self._worker.submit(lambda: self._put(observation)).add_done_callback(_log_failure)
 
     def overdue(self, observation: Observation) -> None:
         pass
 
     def close(self) -> None:
-        self._delivery.close()
-        # Not waited for: where there is no route, a PUT takes its whole time limit.
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        self.delivery.close()
+        self._worker.close()
 
     def _put(self, observation: Observation) -> None:
         key = observation_key(observation.node, observation.cycle)
@@ -150,6 +162,10 @@ class AutoController:
         self._cloud = make_cloud(self.overdue)
         self._embedded = embedded
         self._counters = counters
+
+    @property
+    def delivery(self) -> Delivery | None:
+        return self._cloud.delivery
 
     def start(self) -> None:
         self._cloud.start()

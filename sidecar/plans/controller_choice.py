@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 from sidecar.config.controller import CloudConfig, ControllerConfig
 from sidecar.config.node import SidecarConfig
@@ -16,6 +17,7 @@ from sidecar.plans.controller import (
     Delivery,
     EmbeddedController,
 )
+from sidecar.plans.delivery_sqs import long_poll_seconds
 from sidecar.plans.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.storage.store import FolderStore, Store
 from solver_lambda.document import DocumentError
@@ -23,12 +25,22 @@ from solver_lambda.observation import Observation
 
 log = logging.getLogger(__name__)
 
+# Of the plan's deadline, for the answer to a long poll to arrive.
+SPARE_SHARE = 0.2
 
-def make_controller(config: SidecarConfig, take_plan: TakePlan, counters: Counters) -> Controller:
-    """The controller of ``config.controller.kind``.
+
+def make_controller(
+    config: SidecarConfig,
+    take_plan: TakePlan,
+    counters: Counters,
+    instead_of: Controller | None = None,
+) -> Controller:
+    """The controller of ``config.controller.kind``, to be started.
+
+    ``instead_of`` is the one whose place it will take; that goes on until it is closed.
 
     Raises:
-        DocumentError: the address to listen on cannot be bound.
+        DocumentError: there is no such cloud, or the address to listen on cannot be bound.
     """
     kind, cloud = config.controller.kind, config.controller.cloud
     folder = config.controller.folder
@@ -39,8 +51,14 @@ def make_controller(config: SidecarConfig, take_plan: TakePlan, counters: Counte
     log.info("controller %s: observations go to s3://%s", kind, cloud.observations_bucket)
 
     def make_cloud(failed: Callable[[Observation], None]) -> CloudController:
-        observations = make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
-        delivery = _delivery(config, cloud, take_plan, counters)
+        observations = make_bucket(
+            cloud.observations_bucket,
+            cloud.region,
+            cloud.endpoint_url,
+            config.controller.plan_deadline_seconds,
+        )
+        before = instead_of.delivery if instead_of is not None else None
+        delivery = _delivery(config, cloud, take_plan, counters, before)
         return CloudController(observations, delivery, counters, failed)
 
     if kind == "auto":
@@ -56,19 +74,45 @@ def make_settings_store(controller: ControllerConfig) -> Store | None:
     folder, cloud = controller.folder, controller.cloud
     if cloud is None or (controller.kind == "embedded" and folder):
         return FolderStore(folder) if folder else None
-    return make_bucket(cloud.observations_bucket, cloud.region, cloud.endpoint_url)
+    return make_bucket(
+        cloud.observations_bucket,
+        cloud.region,
+        cloud.endpoint_url,
+        controller.plan_deadline_seconds,
+    )
 
 
-def make_bucket(name: str, region: str, endpoint_url: str | None) -> Store:
-    """A bucket as a store."""
+def make_bucket(
+    name: str, region: str, endpoint_url: str | None, limit_seconds: float | None = None
+) -> Store:
+    """A bucket as a store; a call fails within ``limit_seconds`` if nobody answers."""
     # Imported only where a cloud is asked for: embedded works without boto3.
     from sidecar.storage.store_s3 import S3Store
 
-    return S3Store(name, region, endpoint_url)
+    if limit_seconds is None:
+        return S3Store(name, region, endpoint_url)
+    return S3Store(name, region, endpoint_url, limit_seconds)
+
+
+def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:
+    """A client for long polls, which are silent until their end."""
+    from sidecar.storage.aws import client
+
+    return client(
+        "sqs",
+        region,
+        endpoint_url,
+        limit_seconds=deadline_seconds,
+        answer_seconds=long_poll_seconds(deadline_seconds) + SPARE_SHARE * deadline_seconds,
+    )
 
 
 def _delivery(
-    config: SidecarConfig, cloud: CloudConfig, take_plan: TakePlan, counters: Counters
+    config: SidecarConfig,
+    cloud: CloudConfig,
+    take_plan: TakePlan,
+    counters: Counters,
+    before: Delivery | None,
 ) -> Delivery:
     from sidecar.plans.delivery_http import HttpDelivery
     from sidecar.plans.delivery_sqs import SqsDelivery
@@ -76,6 +120,7 @@ def _delivery(
     from sidecar.plans.signature import SignatureCheck
     from sidecar.storage.aws import aws_errors, client
 
+    deadline = config.controller.plan_deadline_seconds
     check = NotificationCheck(
         topic_arn=cloud.topic_arn,
         plans_bucket=cloud.plans_bucket,
@@ -87,24 +132,29 @@ def _delivery(
     errors = aws_errors()
     inbox = PlanInbox(
         check,
-        make_bucket(cloud.plans_bucket, cloud.region, cloud.endpoint_url),
+        make_bucket(cloud.plans_bucket, cloud.region, cloud.endpoint_url, deadline),
         take_plan,
-        confirmer(client("sns", cloud.region, cloud.endpoint_url), cloud.topic_arn, errors),
+        confirmer(
+            client("sns", cloud.region, cloud.endpoint_url, limit_seconds=deadline),
+            cloud.topic_arn,
+            errors,
+        ),
         counters,
     )
     if cloud.queue_url is not None:
-        sqs = client("sqs", cloud.region, cloud.endpoint_url)
+        sqs = queue_client(cloud.region, cloud.endpoint_url, deadline)
         return SqsDelivery(
             sqs,
             cloud.queue_url,
             inbox,
             counters,
             errors,
-            config.controller.plan_deadline_seconds,
+            deadline,
         )
     assert cloud.listen is not None
     try:
-        return HttpDelivery(cloud.listen, inbox, counters)
+        heir_of = before if isinstance(before, HttpDelivery) else None
+        return HttpDelivery(cloud.listen, inbox, counters, heir_of)
     except OSError as error:
         host, port = cloud.listen
         raise DocumentError(

@@ -23,19 +23,33 @@ _STATUS = {
 
 
 class HttpDelivery:
-    """An HTTP server in threads of its own. It binds at once.
+    """An HTTP server in threads of its own. It binds at once, unless ``heir_of``, whose place it
+    will take, listens at the same address: then it listens with it until that is closed.
 
     Raises:
         OSError: the address cannot be bound.
     """
 
-    def __init__(self, listen: tuple[str, int], inbox: PlanInbox, counters: Counters) -> None:
+    def __init__(
+        self,
+        listen: tuple[str, int],
+        inbox: PlanInbox,
+        counters: Counters,
+        heir_of: HttpDelivery | None = None,
+    ) -> None:
         class Handler(_Handler):
             pass
 
         Handler.inbox = inbox
         Handler.counters = counters
-        self._server = ThreadingHTTPServer(listen, Handler)
+        self._listen = listen
+        if heir_of is not None and heir_of._listen == listen:
+            self._server = ThreadingHTTPServer(listen, Handler, bind_and_activate=False)
+            self._server.socket.close()
+            self._server.socket = heir_of._server.socket.dup()
+            self._server.server_address = self._server.socket.getsockname()
+        else:
+            self._server = ThreadingHTTPServer(listen, Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="http"

@@ -12,9 +12,15 @@ from sidecar.plans.plan_inbox import PlanInbox, Verdict
 
 log = logging.getLogger(__name__)
 
-LONG_POLL_SECONDS = 20
+LONG_POLL_SECONDS = 20  # the longest that SQS offers
+LONG_POLL_SHARE = 2 / 3
 FIRST_PAUSE_SECONDS = 1.0
 LAST_PAUSE_SECONDS = 60.0
+
+
+def long_poll_seconds(deadline_seconds: float) -> int:
+    """How long a poll may wait, so that one that nobody answers is noticed before the deadline."""
+    return max(1, min(LONG_POLL_SECONDS, int(LONG_POLL_SHARE * deadline_seconds)))
 
 
 class SqsDelivery:
@@ -92,7 +98,7 @@ class SqsDelivery:
         answer = self._sqs.receive_message(
             QueueUrl=self._queue_url,
             MaxNumberOfMessages=10,
-            WaitTimeSeconds=LONG_POLL_SECONDS,
+            WaitTimeSeconds=long_poll_seconds(self._expect_seconds),
         )
         messages = answer.get("Messages", [])
         for message in messages:

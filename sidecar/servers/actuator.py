@@ -9,14 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sidecar.config.node import MemoryConfig, SamplingConfig
 from sidecar.counters import Counters
+from sidecar.node_lock import NodeLockedError
 from sidecar.servers.redis_server import (
     RedisServer,
     ServerDownError,
     ServerReading,
     ServerRefusedError,
 )
+from sidecar.servers.server_lock import ServerTakenError
 from sidecar.servers.server_watch import ServerWatch
-from sidecar.servers.transitions import BeGentle, BeNormal, Grow, Shrink, Transition, resolve
+from sidecar.servers.transitions import (
+    BeGentle,
+    BeNormal,
+    Grow,
+    ServerState,
+    Shrink,
+    Transition,
+    resolve,
+)
 from sidecar.state import SidecarState
 from sidecar.units import format_size
 
@@ -26,8 +36,9 @@ BUSY_SECONDS = 0.02
 IDLE_SECONDS = 1.0
 # A server that restarts has the maxmemory of its own file until it is seen.
 LOOK_SECONDS = 0.05
-# A shrink that frees nothing for so long no longer holds up the next observation.
-STUCK_SECONDS = 120.0
+# When the sidecar stops: for the call that is under way, and for leaving all servers in order.
+STOP_SECONDS = 1.0
+LEAVE_SECONDS = 0.5
 
 
 class Actuator:
@@ -35,6 +46,9 @@ class Actuator:
 
     ``start`` runs it in a thread of its own, so that samples are received meanwhile; every public
     method may be called from any thread.
+
+    Attributes:
+        latest: the states of the last step, for those who must not wait for a server that hangs.
     """
 
     def __init__(
@@ -58,7 +72,7 @@ class Actuator:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._progress_at = time.monotonic()
+        self.latest: list[ServerState] = []
         self._settled = threading.Event()
         self._purpose = ""
         self._failure: Exception | None = None
@@ -66,18 +80,36 @@ class Actuator:
     def start(self, targets_bytes: Mapping[str, int]) -> None:
         """Begin to bring the servers to these sizes."""
         self.set_targets(targets_bytes, "initial sizes")
-        self._thread = threading.Thread(target=self._run, name="actuator")
+        self._thread = threading.Thread(target=self._run, name="actuator", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Finish the current transition, put gentle servers back to normal, turn samplers off."""
+    def hurry(self) -> None:
+        """Begin to stop: nothing more is asked of the servers; returns at once."""
         self._stop.set()
         self._wake.set()
+
+    def stop(self) -> None:
+        """Finish the current transition, put gentle servers back to normal, turn samplers off.
+
+        A server that does not answer is not waited for: what it needs is on file.
+        """
+        self.hurry()
         if self._thread:
-            self._thread.join()
-        with self._lock:
-            for watch in self._watches.values():
-                watch.leave()
+            self._thread.join(STOP_SECONDS)
+            if self._thread.is_alive():
+                log.warning("a server hangs: the servers could not be left in order")
+                return
+        leaving = [
+            threading.Thread(target=watch.leave, name=name, daemon=True)
+            for name, watch in self._watches.items()
+        ]
+        for thread in leaving:
+            thread.start()
+        until = time.monotonic() + LEAVE_SECONDS
+        for thread in leaving:
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                log.warning("server %s could not be left in order: it hangs", thread.name)
 
     def set_targets(self, targets_bytes: Mapping[str, int], purpose: str) -> None:
         """Give servers new sizes; those not named keep their targets.
@@ -93,7 +125,6 @@ class Actuator:
             self._state.targets_bytes = targets
             self._state.settled = False
             self._purpose = purpose
-            self._progress_at = time.monotonic()
             self._settled.clear()
             self._save()
         self._wake.set()
@@ -103,15 +134,42 @@ class Actuator:
         """Whether nothing more will happen by itself to reach the targets."""
         return self._settled.is_set()
 
-    def read_all(self) -> dict[str, ServerReading | None]:
-        """What every server says now; ``None`` for one that does not answer."""
+    def claim(self) -> None:
+        """Make sure that no other sidecar controls any of the servers; changes nothing on them.
+
+        Raises:
+            NodeLockedError: another one does, or two names lead to one server.
+        """
         with self._lock:
-            return {name: watch.read() for name, watch in self._watches.items()}
+            for name, watch in self._watches.items():
+                try:
+                    watch.claim()
+                except ServerTakenError as error:
+                    raise NodeLockedError(f"server {name}: {error}") from error
+
+    def read_all(self) -> dict[str, ServerReading | None]:
+        """What every server says now; ``None`` for one that does not answer, or after ``hurry``."""
+        with self._lock:
+            return {
+                name: None if self._stop.is_set() else watch.read()
+                for name, watch in self._watches.items()
+            }
 
     def targets(self) -> dict[str, int]:
         """The planned sizes in bytes."""
         with self._lock:
             return dict(self._state.targets_bytes)
+
+    def states(self) -> list[ServerState]:
+        """Of all servers, as last seen."""
+        with self._lock:
+            return [watch.state() for watch in self._watches.values()]
+
+    def kept(self) -> dict[str, str]:
+        """Why a server cannot be given another size now, in an observation's words."""
+        with self._lock:
+            found = {name: watch.keep_reason() for name, watch in self._watches.items()}
+            return {name: reason for name, reason in found.items() if reason}
 
     def run_ids(self) -> dict[str, str]:
         """Of the servers' processes, as last seen."""
@@ -127,39 +185,37 @@ class Actuator:
         """Read the servers once and carry out what is allowed now."""
         with self._lock:
             for watch in self._watches.values():
-                watch.read()
+                if self._stop.is_set():
+                    return
+                if watch.read() is not None:
+                    watch.try_again()
             moved = False
-            states = [watch.state() for watch in self._watches.values()]
+            states = self.latest = self.states()
             for transition in resolve(states, self._budget_bytes):
-                if self._stop.is_set() or not self._carry_out(transition):
-                    moved = True
-                    break
                 moved = True
-            freeing = any(state.is_freeing for state in states if state.reachable)
-            self._note(moved, freeing)
+                if self._stop.is_set() or not self._carry_out(transition):
+                    break
+            self._note(moved, any(state.reachable and state.still_frees for state in states))
 
     def _note(self, moved: bool, freeing: bool) -> None:
-        now = time.monotonic()
         if moved:
-            self._progress_at = now
             self._settled.clear()
-            return
-        stuck = freeing and now - self._progress_at > STUCK_SECONDS
-        if self._settled.is_set() or (freeing and not stuck):
-            return
-        if stuck:
-            self._counters.add("shrink_stuck")
-            log.warning("%s: a shrink frees no memory; growth that needs it waits", self._purpose)
-        self._settled.set()
-        self._state.settled = True
-        self._save()
-        log.info("%s: servers are at their sizes: %s", self._purpose, self._describe())
+        elif not self._settled.is_set() and not freeing:
+            self._settled.set()
+            self._state.settled = True
+            self._save()
+            log.info("%s: %s", self._purpose, self._describe())
 
     def _describe(self) -> str:
-        return ", ".join(
-            f"{name} {format_size(watch.state().maxmemory_bytes)}"
-            for name, watch in self._watches.items()
+        left_out = {state.name: _left_out(state) for state in self.states()}
+        near = (
+            "as near to their sizes as they can be" if any(left_out.values()) else "at their sizes"
         )
+        sizes = ", ".join(
+            f"{state.name} {format_size(state.maxmemory_bytes)}{left_out[state.name]}"
+            for state in self.states()
+        )
+        return f"servers are {near}: {sizes}"
 
     def _carry_out(self, transition: Transition) -> bool:
         watch = self._watches[transition.name]
@@ -174,11 +230,16 @@ class Actuator:
                     watch.be_normal()
                     self._save()
                 case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):
+                    if isinstance(transition, Shrink) and not watch.evicts_now():
+                        return False
                     watch.set_maxmemory(to_bytes)
                     self._counters.add("config_set_maxmemory")
-        except (ServerDownError, ServerRefusedError) as error:
+        except ServerRefusedError as error:
             self._counters.add("transitions_failed")
-            log.warning("%s failed: %s", transition, error)
+            watch.refused(error)
+            return False
+        except ServerDownError:
+            self._counters.add("transitions_failed")
             return False
         self._counters.add("transitions")
         log.debug("%s", transition)
@@ -202,3 +263,15 @@ class Actuator:
             with self._lock:
                 if any(watch.comes_back() for watch in self._watches.values()):
                     return
+
+
+def _left_out(state: ServerState) -> str:
+    """What keeps it from its planned size, for people; empty if it has it."""
+    if not state.reachable:
+        return " (out of reach)"
+    if state.maxmemory_bytes == state.target_bytes:
+        return ""
+    why = (
+        "it refuses" if state.refuses else "waits for memory" if state.evicts else "does not evict"
+    )
+    return f" (planned {format_size(state.target_bytes)}, {why})"

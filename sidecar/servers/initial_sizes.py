@@ -19,7 +19,7 @@ def initial_sizes(
     A server keeps the size it has (``known_bytes``), within its bounds; one that is unlimited (0)
     or unknown gets an equal share of the budget. If that is more than the budget, what each has
     above its minimum is scaled down by one factor. The servers in ``fixed`` (those that do not
-    evict, and would refuse writes) keep what they have.
+    evict, and would refuse writes, or that refuse another size) keep what they have.
 
     Raises:
         DocumentError: a fixed server is unlimited, or the fixed ones leave too little.
@@ -46,8 +46,8 @@ def initial_sizes(
     spare_bytes = budget_bytes - sum(minima.values())
     if spare_bytes < 0:
         raise DocumentError(
-            f"servers without eviction ({', '.join(sorted(fixed))}) and the others' minima need "
-            f"{sum(minima.values())} bytes, more than memory.budget {budget_bytes}"
+            f"servers that keep their size ({', '.join(sorted(fixed))}) and the others' minima "
+            f"need {sum(minima.values())} bytes, more than memory.budget {budget_bytes}"
         )
     above_bytes = sum(sizes.values()) - sum(minima.values())
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,11 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from sidecar.config.node import SamplingConfig, ServerConfig
+from sidecar.servers.server_lock import CLIENT_NAME, check_clients
 from sidecar.servers.server_stats import counted_memory_bytes
+from solver_lambda.document import DocumentError
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
 TENACITY = "maxmemory-eviction-tenacity"
@@ -98,22 +103,31 @@ class RedisServer:
     """A connection to one server. Not for use by two threads at once.
 
     Every method raises ``ServerDownError`` or ``ServerRefusedError``.
+
+    Raises:
+        DocumentError: the URL has an option or a port that makes no sense.
     """
 
     def __init__(self, config: ServerConfig) -> None:
         self.name = config.name
-        self._client: redis.Redis = redis.Redis.from_url(
-            config.url,
-            username=config.username,
-            password=config.password,
-            socket_timeout=TIMEOUT_SECONDS,
-            socket_connect_timeout=TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-            decode_responses=True,
-        )
-        self._connection: Any = self._client.connection_pool.make_connection()
+        try:
+            self._client: redis.Redis = redis.Redis.from_url(
+                config.url,
+                username=config.username,
+                password=config.password,
+                socket_timeout=TIMEOUT_SECONDS,
+                socket_connect_timeout=TIMEOUT_SECONDS,
+                retry=Retry(NoBackoff(), 0),
+                decode_responses=True,
+            )
+            self._connection: Any = self._client.connection_pool.make_connection()
+        except (ValueError, TypeError) as error:
+            raise DocumentError(f"server {self.name}: url {config.url!r}: {error}") from error
+        self._announced = False
 
     def close(self) -> None:
+        """Hang up; the next question connects again."""
+        self._announced = False
         self._connection.disconnect()
 
     def hung_up(self) -> bool:
@@ -124,8 +138,25 @@ class RedisServer:
         except (redis.RedisError, OSError):
             ended = True
         if ended:
-            self._connection.disconnect()
+            self.close()
         return ended
+
+    def announce(self) -> None:
+        """On a new connection: say who we are, and look who else controls the server.
+
+        A user who may not do so is not told: then only sidecars of this machine see each other.
+
+        Raises:
+            ServerTakenError: another sidecar came before us.
+        """
+        if self._announced:
+            return
+        try:
+            self._ask("CLIENT SETNAME", CLIENT_NAME)
+            check_clients(self._ask("CLIENT LIST"))
+        except ServerRefusedError as error:
+            log.debug("server %s: sidecars elsewhere are not seen: %s", self.name, error)
+        self._announced = True
 
     def read(self) -> ServerReading:
         """Its state, from INFO and CONFIG GET."""
@@ -163,7 +194,10 @@ class RedisServer:
             return self._client.parse_response(self._connection, command[0])  # type: ignore[no-untyped-call]
         except redis.ResponseError as error:
             raise ServerRefusedError(f"{command[0]}: {error}") from error
+        except redis.AuthenticationError as error:
+            self.close()
+            raise ServerRefusedError(f"{command[0]}: {error}") from error
         except (redis.RedisError, OSError) as error:
             # A reply may still be on its way: never take it for the next command's.
-            self._connection.disconnect()
+            self.close()
             raise ServerDownError(f"{command[0]}: {error}") from error

@@ -6,20 +6,24 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sidecar.config.node import MemoryConfig, SamplingConfig
 from sidecar.counters import Counters
+from sidecar.servers.back_off import BackOff
+from sidecar.servers.gentle_shrink import GentleShrink
+from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.redis_server import (
-    GENTLE,
-    TENACITY,
-    USUAL,
     RedisServer,
     ServerDownError,
     ServerReading,
     ServerRefusedError,
 )
+from sidecar.servers.server_changes import tell_changes
+from sidecar.servers.server_lock import ServerLock, ServerTakenError
 from sidecar.servers.transitions import ServerState
-from sidecar.state import Replaced, SidecarState
+from sidecar.state import SidecarState
+from sidecar.units import format_size
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +31,8 @@ log = logging.getLogger(__name__)
 # question that is refused costs nothing, one to a server that hangs costs its time limit.
 LEAST_RETRY_SECONDS = 0.05
 RETRY_RATIO = 3.0
-# Resident memory that is no memory of keys: the program itself, and usual fragmentation.
-RSS_ALLOWANCE_BYTES = 16 << 20
-RSS_ALLOWANCE_RATIO = 1.10
+# Who changes a server's size again so soon after it was put back means it.
+CONTEST_SECONDS = 60.0
 
 
 class ServerWatch:
@@ -47,18 +50,26 @@ class ServerWatch:
         counters: Counters,
     ) -> None:
         self._server = server
-        self._memory = memory
         self._sampling = sampling
         self._state = state
         self._counters = counters
+        self._lock: ServerLock | None = None
         self._last: ServerReading | None = None
         self._reachable = True
         self._asked_at = self._retry_at = 0.0
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
-        self._rss_until = 0.0
         self._sampler: str | None = None
-        self._cannot_defrag = False
+        self._gentleness = GentleShrink(server.name, memory.eviction_tenacity, state)
+        self._held = HeldMemory(server.name, memory, counters)
+        # One each, for what it may refuse: to be read, sized, told of the sampler; and for a size
+        # that somebody else wants.
+        self._unread = BackOff()
+        self._unset = BackOff()
+        self._unsampled = BackOff()
+        self._contested = BackOff()
+        # Why it is asked for no other size now.
+        self._refusal: str | None = None
 
     @property
     def name(self) -> str:
@@ -69,6 +80,28 @@ class ServerWatch:
         """Of the process that was last seen."""
         return self._last.run_id if self._last else None
 
+    def claim(self) -> None:
+        """Make sure, if it answers, that no other sidecar controls it; changes nothing on it.
+
+        Raises:
+            ServerTakenError: another one does, or we do by another name.
+        """
+        try:
+            self._claim(self._server.read().run_id)
+        except (ServerDownError, ServerRefusedError) as error:
+            log.debug("server %s is not claimed yet: %s", self.name, error)
+
+    def _claim(self, run_id: str) -> None:
+        if self._lock is None or self._lock.run_id != run_id:
+            self._unlock()
+            self._lock = ServerLock(run_id)
+        self._server.announce()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
     def read(self) -> ServerReading | None:
         """What it says now, or ``None`` if it does not answer (asked again after a while)."""
         if not self._reachable and time.monotonic() < self._retry_at:
@@ -76,17 +109,41 @@ class ServerWatch:
         self._asked_at = time.monotonic()
         try:
             reading = self._server.read()
-        except (ServerDownError, ServerRefusedError) as error:
+            self._claim(reading.run_id)
+        except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
             self._lose(error)
             return None
-        self._compare(reading)
+        if not self._reachable:
+            log.info("server %s answers again", self.name)
+        expected = self._at_most_bytes if self._reachable and self._refusal is None else None
+        if tell_changes(self.name, self._last, reading, expected, self._counters):
+            self._contest(reading)
         is_new = self._last is None or self._last.run_id != reading.run_id
+        if is_new:
+            self._accept()
+            self._unsampled.reset()
+            self._contested.reset()
+        self._unread.reset()
         self._reachable = True
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
-        self._forget_another_process(reading)
+        self._gentleness.forget_another_process(reading.run_id)
         self._sample(reading, is_new)
         return reading
+
+    def _contest(self, reading: ServerReading) -> None:
+        """Put back what somebody changed, but do not fight with who sets it again and again."""
+        again = self._contested.failed_within(CONTEST_SECONDS)
+        if not again:
+            self._contested.reset()
+        pause_seconds = self._contested.fail()
+        if again and reading.evicts:
+            self._keep("somebody keeps setting its maxmemory", pause_seconds)
+
+    def evicts_now(self) -> bool:
+        """Asked once more just before a shrink: others may have held up the step since."""
+        reading = self.read()
+        return reading is not None and reading.evicts
 
     def comes_back(self) -> bool:
         """Whether it is, just now, a process that has not been read yet, or an answer at last."""
@@ -100,47 +157,45 @@ class ServerWatch:
         if self._last is None or self._at_most_bytes is None:
             # Never seen: when it comes, it is brought to its target before anyone grows.
             return ServerState(self.name, target_bytes, 0, target_bytes, reachable=False)
-        shrinks = self._at_most_bytes > target_bytes
-        return ServerState(
+        last = self._last
+        refuses = self._refusal is not None
+        shrinks = self._at_most_bytes > target_bytes and last.evicts and not refuses
+        state = ServerState(
             self.name,
             self._at_most_bytes,
-            self._held_bytes(self._last, shrinks=shrinks),
+            self._held.held_bytes(last, shrinks=shrinks),
             target_bytes,
             reachable=self._reachable,
             # What was noted may not have been done.
-            gentle=self._is_gentle(self._last) and (self._last.tenacity == 0 or not shrinks),
+            gentle=self._gentleness.is_on(last) and (last.tenacity == 0 or not shrinks),
+            evicts=last.evicts,
+            refuses=refuses,
         )
+        return replace(state, stuck=self._held.is_stuck(state))
+
+    def keep_reason(self) -> str | None:
+        """Why it cannot be given another size now, in an observation's words."""
+        if self._refusal is not None:
+            return f"refuses: {self._refusal}"
+        state = self.state()
+        if state.stuck:
+            return (
+                f"stuck: it holds {format_size(state.held_bytes)}, more than its maxmemory, "
+                "and frees nothing"
+            )
+        return None
 
     def note_normal(self) -> None:
         """Note in the state what ``be_gentle`` will replace; the state must be saved between."""
-        if self._last is None or self.name in self._state.replaced:
-            return
-        knobs = [TENACITY] if self._cannot_defrag else GENTLE
-        config = {TENACITY: str(self._memory.eviction_tenacity), **self._last.config}
-        settings = {key: config[key] for key in knobs if key in config}
-        self._state.replaced = {
-            **self._state.replaced,
-            self.name: Replaced(self._last.run_id, settings),
-        }
+        self._gentleness.note_normal(self._seen())
 
     def be_gentle(self) -> None:
         """Before a shrink, after ``note_normal``. Raises as ``RedisServer``."""
-        gentle = {key: GENTLE[key] for key in self._normal()}
-        if len(gentle) > 1:
-            try:
-                self._set(gentle)
-                return
-            except ServerRefusedError as error:
-                self._cannot_defrag = True
-                log.info("server %s: no active defragmentation: %s", self.name, error)
-                self._forget_normal()
-                self.note_normal()
-        self._set({TENACITY: GENTLE[TENACITY]})
+        self._gentleness.begin(self._seen(), self._set)
 
     def be_normal(self) -> None:
         """After a shrink. Raises as ``RedisServer``."""
-        self._set(self._normal())
-        self._forget_normal()
+        self._gentleness.end(self._seen(), self._set)
 
     def set_maxmemory(self, size_bytes: int) -> None:
         """Shrink or grow. Raises as ``RedisServer``."""
@@ -148,22 +203,65 @@ class ServerWatch:
         if before is None or size_bytes > before:
             self._at_most_bytes = size_bytes
         else:
-            self._rss_until = time.monotonic() + self._memory.rss_wait_seconds
-        self._set({"maxmemory": size_bytes})
+            self._held.note_shrink()
+        try:
+            self._set({"maxmemory": size_bytes})
+        except ServerRefusedError:
+            self._at_most_bytes = before
+            raise
         self._at_most_bytes = size_bytes
+        self._accept()
+
+    def refused(self, error: ServerRefusedError) -> None:
+        """A transition was refused: nothing is asked of it for a while, each time for longer."""
+        self._keep(str(error), self._unset.fail())
+
+    def _keep(self, why: str, pause_seconds: float) -> None:
+        self._refusal = why
+        log.warning(
+            "server %s keeps its size, the others go on: %s; next try in %.0f s",
+            self.name,
+            why,
+            pause_seconds,
+        )
+
+    def try_again(self) -> None:
+        """After a refusal, when it is time: see whether it takes the limit that it has anyway."""
+        if self._refusal is None or not self._reachable:
+            return
+        if not (self._unset.is_over and self._contested.is_over):
+            return
+        try:
+            self._set({"maxmemory": self._seen().maxmemory_bytes})
+        except ServerRefusedError as error:
+            self._counters.add("transitions_failed")
+            self.refused(error)
+        except ServerDownError:
+            pass  # noted and logged by then
+        else:
+            self._refusal = None
+
+    def _accept(self) -> None:
+        self._refusal = None
+        self._unset.reset()
 
     def leave(self) -> None:
         """When the sidecar stops: nothing half-applied stays, and the sampler is off."""
-        if self._last is None or not self._reachable:
-            return
         try:
-            if self._is_gentle(self._server.read()):
-                self.be_normal()
-            if self._sampler is not None:
-                self._server.stop_sampling(self._sampler)
+            if self._last is not None and self._reachable:
+                if self._gentleness.is_on(self._server.read()):
+                    self.be_normal()
+                if self._sampler is not None:
+                    self._server.stop_sampling(self._sampler)
         except (ServerDownError, ServerRefusedError) as error:
             log.warning("server %s could not be left in order: %s", self.name, error)
-        self._server.close()
+        finally:
+            self._server.close()
+            self._unlock()
+
+    def _seen(self) -> ServerReading:
+        assert self._last is not None, "only a server that was read has transitions"
+        return self._last
 
     def _set(self, settings: Mapping[str, object]) -> None:
         self._asked_at = time.monotonic()
@@ -173,103 +271,34 @@ class ServerWatch:
             self._lose(error)
             raise
 
-    def _is_gentle(self, reading: ServerReading) -> bool:
-        # Without a note it was left so, by a sidecar that died and kept no state.
-        left = reading.tenacity == 0 and self._memory.eviction_tenacity != 0
-        return self.name in self._state.replaced or left
-
-    def _normal(self) -> Mapping[str, str]:
-        replaced = self._state.replaced.get(self.name)
-        if replaced is not None:
-            return replaced.settings
-        normal = {TENACITY: str(self._memory.eviction_tenacity)}
-        config = self._last.config if self._last else {}
-        if all(config.get(key) == GENTLE[key] for key in ("activedefrag", "hz")):
-            log.warning(
-                "server %s was left in a shrink, and nothing tells how it was before: "
-                "it gets the usual %s",
-                self.name,
-                ", ".join(f"{key} {value}" for key, value in USUAL.items()),
-            )
-            return {**normal, **USUAL}
-        return normal
-
-    def _forget_normal(self) -> None:
-        self._state.replaced = {
-            name: item for name, item in self._state.replaced.items() if name != self.name
-        }
-
-    def _forget_another_process(self, reading: ServerReading) -> None:
-        """A process that has started since has the settings of its own file."""
-        replaced = self._state.replaced.get(self.name)
-        if replaced is not None and replaced.run_id != reading.run_id:
-            self._forget_normal()
-
-    def _held_bytes(self, reading: ServerReading, *, shrinks: bool) -> int:
-        gated = bool(self._memory.rss_wait_seconds) and (shrinks or self._rss_until > 0)
-        if not gated:
-            return reading.used_memory_bytes
-        resident = (reading.rss_bytes - RSS_ALLOWANCE_BYTES) / RSS_ALLOWANCE_RATIO
-        if not shrinks and resident <= reading.maxmemory_bytes:
-            self._rss_until = 0.0
-        if resident <= reading.used_memory_bytes:
-            return reading.used_memory_bytes
-        if not shrinks and time.monotonic() >= self._rss_until:
-            self._rss_until = 0.0
-            if resident > reading.maxmemory_bytes:
-                self._counters.add("rss_waits_given_up")
-                log.warning(
-                    "server %s: resident memory stays at %d bytes after a shrink to %d; "
-                    "growth goes by used_memory now",
-                    self.name,
-                    reading.rss_bytes,
-                    reading.maxmemory_bytes,
-                )
-            return reading.used_memory_bytes
-        return int(resident)
-
     def _lose(self, error: Exception) -> None:
         now = time.monotonic()
-        self._retry_at = now + max(LEAST_RETRY_SECONDS, RETRY_RATIO * (now - self._asked_at))
+        pause_seconds = max(LEAST_RETRY_SECONDS, RETRY_RATIO * (now - self._asked_at))
+        if not isinstance(error, ServerDownError):
+            # It answers, so it is asked less and less often.
+            pause_seconds = self._unread.fail()
+            self._server.close()
+        self._retry_at = now + pause_seconds
         if self._reachable:
             self._reachable = False
             self._counters.add("servers_lost")
-            log.warning("server %s does not answer, the others go on: %s", self.name, error)
-
-    def _compare(self, reading: ServerReading) -> None:
-        last = self._last
-        if not self._reachable:
-            log.info("server %s answers again", self.name)
-        if last is None:
-            if not reading.evicts:
-                log.warning(
-                    "server %s does not evict (noeviction, or a replica): it keeps its size",
-                    self.name,
-                )
-            return
-        if last.run_id != reading.run_id:
-            self._counters.add("servers_restarted")
-            log.warning(
-                "server %s restarted with maxmemory %d; its planned size is put back",
-                self.name,
-                reading.maxmemory_bytes,
-            )
-        elif self._reachable and (reading.maxmemory_bytes or math.inf) != self._at_most_bytes:
-            self._counters.add("foreign_changes")
-            log.warning(
-                "server %s: somebody set maxmemory to %d; its planned size is put back",
-                self.name,
-                reading.maxmemory_bytes,
-            )
+            log.warning("server %s is out of reach, the others go on: %s", self.name, error)
 
     def _sample(self, reading: ServerReading, is_new: bool) -> None:
         self._sampler = reading.sampler_prefix
+        if self._sampler is None and is_new:
+            log.warning("server %s has no sampler (patch or module)", self.name)
+        if not self._unsampled.is_over:
+            return
         try:
-            if self._sampler is None and is_new:
-                log.warning("server %s has no sampler (patch or module)", self.name)
-            elif self._server.start_sampling(reading, self._sampling):
+            if self._server.start_sampling(reading, self._sampling):
                 log.info("server %s samples to %s", self.name, self._sampling.endpoint)
+                self._unsampled.reset()
         except (ServerDownError, ServerRefusedError) as error:
             self._counters.add("sampler_refused")
-            if is_new:
-                log.warning("server %s: the sampler took no settings: %s", self.name, error)
+            log.warning(
+                "server %s: the sampler took no settings: %s; next try in %.0f s",
+                self.name,
+                error,
+                self._unsampled.fail(),
+            )

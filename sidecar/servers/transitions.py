@@ -8,14 +8,16 @@ What always holds, whichever prefix of the transitions was carried out:
 
 * once the sum of ``maxmemory`` is at most M it never exceeds M again, and until then it only falls;
 * a server grows only into memory that nobody is limited to *and* nobody still holds;
-* a server that shrinks has tenacity 0 first, and gets its own back when it is done.
+* a server that shrinks has tenacity 0 first, and gets its own back when it is done;
+* a server that does not evict keeps the size it has, and one that refuses is left alone: what they
+  have stays theirs, and the others go on.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Redis' used_memory moves a little around maxmemory (clients' buffers, one command's growth).
 SLACK_BYTES = 1 << 20
@@ -36,6 +38,9 @@ class ServerState:
         target_bytes: planned.
         reachable: it answered.
         gentle: it is in the state for shrinking (tenacity 0).
+        evicts: a full server makes room. One that does not would refuse writes after a shrink.
+        refuses: it took no setting lately, and is not to be asked again yet.
+        stuck: it is freeing, but has freed nothing for long.
     """
 
     name: str
@@ -44,6 +49,19 @@ class ServerState:
     target_bytes: int
     reachable: bool = True
     gentle: bool = False
+    evicts: bool = True
+    refuses: bool = False
+    stuck: bool = False
+
+    @property
+    def moves(self) -> bool:
+        """Whether it can be given another size now."""
+        return self.reachable and self.evicts and not self.refuses
+
+    @property
+    def goal_bytes(self) -> float:
+        """Where it can be brought now."""
+        return self.target_bytes if self.moves else self.maxmemory_bytes
 
     @property
     def claim_bytes(self) -> float:
@@ -54,6 +72,11 @@ class ServerState:
     def is_freeing(self) -> bool:
         """Whether it holds clearly more than its limit."""
         return self.held_bytes > self.maxmemory_bytes * (1 + SLACK_RATIO) + SLACK_BYTES
+
+    @property
+    def still_frees(self) -> bool:
+        """Whether it is worth waiting for."""
+        return self.is_freeing and self.evicts and not self.stuck
 
 
 @dataclass(frozen=True)
@@ -99,13 +122,12 @@ def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transi
     """
     if sum(state.target_bytes for state in states) > budget_bytes:
         raise ValueError("the targets exceed the budget")
-    reachable = [state for state in states if state.reachable]
-    for state in reachable:
-        if state.maxmemory_bytes > state.target_bytes:
+    for state in states:
+        if state.maxmemory_bytes > state.goal_bytes:
             if not state.gentle:
                 yield BeGentle(state.name)
             yield Shrink(state.name, state.maxmemory_bytes, state.target_bytes)
-        elif state.gentle and not state.is_freeing:
+        elif state.gentle and state.reachable and not state.refuses and not state.still_frees:
             yield BeNormal(state.name)
     yield from _growths(states, budget_bytes)
 
@@ -113,13 +135,11 @@ def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transi
 def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:
     free = float(budget_bytes)
     for state in states:
-        shrunk = state.reachable and state.maxmemory_bytes > state.target_bytes
-        limit = state.target_bytes if shrunk else state.maxmemory_bytes
-        after = ServerState(state.name, limit, state.held_bytes, state.target_bytes)
+        after = replace(state, maxmemory_bytes=min(state.maxmemory_bytes, state.goal_bytes))
         free -= after.claim_bytes
     for state in states:
-        missing = state.target_bytes - state.maxmemory_bytes
-        if not state.reachable or missing <= 0:
+        missing = state.goal_bytes - state.maxmemory_bytes
+        if not missing > 0:  # also of two that are unlimited
             continue
         growth = min(missing, free)
         if growth < missing and growth < LEAST_GROWTH_RATIO * state.target_bytes:

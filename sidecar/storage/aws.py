@@ -4,27 +4,57 @@ from __future__ import annotations
 
 from typing import Any
 
-CONNECT_SECONDS = 5
-# Longer than SQS' long poll of 20 seconds.
-READ_SECONDS = 30
+from solver_lambda.document import DocumentError
+
+# For a command, or where nothing says how long an answer may take.
+USUAL_SECONDS = 20.0
+# From here on there is time for a second attempt, after a pause of a second at most.
+RETRY_FROM_SECONDS = 10.0
 
 
-def client(service: str, region: str, endpoint_url: str | None) -> Any:
-    """A client with limits on its waiting; credentials come from the environment as usual."""
-    import boto3
-    from botocore.config import Config
+def client(
+    service: str,
+    region: str,
+    endpoint_url: str | None,
+    limit_seconds: float = USUAL_SECONDS,
+    *,
+    answer_seconds: float | None = None,
+) -> Any:
+    """A client; credentials come from the environment as usual.
 
-    return boto3.Session().client(
-        service,
-        region_name=region,
-        endpoint_url=endpoint_url,
-        config=Config(
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-            retries={"total_max_attempts": 3, "mode": "standard"},
-            s3={"addressing_style": "path"} if endpoint_url else None,
-        ),
-    )
+    Args:
+        limit_seconds: a call to somebody who does not answer fails sooner.
+        answer_seconds: how long an answer may be silent, within the limit; then nothing is tried
+            twice.
+
+    Raises:
+        DocumentError: there is no such place, or boto3 is not installed.
+    """
+    try:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+    except ImportError as error:
+        raise DocumentError("controller: a cloud is asked for, but boto3 is missing") from error
+    attempts = 2 if limit_seconds >= RETRY_FROM_SECONDS and answer_seconds is None else 1
+    wait_seconds = limit_seconds / (2 * attempts + 1)
+    try:
+        return boto3.Session().client(
+            service,
+            region_name=region,
+            endpoint_url=endpoint_url,
+            config=Config(
+                connect_timeout=limit_seconds / 10 if answer_seconds else wait_seconds,
+                read_timeout=answer_seconds or wait_seconds,
+                retries={"total_max_attempts": attempts, "mode": "standard"},
+                s3={"addressing_style": "path"} if endpoint_url else None,
+            ),
+        )
+    except (BotoCoreError, ValueError) as error:
+        place = endpoint_url or region
+        raise DocumentError(
+            f"controller: {service} cannot be used at {place!r}: {error}"
+        ) from error
 
 
 def aws_errors() -> tuple[type[Exception], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sidecar.storage.aws import aws_errors, client
+from sidecar.storage.aws import USUAL_SECONDS, aws_errors, client
 from sidecar.storage.store import StoreError, StoreUnreachableError
 
 _ABSENT = ("NoSuchKey", "404")
@@ -14,11 +14,17 @@ _EMPTY = ("InvalidRange", "416")
 
 
 class S3Store:
-    """Documents in one bucket."""
+    """Documents in one bucket. A call fails within ``limit_seconds`` if nobody answers."""
 
-    def __init__(self, bucket: str, region: str, endpoint_url: str | None) -> None:
+    def __init__(
+        self,
+        bucket: str,
+        region: str,
+        endpoint_url: str | None,
+        limit_seconds: float = USUAL_SECONDS,
+    ) -> None:
         self._bucket = bucket
-        self._s3 = client("s3", region, endpoint_url)
+        self._s3 = client("s3", region, endpoint_url, limit_seconds)
         self._errors = aws_errors()
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.config.node import SidecarConfig, load_config
+from tests.sidecar.actuated_node import ActuatedNode
 from tests.sidecar.signed_cloud import SignedCloud
 from tests.sidecar.waiting_sidecar import WaitingSidecar, waiting_sidecar
 from workloads.local_server import LocalServer
@@ -60,6 +61,26 @@ def write_node(tmp_path: Path) -> WriteNode:
 def load_node(write_node: WriteNode) -> Callable[..., SidecarConfig]:
     """As ``write_node``, read again."""
     return lambda *args, **keywords: load_config(write_node(*args, **keywords))
+
+
+@pytest.fixture
+def make_node(
+    start_server: StartServer, load_node: Callable[..., SidecarConfig], tmp_path: Path
+) -> Callable[..., ActuatedNode]:
+    """Starts a server of each size, with an actuator over all."""
+
+    def make(
+        *sizes: object,
+        memory: str = 'rss_wait = "0s"',
+        server_keys: str = "",
+        **settings: object,
+    ) -> ActuatedNode:
+        servers = {f"s{place}": start_server(size, **settings) for place, size in enumerate(sizes)}
+        urls = {name: server.url for name, server in servers.items()}
+        config = load_node(urls, memory=memory, server_keys=server_keys)
+        return ActuatedNode(config, servers, tmp_path / "state")
+
+    return make
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import threading
 import time
@@ -12,92 +11,25 @@ from pathlib import Path
 import pytest
 import redis
 
-from sidecar.config.node import SidecarConfig
-from sidecar.counters import Counters
 from sidecar.servers import actuator
-from sidecar.servers.actuator import Actuator
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from sidecar.servers.server_watch import ServerWatch
-from sidecar.state import SidecarState, load_state, save_state
+from sidecar.state import load_state
+from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
 MB = 1 << 20
-BUDGET = 48 * MB
-
-
-class Node:
-    """An actuator over started servers; steps are made by the test, or by its own thread."""
-
-    def __init__(
-        self, config: SidecarConfig, servers: dict[str, LocalServer], state_file: Path
-    ) -> None:
-        self.state_file = state_file
-        self.config = config
-        self.servers = servers
-        self.state = SidecarState()
-        self.counters = Counters()
-        self.actuator = self.make()
-
-    def make(self) -> Actuator:
-        return Actuator(
-            [RedisServer(server) for server in self.config.servers],
-            self.config.memory,
-            self.config.sampling,
-            self.state,
-            self.counters,
-            lambda: save_state(self.state_file, self.state),
-        )
-
-    def maxmemory(self) -> dict[str, int]:
-        return {
-            name: int(server.client.config_get("maxmemory")["maxmemory"])
-            for name, server in self.servers.items()
-        }
-
-    def knob(self, name: str, knob: str) -> str:
-        return str(self.servers[name].client.config_get(knob)[knob])
-
-    def step_until(self, done: Callable[[], bool]) -> float:
-        """Greatest sum seen after any step."""
-        greatest = 0.0
-        for _ in range(5000):
-            self.actuator.step()
-            greatest = max(greatest, sum(value or math.inf for value in self.maxmemory().values()))
-            if done():
-                return greatest
-        raise AssertionError(f"never done: {self.maxmemory()}, {self.counters.snapshot()}")
-
-
-@pytest.fixture
-def make_node(
-    start_server: Callable[..., LocalServer],
-    load_node: Callable[..., SidecarConfig],
-    tmp_path: Path,
-) -> Callable[..., Node]:
-    def make(*sizes: object, memory: str = 'rss_wait = "0s"', **settings: object) -> Node:
-        servers = {f"s{place}": start_server(size, **settings) for place, size in enumerate(sizes)}
-        config = load_node({name: server.url for name, server in servers.items()}, memory=memory)
-        return Node(config, servers, tmp_path / "state")
-
-    return make
-
-
-def _fill(server: LocalServer, megabytes: int) -> None:
-    pipe = server.client.pipeline(transaction=False)
-    for key in range(megabytes * 1024):
-        pipe.set(f"key{key}", b"x" * 1000)
-    pipe.execute()
 
 
 @pytest.mark.parametrize("binary", ["redis-server", "valkey-server-stock", "redis8-server-stock"])
 def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the_budget(
-    make_node: Callable[..., Node], binary: str
+    make_node: Callable[..., ActuatedNode], binary: str
 ) -> None:
     if not (BUILD / "bin" / binary).exists():
         pytest.skip(f"build/bin/{binary} is not built")
     node = make_node("16mb", "16mb", "16mb", binary=BUILD / "bin" / binary)
-    _fill(node.servers["s0"], 16)
+    fill(node.servers["s0"], 16)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}, "test")
     greatest = node.step_until(lambda: node.actuator.settled)
     assert node.maxmemory() == {"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}
@@ -107,7 +39,9 @@ def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the
     assert node.knob("s0", "hz") == "10"
 
 
-def test_the_modules_knobs_are_set_as_the_patchs_are(make_node: Callable[..., Node]) -> None:
+def test_the_modules_knobs_are_set_as_the_patchs_are(
+    make_node: Callable[..., ActuatedNode],
+) -> None:
     module = BUILD / "lib" / "spreds.so"
     if not module.exists():
         pytest.skip("build/lib/spreds.so is not built")
@@ -121,7 +55,7 @@ def test_the_modules_knobs_are_set_as_the_patchs_are(make_node: Callable[..., No
 
 
 def test_a_server_without_a_sampler_is_told_of_and_still_sized(
-    make_node: Callable[..., Node], caplog: pytest.LogCaptureFixture
+    make_node: Callable[..., ActuatedNode], caplog: pytest.LogCaptureFixture
 ) -> None:
     node = make_node("16mb", binary=BUILD / "bin" / "redis-server-stock")
     node.actuator.set_targets({"s0": 8 * MB}, "test")
@@ -132,11 +66,11 @@ def test_a_server_without_a_sampler_is_told_of_and_still_sized(
 
 
 def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(
-    make_node: Callable[..., Node],
+    make_node: Callable[..., ActuatedNode],
 ) -> None:
     node = make_node("32mb", "16mb")
     node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 33)
-    _fill(node.servers["s0"], 40)
+    fill(node.servers["s0"], 40)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     node.actuator.step()
     assert node.maxmemory()["s0"] == 4 * MB
@@ -153,7 +87,7 @@ GENTLE_KNOBS = ("maxmemory-eviction-tenacity", "activedefrag", "active-defrag-ig
     [(True, ["33", "no", "209715200", "20"]), (False, ["10", "no", "104857600", "10"])],
 )
 def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
-    make_node: Callable[..., Node], tmp_path: Path, remembers: bool, after: list[str]
+    make_node: Callable[..., ActuatedNode], tmp_path: Path, remembers: bool, after: list[str]
 ) -> None:
     node = make_node("32mb", "16mb")
     own = {
@@ -162,7 +96,7 @@ def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
         "hz": 20,
     }
     node.servers["s0"].client.config_set(*[word for pair in own.items() for word in pair])
-    _fill(node.servers["s0"], 40)
+    fill(node.servers["s0"], 40)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     node.actuator.step()
     assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == ["0", "yes", "4194304", "500"]
@@ -177,10 +111,10 @@ def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
 
 
 def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_half_of_it(
-    make_node: Callable[..., Node], tmp_path: Path
+    make_node: Callable[..., ActuatedNode], tmp_path: Path
 ) -> None:
     node = make_node("32mb", "16mb")
-    _fill(node.servers["s0"], 40)
+    fill(node.servers["s0"], 40)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 16 * MB}, "test")
     node.actuator.step()
     node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 10)
@@ -192,10 +126,10 @@ def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_ha
 
 
 def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
-    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     node = make_node("32mb", "16mb")
-    _fill(node.servers["s0"], 30)
+    fill(node.servers["s0"], 30)
     targets = {"s0": 4 * MB, "s1": 16 * MB}
     node.actuator.set_targets(targets, "test")
 
@@ -215,9 +149,11 @@ def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "0"
 
 
-def test_stopping_in_a_shrink_leaves_nothing_half_applied(make_node: Callable[..., Node]) -> None:
+def test_stopping_in_a_shrink_leaves_nothing_half_applied(
+    make_node: Callable[..., ActuatedNode],
+) -> None:
     node = make_node("32mb", "16mb")
-    _fill(node.servers["s0"], 40)
+    fill(node.servers["s0"], 40)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     node.actuator.step()
     node.actuator.stop()
@@ -226,7 +162,7 @@ def test_stopping_in_a_shrink_leaves_nothing_half_applied(make_node: Callable[..
     assert sum(node.maxmemory().values()) <= BUDGET
 
 
-def test_the_sampler_gets_its_knobs(make_node: Callable[..., Node]) -> None:
+def test_the_sampler_gets_its_knobs(make_node: Callable[..., ActuatedNode]) -> None:
     node = make_node("16mb")
     node.actuator.set_targets({"s0": 16 * MB}, "test")
     node.actuator.step()
@@ -235,7 +171,7 @@ def test_the_sampler_gets_its_knobs(make_node: Callable[..., Node]) -> None:
 
 
 def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(
-    make_node: Callable[..., Node],
+    make_node: Callable[..., ActuatedNode],
 ) -> None:
     node = make_node("16mb", "16mb", "8mb")
     node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB, "s2": 8 * MB}, "before")
@@ -250,7 +186,7 @@ def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(
     assert node.counters["servers_lost"] == 1
 
 
-def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., Node]) -> None:
+def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., ActuatedNode]) -> None:
     node = make_node("16mb", "16mb")
     node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB}, "test")
     node.actuator.step()
@@ -273,7 +209,7 @@ def _restart(server: LocalServer) -> None:
 
 
 def test_a_server_that_restarted_is_noticed_and_brought_back(
-    make_node: Callable[..., Node],
+    make_node: Callable[..., ActuatedNode],
 ) -> None:
     node = make_node("16mb", "16mb")
     node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB}, "test")
@@ -286,7 +222,7 @@ def test_a_server_that_restarted_is_noticed_and_brought_back(
 
 
 def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
-    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(actuator, "IDLE_SECONDS", 3600.0)
     node = make_node("16mb", "16mb")
@@ -302,7 +238,7 @@ def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
 
 
 def test_a_growth_whose_reply_is_lost_counts_as_done(
-    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_node("8mb", "8mb", "8mb")
     targets = {"s0": 32 * MB, "s1": 8 * MB, "s2": 8 * MB}
@@ -327,7 +263,7 @@ def test_a_growth_whose_reply_is_lost_counts_as_done(
 
 
 def test_growth_waits_for_resident_memory_and_then_no_longer(
-    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_node("24mb", "16mb", memory='rss_wait = "1h"')
     real = RedisServer.read

@@ -139,3 +139,27 @@ def test_the_bounds_asked_about_are_those_in_force() -> None:
     assert asked.bounds_bytes == {"a": (3 * MB, 9 * MB)}
     assert asked.budget_bytes == observation.budget_bytes == 60 * MB
     assert reserved({"a": 16 * MB, "gone": 4 * MB}, [seen]) == 4 * MB
+
+
+@pytest.mark.parametrize(
+    ("reserved_bytes", "excess_bytes", "budget_bytes"),
+    [
+        (0, 10 * MB, 54 * MB),  # of what is free
+        (0, 100 * MB, 16 * MB),  # and nobody who has memory gives it up
+        (20 * MB, 10 * MB, 34 * MB),
+        (63 * MB, 10 * MB, 2 * MB),  # the minima stay possible
+    ],
+)
+def test_what_is_held_above_a_limit_is_not_divided(
+    reserved_bytes: int, excess_bytes: int, budget_bytes: int
+) -> None:
+    seen = _seen(_estimate(), backend_latency_seconds=0.1)
+    observation = observe(_config(seen.config), 7, 1000.0, [seen], reserved_bytes, excess_bytes)
+    assert observation.budget_bytes == budget_bytes
+
+
+def test_a_server_that_cannot_be_given_another_size_is_kept_and_says_why() -> None:
+    seen = dataclasses.replace(
+        _seen(_estimate(keep_reason="replica: it is one")), kept="refuses: NOPERM"
+    )
+    assert _observe(seen).servers[0].keep_reason == "refuses: NOPERM"

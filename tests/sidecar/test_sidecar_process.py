@@ -5,75 +5,23 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
+from sidecar.daemon import Sidecar
 from sidecar.state import SeenLatency, SidecarState, load_state, save_state
+from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
-# As on a machine where boto3 is not installed.
-PROGRAM = """
-import sys
-sys.modules["boto3"] = sys.modules["botocore"] = None
-from sidecar.cli import main
-sys.exit(main(["run", sys.argv[1]]))
-"""
 MORE = (
     '[cycle]\nmaximum_age = "500ms"\n[planning]\nminimum_gain_ratio = 0.0\n'
     '[controller]\nkind = "embedded"\nfolder = "documents"\n'
 )
-
-
-class Process:
-    """A running sidecar and what it has logged."""
-
-    def __init__(self, path: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(path)],
-            cwd=Path(__file__).parents[2],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.lines: list[str] = []
-
-    def read_until(self, *words: str) -> str:
-        """The log line that has all these words."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line)
-            if all(word in line for word in words):
-                return line
-        raise AssertionError(f"no line with {words}: {self.lines}")
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal; the exit code."""
-        self.process.send_signal(number)
-        _, rest = self.process.communicate(timeout=30)
-        self.lines += rest.splitlines()
-        return self.process.returncode
-
-
-@contextmanager
-def _process(path: Path) -> Iterator[Process]:
-    made = Process(path)
-    # Ends the test, by the end of the log, should the line that it waits for never come.
-    guard = threading.Timer(60, made.process.kill)
-    guard.start()
-    try:
-        yield made
-    finally:
-        guard.cancel()
-        made.process.kill()
-        made.process.communicate()
 
 
 @pytest.fixture
@@ -95,7 +43,7 @@ def _knob(server: LocalServer, name: str) -> str:
 def test_it_plans_without_boto3_and_stops_cleanly(
     path: Path, servers: dict[str, LocalServer], number: int
 ) -> None:
-    with _process(path) as process:
+    with sidecar_process(path) as process:
         process.read_until("plan: cycle")
         assert _knob(servers["a"], "spreds-endpoint") != ""
         assert process.end(number) == 0
@@ -106,12 +54,12 @@ def test_it_plans_without_boto3_and_stops_cleanly(
 
 
 def test_the_cycle_goes_on_counting_after_a_crash(path: Path) -> None:
-    with _process(path) as process:
+    with sidecar_process(path) as process:
         process.read_until("plan: cycle")
         process.end(signal.SIGKILL)
     before = load_state(path.parent / "state.json")
     assert before.applied_cycle > 0
-    with _process(path) as process:
+    with sidecar_process(path) as process:
         process.read_until("plan: cycle")
         process.end()
     assert load_state(path.parent / "state.json").applied_cycle > before.applied_cycle
@@ -123,9 +71,9 @@ def test_a_second_sidecar_of_a_node_is_refused_until_the_first_is_dead(
 ) -> None:
     path.write_text(path.read_text().replace('state_file = "state.json"', state_file))
     lock = path.parent / ("state.json.lock" if state_file else "samples.lock")
-    with _process(path) as first:
+    with sidecar_process(path) as first:
         first.read_until("plan: cycle")
-        with _process(path) as second:
+        with sidecar_process(path) as second:
             refusal = second.read_until("one sidecar a node")
             assert str(lock) in refusal
             assert f"process id {first.process.pid}:" in refusal
@@ -133,9 +81,18 @@ def test_a_second_sidecar_of_a_node_is_refused_until_the_first_is_dead(
             assert second.lines == [refusal]
         first.read_until("plan: cycle")
         first.end(signal.SIGKILL)
-    with _process(path) as third:
+    with sidecar_process(path) as third:
         third.read_until("plan: cycle")
         assert third.end() == 0
+
+
+def test_an_end_at_the_very_beginning_plans_nothing_for_servers_that_were_not_asked(
+    path: Path,
+) -> None:
+    sidecar = Sidecar(load_config(path))
+    sidecar.stop()
+    sidecar.run()
+    assert load_state(path.parent / "state.json").targets_bytes == {}
 
 
 def test_a_transition_that_was_interrupted_goes_on(
@@ -143,7 +100,7 @@ def test_a_transition_that_was_interrupted_goes_on(
 ) -> None:
     interrupted = SidecarState(targets_bytes={"a": 8 * MB, "b": 16 * MB}, settled=False)
     save_state(path.parent / "state.json", interrupted)
-    with _process(path) as process:
+    with sidecar_process(path) as process:
         process.read_until("initial sizes: servers are at their sizes")
         assert [_knob(server, "maxmemory") for server in servers.values()] == [
             str(8 * MB),
@@ -154,7 +111,7 @@ def test_a_transition_that_was_interrupted_goes_on(
 
 def test_a_reload_with_a_mistake_keeps_the_old_configuration(path: Path) -> None:
     good = path.read_text()
-    with _process(path) as process:
+    with sidecar_process(path) as process:
         process.read_until("plan: cycle")
         path.write_text(good.replace("[cycle]", "[cyle]"))
         os.kill(process.process.pid, signal.SIGHUP)
@@ -170,7 +127,7 @@ def test_an_unlimited_server_that_does_not_evict_is_refused(
     write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
 ) -> None:
     server = start_server(0, **{"maxmemory-policy": "noeviction"})
-    with _process(write_node({"a": server.url})) as process:
+    with sidecar_process(write_node({"a": server.url})) as process:
         assert "server a" in process.read_until("noeviction", "refuse writes")
         assert process.process.wait(30) == 2
     assert _knob(server, "maxmemory") == "0"

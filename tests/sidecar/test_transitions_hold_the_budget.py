@@ -45,6 +45,8 @@ class Model:
         place = [state.name for state in self.states].index(transition.name)
         state = self.states[place]
         assert state.reachable
+        assert not state.refuses
+        assert state.evicts or isinstance(transition, BeNormal)
         match transition:
             case BeGentle():
                 state = replace(state, gentle=True)
@@ -86,6 +88,7 @@ class Model:
 
 sizes = st.one_of(st.integers(1, 2 * BUDGET), st.just(math.inf))
 servers = st.integers(2, 5)
+mostly = st.sampled_from([True, True, True, False])
 
 
 @st.composite
@@ -98,8 +101,11 @@ def models(draw: st.DrawFn) -> Model:
                 maxmemory_bytes=draw(sizes),
                 held_bytes=draw(st.integers(0, 2 * BUDGET)),
                 target_bytes=1,
-                reachable=draw(st.sampled_from([True, True, True, False])),
+                reachable=draw(mostly),
                 gentle=draw(st.booleans()),
+                evicts=draw(mostly),
+                refuses=not draw(mostly),
+                stuck=not draw(mostly),
             )
             for place in range(count)
         ]
@@ -137,14 +143,30 @@ def test_every_interrupted_prefix_keeps_the_sum_within_the_budget(
         if data.draw(st.booleans(), "new plan"):
             model.aim(data.draw(_shares(len(model.states))))
         place = data.draw(st.integers(0, len(model.states) - 1))
-        reachable = data.draw(st.booleans(), "reachable")
-        model.states[place] = replace(model.states[place], reachable=reachable)
+        # The one that came to grief, or recovered, or was given another policy.
+        change = data.draw(st.sampled_from(["reachable", "evicts", "refuses", "stuck"]))
+        model.states[place] = replace(model.states[place], **{change: data.draw(st.booleans())})
 
 
 @settings(max_examples=200)
 @given(model=models(), share=st.floats(0.3, 1))
 def test_it_arrives_once_everybody_answers_and_frees_memory(model: Model, share: float) -> None:
-    model.states = [replace(state, reachable=True) for state in model.states]
+    _revive(model)
+    _carry_out_until_nothing_moves(model, share)
+    assert [state.maxmemory_bytes for state in model.states] == [
+        state.target_bytes for state in model.states
+    ]
+    assert not any(state.gentle for state in model.states)
+
+
+def _revive(model: Model) -> None:
+    model.states = [
+        replace(state, reachable=True, evicts=True, refuses=False, stuck=False)
+        for state in model.states
+    ]
+
+
+def _carry_out_until_nothing_moves(model: Model, share: float) -> None:
     for _ in range(200):
         transitions = list(resolve(model.states, BUDGET))
         if not transitions and not any(state.is_freeing for state in model.states):
@@ -152,10 +174,34 @@ def test_it_arrives_once_everybody_answers_and_frees_memory(model: Model, share:
         for transition in transitions:
             _apply_watched(model, transition)
         model.breathe(share)
-    assert [state.maxmemory_bytes for state in model.states] == [
-        state.target_bytes for state in model.states
-    ]
-    assert not any(state.gentle for state in model.states)
+
+
+@settings(max_examples=200)
+@given(model=models(), share=st.floats(0.3, 1), data=st.data())
+def test_those_that_can_move_arrive_beside_some_that_cannot(
+    model: Model, share: float, data: st.DataObject
+) -> None:
+    """All that shrink arrive; those that grow share what is free, or miss a last little."""
+    _revive(model)
+    why_not = st.sampled_from([{"reachable": False}, {"evicts": False}, {"refuses": True}])
+    places = st.integers(0, len(model.states) - 1)
+    fixed = data.draw(st.dictionaries(places, why_not), "fixed")
+    for place, why in fixed.items():
+        model.states[place] = replace(model.states[place], **why)
+    before = list(model.states)
+    _carry_out_until_nothing_moves(model, share)
+    missing = 0.0
+    for place, (state, was) in enumerate(zip(model.states, before, strict=True)):
+        if place in fixed:
+            assert state.maxmemory_bytes == was.maxmemory_bytes
+            continue
+        assert state.maxmemory_bytes <= state.target_bytes
+        missing += state.target_bytes - state.maxmemory_bytes
+        if was.maxmemory_bytes >= was.target_bytes:
+            assert state.maxmemory_bytes == state.target_bytes
+            assert not state.gentle
+    if missing:
+        assert BUDGET - model.claims() <= 0.02 * BUDGET + len(before)
 
 
 def test_shrinks_come_first_and_growth_waits_for_memory_that_is_still_held() -> None:
@@ -178,6 +224,29 @@ def test_a_server_that_does_not_answer_is_left_alone_and_keeps_its_claim() -> No
     down = ServerState("down", 60 * MB, 60 * MB, 20 * MB, reachable=False)
     taker = ServerState("taker", 30 * MB, 30 * MB, 80 * MB)
     assert list(resolve([down, taker], BUDGET)) == [Grow("taker", 30 * MB, 40 * MB)]
+
+
+def test_one_that_refuses_is_asked_nothing_and_keeps_its_claim() -> None:
+    refuses = ServerState("refuses", 60 * MB, 60 * MB, 20 * MB, refuses=True)
+    other = ServerState("other", 50 * MB, 50 * MB, 30 * MB)
+    taker = ServerState("taker", 5 * MB, 5 * MB, 50 * MB)
+    assert list(resolve([refuses, other, taker], BUDGET)) == [
+        BeGentle("other"),
+        Shrink("other", 50 * MB, 30 * MB),
+    ]
+    shrunk = replace(other, maxmemory_bytes=30 * MB, held_bytes=30 * MB)
+    assert list(resolve([refuses, shrunk, taker], BUDGET)) == [Grow("taker", 5 * MB, 10 * MB)]
+
+
+def test_one_that_does_not_evict_keeps_its_size_and_one_that_is_stuck_its_own_settings() -> None:
+    fixed = ServerState("fixed", 60 * MB, 60 * MB, 20 * MB, gentle=True, evicts=False)
+    stuck = ServerState("stuck", 10 * MB, 30 * MB, 10 * MB, gentle=True, stuck=True)
+    taker = ServerState("taker", 5 * MB, 5 * MB, 50 * MB)
+    assert list(resolve([fixed, stuck, taker], BUDGET)) == [
+        BeNormal("fixed"),
+        BeNormal("stuck"),
+        Grow("taker", 5 * MB, 10 * MB),
+    ]
 
 
 def test_nobody_grows_beside_an_unlimited_server() -> None:

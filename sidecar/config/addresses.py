@@ -1,0 +1,77 @@
+"""Addresses in an operator's file: of the servers, and of the endpoint for samples."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import unquote, urlsplit
+
+from solver_lambda.document import Fields
+
+# ``sun_path`` has 108 bytes, the last of them 0.
+MOST_SOCKET_PATH_BYTES = 107
+REDIS_PORT = 6379
+_SCHEMES = ("redis://", "rediss://", "unix://")
+_THIS_HOST = ("localhost", "::1")
+
+
+def read_endpoint(fields: Fields, key: str) -> str:
+    """``ipc:///path``, ``ipc://@name`` or ``tcp://host:port``. Raises DocumentError."""
+    endpoint = fields.text(key)
+    scheme, _, address = endpoint.partition("://")
+    if scheme not in ("ipc", "tcp"):
+        raise fields.refuse(key, f"must start with ipc:// or tcp://, not {endpoint!r}")
+    if scheme == "tcp":
+        host, _, port = address.rpartition(":")
+        if host in ("", "*") or not _is_port(port):
+            raise fields.refuse(
+                key, f"must be tcp://HOST:PORT, as the servers connect to it, not {endpoint!r}"
+            )
+    elif not address.startswith(("/", "@")) or len(address) < 2:
+        raise fields.refuse(key, f"must be ipc:// and an absolute path, not {endpoint!r}")
+    else:
+        _check_length(fields, key, address)
+    return endpoint
+
+
+def read_server_url(fields: Fields, key: str) -> str:
+    """The address of a server, without secrets. Raises DocumentError."""
+    url = fields.text(key)
+    if not url.startswith(_SCHEMES):
+        raise fields.refuse(key, "must start with redis://, rediss:// or unix://")
+    if "@" in url or "password=" in url:
+        raise fields.refuse(key, "must not hold a secret: use password_file or password_env")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise fields.refuse(key, f"{url!r} is no address: {error}") from error
+    if port == 0:
+        raise fields.refuse(key, f"{url!r} is no address: its port is 0")
+    if parts.scheme == "unix":
+        if not parts.path:
+            raise fields.refuse(key, f"{url!r} names no socket")
+        _check_length(fields, key, parts.path)
+    return url
+
+
+def place_of(url: str) -> tuple[str, int]:
+    """Host and port, or path and 0: equal for two spellings of one address."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return os.path.realpath(unquote(parts.path)), 0
+    host = unquote(parts.hostname or "localhost")
+    return "127.0.0.1" if host in _THIS_HOST else host, parts.port or REDIS_PORT
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text) < 65536
+
+
+def _check_length(fields: Fields, key: str, path: str) -> None:
+    length = len(os.fsencode(path))
+    if length > MOST_SOCKET_PATH_BYTES:
+        raise fields.refuse(
+            key,
+            f"has a path of {length} bytes, and that of a socket has {MOST_SOCKET_PATH_BYTES} "
+            f"at most: {path!r}",
+        )

@@ -1,0 +1,37 @@
+"""Growing pauses between attempts at what a server refuses."""
+
+from __future__ import annotations
+
+import time
+
+FIRST_PAUSE_SECONDS = 1.0
+LAST_PAUSE_SECONDS = 300.0
+
+
+class BackOff:
+    """Pauses of 1, 2, 4, ... seconds, at most ``LAST_PAUSE_SECONDS``, until it is ``reset``."""
+
+    def __init__(self) -> None:
+        self._pause_seconds = 0.0
+        self._until = 0.0
+
+    def fail(self) -> float:
+        """Begin the next pause; its length in seconds."""
+        self._pause_seconds = min(
+            2 * self._pause_seconds or FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS
+        )
+        self._until = time.monotonic() + self._pause_seconds
+        return self._pause_seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there may be another attempt."""
+        return time.monotonic() >= self._until
+
+    def failed_within(self, seconds: float) -> bool:
+        """Whether the last failure's pause ended less than so long ago, if it has."""
+        return bool(self._pause_seconds) and time.monotonic() < self._until + seconds
+
+    def reset(self) -> None:
+        """It was accepted: the next failure is a first one again."""
+        self._pause_seconds = self._until = 0.0

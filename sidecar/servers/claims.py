@@ -1,0 +1,84 @@
+"""What servers that cannot be given another size leave for the others."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+from sidecar.config.node import ServerConfig
+from sidecar.counters import Counters
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.transitions import ServerState
+from solver_lambda.document import DocumentError
+
+log = logging.getLogger(__name__)
+
+
+def claims_bytes(states: Sequence[ServerState]) -> dict[str, int]:
+    """What nobody else may be promised: the planned size, or more that may be in force."""
+    return {
+        state.name: max(state.target_bytes, int(state.maxmemory_bytes))
+        if state.maxmemory_bytes < math.inf
+        else state.target_bytes
+        for state in states
+    }
+
+
+def excess_bytes(states: Sequence[ServerState]) -> int:
+    """Memory above their limits of servers that will not give it back by themselves."""
+    return sum(
+        state.held_bytes - int(state.maxmemory_bytes)
+        for state in states
+        if state.reachable and state.is_freeing and not state.still_frees
+    )
+
+
+def unmovable(states: Sequence[ServerState]) -> set[str]:
+    """Servers that answer, have a limit, and cannot be given another now."""
+    return {
+        state.name
+        for state in states
+        if state.reachable and not state.moves and state.maxmemory_bytes < math.inf
+    }
+
+
+def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
+    """Limits when all shrinks are done that can be done, and no growth."""
+    return {
+        state.name: int(min(state.maxmemory_bytes, state.goal_bytes))
+        if state.reachable and state.goal_bytes < math.inf
+        else state.target_bytes
+        for state in states
+    }
+
+
+class BudgetKeeper:
+    """Shrinks the others when a server that cannot be shrunk leaves them too little."""
+
+    def __init__(self, actuator: Actuator, budget_bytes: int, counters: Counters) -> None:
+        self._actuator = actuator
+        self._budget_bytes = budget_bytes
+        self._counters = counters
+        self._too_little: str | None = None
+
+    def keep(self, servers: Sequence[ServerConfig]) -> None:
+        """Give the actuator targets that fit, where it came as near as it can and is above M."""
+        if not self._actuator.settled:
+            return
+        states = self._actuator.latest
+        fixed, sizes = unmovable(states), shrunk_bytes(states)
+        if not fixed or sum(sizes.values()) <= self._budget_bytes:
+            self._too_little = None
+            return
+        try:
+            sizes = initial_sizes(servers, sizes, fixed, self._budget_bytes)
+        except DocumentError as error:
+            if self._too_little != str(error):
+                self._too_little = str(error)
+                self._counters.add("budgets_exceeded")
+                log.warning("the budget is exceeded: %s", error)
+            return
+        self._counters.add("sizes_fitted")
+        self._actuator.set_targets(sizes, f"room beside {', '.join(sorted(fixed))}")

@@ -1,0 +1,89 @@
+"""What a server really takes, and whether it still gives back what is above its limit."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from sidecar.config.node import MemoryConfig
+from sidecar.counters import Counters
+from sidecar.servers.redis_server import ServerReading
+from sidecar.servers.transitions import ServerState
+from sidecar.units import format_size
+
+log = logging.getLogger(__name__)
+
+# Resident memory that is no memory of keys: the program itself, and usual fragmentation.
+RSS_ALLOWANCE_BYTES = 16 << 20
+RSS_ALLOWANCE_RATIO = 1.10
+# Evictions free hundreds of megabytes a second.
+STUCK_SECONDS = 60.0
+PROGRESS_RATIO = 0.01
+
+
+class HeldMemory:
+    """Of one server, over time."""
+
+    def __init__(self, name: str, memory: MemoryConfig, counters: Counters) -> None:
+        self._name = name
+        self._memory = memory
+        self._counters = counters
+        self._rss_until = 0.0
+        self._least_bytes: float | None = None
+        self._freed_at = 0.0
+        self._stuck = False
+
+    def note_shrink(self) -> None:
+        """A shrink is sent: resident memory is waited for, from now on."""
+        self._rss_until = time.monotonic() + self._memory.rss_wait_seconds
+
+    def held_bytes(self, reading: ServerReading, *, shrinks: bool) -> int:
+        """``used_memory``, or more while resident memory that a shrink should free is there.
+
+        ``shrinks``: a shrink is still to come.
+        """
+        gated = bool(self._memory.rss_wait_seconds) and (shrinks or self._rss_until > 0)
+        if not gated:
+            return reading.used_memory_bytes
+        resident = (reading.rss_bytes - RSS_ALLOWANCE_BYTES) / RSS_ALLOWANCE_RATIO
+        if not shrinks and resident <= reading.maxmemory_bytes:
+            self._rss_until = 0.0
+        if resident <= reading.used_memory_bytes:
+            return reading.used_memory_bytes
+        if not shrinks and time.monotonic() >= self._rss_until:
+            self._rss_until = 0.0
+            if resident > reading.maxmemory_bytes:
+                self._counters.add("rss_waits_given_up")
+                log.warning(
+                    "server %s: resident memory stays at %d bytes after a shrink to %d; "
+                    "growth goes by used_memory now",
+                    self._name,
+                    reading.rss_bytes,
+                    reading.maxmemory_bytes,
+                )
+            return reading.used_memory_bytes
+        return int(resident)
+
+    def is_stuck(self, state: ServerState) -> bool:
+        """Whether it has freed less than one per cent in ``STUCK_SECONDS``.
+
+        It stays stuck, whatever is planned meanwhile, until it frees some or is at its limit.
+        """
+        now = time.monotonic()
+        if not state.is_freeing:
+            self._least_bytes, self._stuck = None, False
+        elif self._least_bytes is None or (
+            state.held_bytes <= (1 - PROGRESS_RATIO) * self._least_bytes
+        ):
+            self._least_bytes, self._freed_at, self._stuck = state.held_bytes, now, False
+        elif not self._stuck and now - self._freed_at > STUCK_SECONDS:
+            self._stuck = True
+            self._counters.add("shrink_stuck")
+            log.warning(
+                "server %s holds %s with a maxmemory of %s and frees nothing; "
+                "only growth that needs its memory waits for it",
+                self._name,
+                format_size(state.held_bytes),
+                format_size(state.maxmemory_bytes),
+            )
+        return self._stuck

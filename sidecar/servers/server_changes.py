@@ -1,0 +1,47 @@
+"""What happened to a server between two readings, for people."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from sidecar.counters import Counters
+from sidecar.servers.redis_server import ServerReading
+
+log = logging.getLogger(__name__)
+
+
+def tell_changes(
+    name: str,
+    last: ServerReading | None,
+    reading: ServerReading,
+    expected_bytes: float | None,
+    counters: Counters,
+) -> bool:
+    """Log and count restarts, changes by others and policies that forbid a shrink.
+
+    ``expected_bytes``: what we left in force, ``None`` if that is not known for sure. Returns
+    whether somebody changed it.
+    """
+    if last is None:
+        if not reading.evicts:
+            log.warning(
+                "server %s does not evict (noeviction, or a replica): it keeps its size", name
+            )
+        return False
+    then = "its planned size is put back" if reading.evicts else "it does not evict and keeps it"
+    if last.run_id != reading.run_id:
+        counters.add("servers_restarted")
+        log.warning(
+            "server %s restarted with maxmemory %d; %s", name, reading.maxmemory_bytes, then
+        )
+        return False
+    if last.evicts and not reading.evicts:
+        log.warning(
+            "server %s does not evict any more (noeviction, or a replica): it keeps its size", name
+        )
+    if expected_bytes in (None, reading.maxmemory_bytes or math.inf):
+        return False
+    counters.add("foreign_changes")
+    log.warning("server %s: somebody set maxmemory to %d; %s", name, reading.maxmemory_bytes, then)
+    return True

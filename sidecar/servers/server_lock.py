@@ -1,0 +1,87 @@
+"""One sidecar a server: two would undo each other's sizes.
+
+Two ways, because neither sees everything. A name in the kernel (an abstract socket) is seen by all
+users of a machine, needs no folder and no permission, and goes with the process; a container with
+a network of its own has names of its own. A client name on the server itself is seen from
+everywhere, where the sidecar's user may set and list them (``+client|setname +client|list``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import socket
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_CLIENT_PREFIX = "spreds:"
+_HOST = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
+# Of this process, on every server. The last part tells apart two with one number in two containers.
+CLIENT_NAME = f"{_CLIENT_PREFIX}{_HOST}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+class ServerTakenError(Exception):
+    """Another sidecar controls the server; the message names it."""
+
+
+class ServerLock:
+    """Held for one process of a server until ``close``, or until our process ends.
+
+    Raises:
+        ServerTakenError: another process of this machine holds it, or we do, by another name.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        name = f"spreds-server-{run_id}"
+        self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Says whose lock it is, to who reads /proc/net/unix.
+        self._label = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._lock.bind(f"\0{name}")
+            self._label.bind(f"\0{name}:{os.getpid()}")
+        except OSError as error:
+            self.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise ServerTakenError(_sentence(_holder(name))) from error
+
+    def close(self) -> None:
+        """Let others have it; may be called twice."""
+        self._lock.close()
+        self._label.close()
+
+
+def _holder(name: str) -> str | None:
+    """Process id in the label beside a lock."""
+    found = re.search(rf"@{re.escape(name)}:(\d+)$", Path("/proc/net/unix").read_text(), re.M)
+    return found[1] if found else None
+
+
+def _sentence(holder: str | None) -> str:
+    if holder == str(os.getpid()):
+        return "it is one server with another of the configuration: give it one name"
+    return f"it is controlled by the sidecar with process id {holder or 'unknown'}"
+
+
+def check_clients(clients: Iterable[Mapping[str, str]]) -> None:
+    """Check the connections of a server, ours among them, for a sidecar that came before us.
+
+    Raises:
+        ServerTakenError: there is one.
+    """
+    sidecars = {
+        int(client["id"]): client["name"]
+        for client in clients
+        if client.get("name", "").startswith(_CLIENT_PREFIX)
+    }
+    ours = max((number for number, name in sidecars.items() if name == CLIENT_NAME), default=0)
+    for number, name in sidecars.items():
+        if number < ours and name != CLIENT_NAME:
+            host, _, process = name.removeprefix(_CLIENT_PREFIX).partition(":")
+            raise ServerTakenError(
+                f"it is controlled by the sidecar with process id {process.partition(':')[0]} "
+                f"on {host}"
+            )

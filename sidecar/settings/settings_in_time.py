@@ -1,0 +1,61 @@
+"""Teams' settings in time for an observation, also where the store does not answer."""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import Future
+
+from sidecar.counters import Counters
+from sidecar.settings.settings_reader import SettingsReader
+from sidecar.settings.team_settings import TeamSettings
+from sidecar.worker import Worker
+
+log = logging.getLogger(__name__)
+
+# The store answers in milliseconds, or it has a difficulty that an observation should not wait for.
+LONGEST_SECONDS = 5.0
+
+
+class SettingsInTime:
+    """Reads in a thread of its own; what is not read in time leaves the settings before it."""
+
+    def __init__(self, reader: SettingsReader, counters: Counters) -> None:
+        self._reader = reader
+        self._counters = counters
+        self._worker = Worker("settings")
+        self._reading: Future[dict[str, TeamSettings]] | None = None
+        self._asked_at: float | None = None
+        self._in_force: dict[str, TeamSettings] = {}
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody waits for them."""
+        return self._asked_at is not None
+
+    def ask(self) -> None:
+        """Begin to read, unless a read that began before is still under way."""
+        self._asked_at = time.monotonic()
+        self._take()
+        if self._reading is None:
+            self._reading = self._worker.submit(self._reader.read)
+
+    def answer(self) -> dict[str, TeamSettings] | None:
+        """The settings in force, or ``None`` while they are still waited for."""
+        assert self._asked_at is not None
+        self._take()
+        if self._reading is not None:
+            if time.monotonic() - self._asked_at < LONGEST_SECONDS:
+                return None
+            self._counters.add("settings_late")
+            log.warning("settings are not read in time, the last ones hold")
+        self._asked_at = None
+        return self._in_force
+
+    def close(self) -> None:
+        """Returns at once."""
+        self._worker.close()
+
+    def _take(self) -> None:
+        if self._reading is not None and self._reading.done():
+            self._in_force, self._reading = self._reading.result(), None

@@ -1,0 +1,68 @@
+"""An actuator over real servers, for tests that make its steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from sidecar.config.node import SidecarConfig
+from sidecar.counters import Counters
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.redis_server import RedisServer
+from sidecar.state import SidecarState, save_state
+from workloads.local_server import LocalServer
+
+MB = 1 << 20
+BUDGET = 48 * MB
+
+
+class ActuatedNode:
+    """An actuator over started servers; steps are made by the test, or by its own thread."""
+
+    def __init__(
+        self, config: SidecarConfig, servers: dict[str, LocalServer], state_file: Path
+    ) -> None:
+        self.state_file = state_file
+        self.config = config
+        self.servers = servers
+        self.state = SidecarState()
+        self.counters = Counters()
+        self.actuator = self.make()
+
+    def make(self) -> Actuator:
+        return Actuator(
+            [RedisServer(server) for server in self.config.servers],
+            self.config.memory,
+            self.config.sampling,
+            self.state,
+            self.counters,
+            lambda: save_state(self.state_file, self.state),
+        )
+
+    def maxmemory(self) -> dict[str, int]:
+        return {
+            name: int(server.client.config_get("maxmemory")["maxmemory"])
+            for name, server in self.servers.items()
+        }
+
+    def knob(self, name: str, knob: str) -> str:
+        return str(self.servers[name].client.config_get(knob)[knob])
+
+    def step_until(self, done: Callable[[], bool]) -> float:
+        """Greatest sum seen after any step."""
+        greatest = 0.0
+        for _ in range(5000):
+            self.actuator.step()
+            greatest = max(greatest, sum(value or math.inf for value in self.maxmemory().values()))
+            if done():
+                return greatest
+        raise AssertionError(f"never done: {self.maxmemory()}, {self.counters.snapshot()}")
+
+
+def fill(server: LocalServer, megabytes: int) -> None:
+    """With keys of 1 KB."""
+    pipe = server.client.pipeline(transaction=False)
+    for key in range(megabytes * 1024):
+        pipe.set(f"key{key}", b"x" * 1000)
+    pipe.execute()

@@ -1,0 +1,183 @@
+"""Two sidecars never control one server or one endpoint, whatever their configurations say."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from sidecar.cli import main
+from sidecar.config.node import load_config
+from sidecar.servers import server_lock
+from sidecar.servers.redis_server import RedisServer, ServerRefusedError
+from sidecar.servers.server_lock import ServerLock, ServerTakenError
+from tests.sidecar.sidecar_process import sidecar_process
+from workloads.local_node import wait_until
+from workloads.local_server import LocalServer
+
+MB = 1 << 20
+MORE = '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\n'
+
+
+@pytest.fixture
+def server(start_server: Callable[..., LocalServer]) -> LocalServer:
+    return start_server("12mb")
+
+
+@pytest.fixture
+def path(write_node: Callable[..., Path], server: LocalServer) -> Path:
+    return write_node({"a": server.url}, budget="24mb", more=MORE)
+
+
+def _another(path: Path, *changes: tuple[str, str]) -> Path:
+    """The same node's file with other words."""
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    other = path.with_name("other.toml")
+    other.write_text(text)
+    return other
+
+
+OTHER_STATE = ("state.json", "other.json")
+OTHER_ENDPOINT = ("/samples", "/others")
+
+
+def test_a_server_is_refused_to_a_configuration_with_another_state_and_endpoint(
+    path: Path, server: LocalServer
+) -> None:
+    other = _another(path, OTHER_STATE, OTHER_ENDPOINT, ('"24mb"', '"10mb"'))
+    with sidecar_process(path) as first:
+        first.read_until("plan: cycle")
+        with sidecar_process(other) as second:
+            refusal = second.read_until("spreds:")
+            assert "server a: it is controlled by the sidecar" in refusal
+            assert f"process id {first.process.pid}\n" in refusal
+            assert second.process.wait(30) == 1
+        # A restarted server is locked anew.
+        _restart(server)
+        first.read_until("server a restarted")
+        with sidecar_process(other) as second:
+            assert f"process id {first.process.pid}\n" in second.read_until("spreds:")
+        assert server.client.config_get("maxmemory")["maxmemory"] == str(12 * MB)
+        first.end(signal.SIGKILL)
+    with sidecar_process(other) as third:
+        third.read_until("servers are at their sizes", "a 10mb")
+        assert third.end() == 0
+
+
+def _restart(server: LocalServer) -> None:
+    server.process.terminate()
+    server.process.wait()
+    server.process = subprocess.Popen([*server.process.args])  # type: ignore[misc]
+
+    def is_up() -> bool:
+        try:
+            return bool(server.client.ping())
+        except redis.ConnectionError:
+            return False
+
+    wait_until(is_up, lambda: "the server is down")
+
+
+def test_an_endpoint_is_refused_to_a_second_sidecar_with_other_servers(
+    path: Path, server: LocalServer, start_server: Callable[..., LocalServer]
+) -> None:
+    other = _another(path, OTHER_STATE, (server.url, start_server("12mb").url))
+    with sidecar_process(path) as first:
+        first.read_until("plan: cycle")
+        with sidecar_process(other) as second:
+            assert "samples.lock" in second.read_until("one sidecar a node")
+            assert second.process.wait(30) == 1
+        # The first still has its socket.
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(path.with_name("samples")))
+
+
+def test_what_lies_at_the_endpoint_and_is_no_dead_socket_is_not_removed(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = path.with_name("samples")
+    place.write_text("somebody's")
+    assert main(["run", str(path)]) == 1
+    assert f"{place} is there and is no socket" in capsys.readouterr().err
+    assert place.read_text() == "somebody's"
+    place.unlink()
+    with socket.socket(socket.AF_UNIX) as program:
+        program.bind(str(place))
+        program.listen()
+        assert main(["run", str(path)]) == 1
+        assert f"another program listens at {place}" in capsys.readouterr().err
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(place))
+
+
+def test_a_sidecar_elsewhere_is_seen_through_the_server(path: Path, server: LocalServer) -> None:
+    elsewhere = redis.Redis.from_url(server.url, client_name="spreds:far-away:7:cafe")
+    elsewhere.ping()
+    with sidecar_process(path) as second:
+        assert "process id 7 on far-away" in second.read_until("spreds:")
+        assert second.process.wait(30) == 1
+    assert server.client.config_get("spreds-endpoint")["spreds-endpoint"] == ""
+    elsewhere.close()
+    with sidecar_process(path) as third:
+        third.read_until("plan: cycle")
+        assert third.end() == 0
+
+
+def test_of_two_that_come_at_once_the_older_connection_wins(path: Path) -> None:
+    ours, theirs = server_lock.CLIENT_NAME, "spreds:far-away:7:cafe"
+    server_lock.check_clients([{"id": "3", "name": ours}, {"id": "4", "name": theirs}])
+    # Our own old connection, which the server has not closed yet, is nobody else.
+    server_lock.check_clients([{"id": "3", "name": ours}, {"id": "5", "name": ours}])
+    with pytest.raises(ServerTakenError, match="far-away"):
+        server_lock.check_clients([{"id": "4", "name": theirs}, {"id": "5", "name": ours}])
+
+
+def test_the_rights_to_inform_and_to_size_are_enough(path: Path, server: LocalServer) -> None:
+    rules = ("on", "nopass", "+info", "+config|get", "+config|set")
+    server.client.execute_command("ACL", "SETUSER", "least", *rules)
+    path.write_text(path.read_text() + 'username = "least"\n')
+    (config,) = load_config(path).servers
+    connection = RedisServer(config)
+    connection.announce()
+    assert connection.read().maxmemory_bytes == 12 * MB
+    with pytest.raises(ServerRefusedError, match="no permissions"):
+        connection._ask("CLIENT LIST")
+    connection.close()
+    with sidecar_process(path) as process:
+        process.read_until("plan: cycle")
+        assert process.end() == 0
+
+
+def test_one_server_by_two_names_is_refused_and_counted_once(
+    path: Path, capsys: pytest.CaptureFixture[str], start_server: Callable[..., LocalServer]
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = start_server("16mb", port=port)
+    url = f"redis://127.0.0.1:{port}"
+    text = path.read_text() + f'[[server]]\nname = "b"\nurl = "{url}"\n'
+    path.write_text(text.replace(load_config(path).servers[0].url, server.url))
+    with sidecar_process(path) as process:
+        assert "server b: it is one server with another" in process.read_until("spreds:")
+        assert process.process.wait(30) == 1
+    assert main(["status", str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert "is the same server as a" in printed
+    assert "total 16mb of 24mb" in printed
+
+
+def test_a_lock_is_free_again_when_it_is_closed() -> None:
+    lock = ServerLock("f" * 40)
+    with pytest.raises(ServerTakenError, match="one server with another"):
+        ServerLock("f" * 40)
+    lock.close()
+    ServerLock("f" * 40).close()

@@ -1,0 +1,268 @@
+"""Real servers that refuse another size, must not be shrunk, or free nothing: the others go on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sidecar.servers import back_off, held_memory
+from sidecar.servers.claims import excess_bytes, unmovable
+from sidecar.servers.server_watch import ServerWatch
+from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
+
+MakeNode = Callable[..., ActuatedNode]
+AS_SPREDS = 'username = "spreds"'
+MAY_ALL = ("on", "nopass", "~*", "&*", "+@all")
+
+
+def _allow(server: LocalServer, *rules: str) -> None:
+    server.client.execute_command("ACL", "SETUSER", "spreds", *rules)
+
+
+@pytest.fixture
+def refusing(make_node: MakeNode) -> MakeNode:
+    """A node whose first server lets the sidecar set nothing."""
+
+    def make(*sizes: object) -> ActuatedNode:
+        node = make_node(*sizes, server_keys=AS_SPREDS)
+        for server in node.servers.values():
+            _allow(server, *MAY_ALL)
+        _allow(node.servers["s0"], "-config|set")
+        return node
+
+    return make
+
+
+@pytest.fixture
+def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pause ends while a test lasts."""
+    monkeypatch.setattr(back_off, "FIRST_PAUSE_SECONDS", back_off.LAST_PAUSE_SECONDS)
+
+
+def test_the_pauses_grow_to_a_limit_and_begin_anew() -> None:
+    pauses = back_off.BackOff()
+    assert pauses.is_over
+    assert [pauses.fail() for _ in range(11)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert not pauses.is_over
+    pauses.reset()
+    assert pauses.is_over
+    assert pauses.fail() == 1
+
+
+def test_the_others_shrink_and_growth_stays_within_what_is_in_force(
+    refusing: MakeNode, long_pauses: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = refusing("16mb", "16mb", "8mb")
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 8 * MB, "s2": 36 * MB}, "test")
+    with caplog.at_level(logging.WARNING):
+        assert node.step_until(lambda: node.actuator.settled) <= BUDGET
+        assert node.maxmemory() == {"s0": 16 * MB, "s1": 8 * MB, "s2": 24 * MB}
+        for _ in range(100):
+            node.actuator.step()
+    # It is not asked again before the pause is over.
+    assert node.counters["transitions_failed"] == 1
+    (said,) = [text for text in caplog.messages if "keeps its size, the others go on" in text]
+    assert "no permissions" in said
+    assert node.counters["foreign_changes"] == 0
+    assert set(node.actuator.kept()) == {"s0"}
+    assert unmovable(node.actuator.states()) == {"s0"}
+
+
+def test_a_server_that_refuses_no_longer_is_brought_to_its_size(
+    refusing: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(back_off, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(back_off, "LAST_PAUSE_SECONDS", 0.01)
+    node = refusing("16mb", "16mb")
+    targets = {"s0": 8 * MB, "s1": 40 * MB}
+    node.actuator.set_targets(targets, "test")
+    node.step_until(lambda: node.counters["transitions_failed"] >= 3)
+    assert node.maxmemory() == {"s0": 16 * MB, "s1": 32 * MB}
+    _allow(node.servers["s0"], "+config|set")
+    assert node.step_until(lambda: node.maxmemory() == targets) <= BUDGET
+    assert node.actuator.kept() == {}
+
+
+def test_a_growth_that_is_refused_is_blamed_on_nobody_and_leaves_its_memory_to_others(
+    refusing: MakeNode,
+) -> None:
+    node = refusing("8mb", "8mb")
+    node.actuator.set_targets({"s0": 24 * MB, "s1": 8 * MB}, "test")
+    node.step_until(lambda: node.actuator.settled)
+    node.actuator.set_targets({"s0": 8 * MB, "s1": 40 * MB}, "test")
+    node.step_until(lambda: node.actuator.settled)
+    assert node.maxmemory() == {"s0": 8 * MB, "s1": 40 * MB}
+    assert node.counters["foreign_changes"] == 0
+
+
+def test_a_server_that_may_not_be_read_is_not_asked_all_the_time(
+    refusing: MakeNode, long_pauses: None
+) -> None:
+    node = refusing("16mb", "16mb")
+    _allow(node.servers["s0"], "-info")
+    node.actuator.set_targets({"s0": 16 * MB, "s1": 8 * MB}, "test")
+    for _ in range(100):
+        node.actuator.step()
+    refused = node.servers["s0"].client.info("commandstats")["cmdstat_info"]["rejected_calls"]
+    assert refused == 1
+    assert node.maxmemory()["s1"] == 8 * MB
+
+
+def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_go_on(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+) -> None:
+    servers = {name: start_server("24mb") for name in ("a", "b", "c")}
+    for server in servers.values():
+        _allow(server, *MAY_ALL)
+    _allow(servers["a"], "-config|set")
+    path = write_node(
+        {name: server.url for name, server in servers.items()},
+        more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\n',
+        server_keys=AS_SPREDS,
+    )
+    with sidecar_in_thread(path) as sidecar:
+
+        def sizes() -> dict[str, int]:
+            found = {n: s.client.config_get("maxmemory")["maxmemory"] for n, s in servers.items()}
+            return {name: int(str(size)) for name, size in found.items()}
+
+        wait_until(lambda: sum(sizes().values()) <= BUDGET, sizes)
+        assert sizes()["a"] == 24 * MB
+        wait_until(lambda: sidecar.cycles >= 2, sidecar.counters.snapshot)
+        observation = sidecar.last_observation
+        assert observation is not None
+        reasons = {server.name: server.keep_reason for server in observation.servers}
+        assert "refuses: CONFIG SET" in str(reasons["a"])
+        assert "refuses" not in f"{reasons['b']}{reasons['c']}"
+        assert sizes()["a"] == 24 * MB
+        assert sum(sizes().values()) <= BUDGET
+
+
+@pytest.mark.parametrize("how", ["noeviction", "replica"])
+def test_a_server_that_evicts_no_longer_is_not_shrunk_by_a_plan_that_is_under_way(
+    make_node: MakeNode, how: str
+) -> None:
+    node = make_node("24mb", "16mb")
+    node.actuator.set_targets({"s0": 24 * MB, "s1": 16 * MB}, "before")
+    node.step_until(lambda: node.actuator.settled)
+    if how == "noeviction":
+        node.servers["s0"].client.config_set("maxmemory-policy", "noeviction")
+    else:
+        node.servers["s0"].client.replicaof("127.0.0.1", 1)
+    node.actuator.set_targets({"s0": 5 * MB, "s1": 43 * MB}, "plan")
+    assert node.step_until(lambda: node.actuator.settled) <= BUDGET
+    assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
+
+
+def test_the_policy_is_asked_once_more_just_before_a_shrink(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node("24mb", "16mb")
+    real = ServerWatch.be_gentle
+
+    def be_gentle(watch: ServerWatch) -> None:
+        real(watch)
+        node.servers[watch.name].client.config_set("maxmemory-policy", "noeviction")
+
+    monkeypatch.setattr(ServerWatch, "be_gentle", be_gentle)
+    node.actuator.set_targets({"s0": 5 * MB, "s1": 43 * MB}, "plan")
+    node.step_until(lambda: node.actuator.settled)
+    assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+
+
+def test_a_change_by_hand_stays_on_a_server_that_does_not_evict(make_node: MakeNode) -> None:
+    node = make_node("16mb", "16mb", **{"maxmemory-policy": "noeviction"})
+    node.servers["s1"].client.config_set("maxmemory-policy", "allkeys-lru")
+    node.actuator.set_targets({"s0": 16 * MB, "s1": 32 * MB}, "test")
+    node.step_until(lambda: node.actuator.settled)
+    for size in (24 * MB, 8 * MB, 20 * MB):
+        node.servers["s0"].client.config_set("maxmemory", size)
+        for _ in range(5):
+            node.actuator.step()
+        assert node.maxmemory()["s0"] == size
+    assert node.counters["foreign_changes"] == 3
+
+
+def test_who_sets_a_size_again_and_again_is_not_fought(
+    make_node: MakeNode, long_pauses: None
+) -> None:
+    node = make_node("16mb", "16mb")
+    node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB}, "test")
+    for size in range(50):
+        node.servers["s0"].client.config_set("maxmemory", 20 * MB + size)
+        node.actuator.step()
+    # Set at first, put back once, and the next time taken as meant.
+    assert node.counters["foreign_changes"] == 2
+    assert node.counters["config_set_maxmemory"] == 2
+    assert "somebody keeps setting its maxmemory" in node.actuator.kept()["s0"]
+
+
+def test_what_a_change_by_hand_takes_is_made_free_by_those_that_evict(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+) -> None:
+    fixed, evicts = start_server("16mb", **{"maxmemory-policy": "noeviction"}), start_server("32mb")
+    with sidecar_in_thread(write_node({"fixed": fixed.url, "evicts": evicts.url})) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.counters.snapshot)
+        fixed.client.config_set("maxmemory", 24 * MB)
+        wait_until(
+            lambda: evicts.client.config_get("maxmemory")["maxmemory"] == str(24 * MB),
+            sidecar.counters.snapshot,
+        )
+        assert fixed.client.config_get("maxmemory")["maxmemory"] == str(24 * MB)
+
+
+def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
+    node = make_node("24mb", "16mb", "8mb", **{"maxmemory-policy": "volatile-lru"})
+    # Without a time to live none of them can be evicted.
+    fill(node.servers["s0"], 16)
+    node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB, "s2": 24 * MB}, "first plan")
+    node.step_until(lambda: node.actuator.settled)
+    held = int(node.servers["s0"].client.info()["used_memory"])
+    grown = node.maxmemory()["s2"]
+    assert 16 * MB < grown + held - 16 * MB <= BUDGET - 32 * MB + MB
+    assert excess_bytes(node.actuator.states()) == pytest.approx(held - 8 * MB, abs=MB)
+    assert "stuck: it holds" in node.actuator.kept()["s0"]
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+    # The next plan does not wait anew.
+    monkeypatch.setattr(held_memory, "STUCK_SECONDS", 3600.0)
+    node.actuator.set_targets({"s0": 8 * MB, "s1": 8 * MB, "s2": 32 * MB}, "next plan")
+    node.step_until(lambda: node.actuator.settled)
+    assert node.maxmemory()["s1"] == 8 * MB
+    assert node.maxmemory()["s2"] > grown
+    assert node.counters["shrink_stuck"] == 1
+    node.servers["s0"].client.flushall()
+    node.step_until(lambda: node.maxmemory()["s2"] == 32 * MB)
+    assert node.actuator.kept() == {}
+
+
+def test_plans_go_on_beside_a_server_that_frees_nothing(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
+    stuck = start_server("24mb", **{"maxmemory-policy": "volatile-lru"})
+    fill(stuck, 18)
+    path = write_node(
+        {"stuck": stuck.url, "other": start_server("8mb").url},
+        budget="20mb",
+        memory='rss_wait = "0s"',
+        more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "500ms"\n',
+    )
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar.cycles >= 2, sidecar.counters.snapshot)
+        observation = sidecar.last_observation
+        assert observation is not None
+        reasons = {server.name: server.keep_reason for server in observation.servers}
+        assert "stuck: it holds" in str(reasons["stuck"])
+        assert "stuck" not in str(reasons["other"])
+        assert sidecar.counters["shrink_stuck"] == 1
