@@ -33,8 +33,10 @@ static key_state look_at(RedisModuleCommandFilterCtx *call, RedisModuleString *k
     RedisModuleClientInfoV1 client = {.version = 1};
 
     if (!get_client_id) return state;
-    /* Commands of a script have no client of their own that could be asked. */
-    if (RedisModule_GetClientInfoById(&client, get_client_id(call)) != REDISMODULE_OK) return state;
+    if (RedisModule_GetClientInfoById(&client, get_client_id(call)) != REDISMODULE_OK) {
+        state.db = db_of_script();
+        return state;
+    }
     state.db = client.db;
     if (may_be_untouching) return state;
     if (RedisModule_SelectDb(detached, client.db) != REDISMODULE_OK) return state;

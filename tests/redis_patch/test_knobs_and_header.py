@@ -10,6 +10,7 @@ import redis
 
 from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer, ServerKind, named
 from tests.redis_patch.wire_twin import DB_UNKNOWN, HAS_TTL, SIZE_KNOWN, WRITE, Record, key_hash
+from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
 
@@ -161,15 +162,27 @@ def test_sizes_and_ttls_of_writes(server: SampledServer) -> None:
     assert (record.size_bytes, record.flags & SIZE_KNOWN) == (0, 0)
 
 
-def test_databases(server: SampledServer) -> None:
+def test_all_records_of_a_key_carry_one_database(server: SampledServer) -> None:
+    """Hits, misses, writes, deletes and expiries, by commands, transactions and scripts."""
     server.start()
-    client = redis.Redis.from_url(server.server.url, db=3)
-    client.set("k", "v")
-    client.get("k")
-    client.close()
-    databases = {record.db for record in server.records()}
+    with redis.Redis.from_url(server.server.url, db=3) as client:
+        client.get("k")
+        client.set("k", "v", px=1)
+        wait_until(lambda: not client.exists("k"), server.counters)
+        client.set("k", "v")
+        client.get("k")
+        client.rename("k", "j")
+        client.delete("j")
+        transaction = client.pipeline(transaction=True)
+        transaction.get("k").set("k", "v", ex=100).get("k")
+        transaction.execute()
+        script = "redis.call('GET', 'none') redis.call('GET', 'k') redis.call('SET', 'k', 1)"
+        client.eval(script, 0)
+        client.execute_command("EVAL_RO", "return redis.call('GET', 'k')", 0)
+        client.delete("k")
     # On Redis 7.0 a command's filter does not learn the client's database.
-    assert databases == ({DB_UNKNOWN} if server.kind.source == "module_70" else {3})
+    unknown = server.kind.source == "module_70"
+    assert {record.db for record in server.records()} == {DB_UNKNOWN if unknown else 3}
 
 
 def test_configured_in_the_file(kind: ServerKind) -> None:
