@@ -15,7 +15,7 @@
 #include "keyspace_events.h"
 #include "transport.h"
 
-#include <inttypes.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -74,7 +74,9 @@ static void look(int on) {
 
 static struct {
     RedisModuleString *endpoint;
-    long long threshold, modulus, salt; /* salt 0 is replaced by a random one */
+    long long threshold, modulus;
+    unsigned long long salt;  /* 0 is replaced by a random one */
+    RedisModuleString *no_salt; /* what is shown in its place */
 } settings;
 
 static char *endpoint_in_force; /* NULL: none */
@@ -135,11 +137,49 @@ static int refuse(RedisModuleString **err, const char *why) {
     return REDISMODULE_ERR;
 }
 
+/* Nobody learns it here, and setting what is shown changes nothing. */
+static RedisModuleString *get_salt(const char *name, void *data) {
+    (void)name, (void)data;
+    return settings.no_salt;
+}
+
+static int set_salt(const char *name, RedisModuleString *value, void *data,
+                    RedisModuleString **err) {
+    const char *digits = RedisModule_StringPtrLen(value, NULL);
+    char *end;
+    (void)name, (void)data;
+    errno = 0;
+    unsigned long long salt = *digits ? strtoull(digits, &end, 10) : spreds.salt;
+    if (*digits && (errno || *end || *digits < '0' || *digits > '9')) {
+        return refuse(err, "spreds.salt must be a number below 2^64");
+    }
+    settings.salt = salt;
+    return REDISMODULE_OK;
+}
+
+/* Whether this server lets CONFIG SET change what is protected. */
+static int allows_everything;
+
+static void learn_what_is_allowed(RedisModuleCtx *ctx) {
+    size_t length = 0;
+    const char *value = NULL;
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, "CONFIG", "cc", "GET",
+                                                   "enable-protected-configs");
+    if (reply && RedisModule_CallReplyLength(reply) == 2) {
+        value = RedisModule_CallReplyStringPtr(RedisModule_CallReplyArrayElement(reply, 1), &length);
+    }
+    allows_everything = value && length == 3 && !memcmp(value, "yes", 3);
+    if (reply) RedisModule_FreeCallReply(reply);
+}
+
 /* Connects to the endpoint that is set, unless it is the one in force; starts or stops sampling. */
 static const char *apply_endpoint(void) {
     const char *wanted = RedisModule_StringPtrLen(settings.endpoint, NULL);
 
     if (!strcmp(wanted, endpoint_in_force ? endpoint_in_force : "")) return NULL;
+    if (is_set_up && *wanted && !transport_is_local(wanted) && !allows_everything) {
+        return "spreds.endpoint: " TRANSPORT_NOT_LOCAL;
+    }
     sampler_stop(&spreds, now_us()); /* what was sampled for the old one goes there */
     const char *why = !*wanted || run_ticks() ? transport_connect(&spreds_transport, wanted)
                                               : "the server watches no more file descriptors";
@@ -153,31 +193,28 @@ static const char *apply_endpoint(void) {
 
 /* Puts the settings into effect, once after all that one CONFIG SET has changed. */
 static int apply(RedisModuleCtx *ctx, void *data, RedisModuleString **err) {
+    unsigned long long salt = settings.salt;
     (void)ctx, (void)data;
+    settings.salt = spreds.salt; /* if it is refused, the server does not bring this one back */
     if (!sampler_sampling_is_valid((uint64_t)settings.threshold, (uint64_t)settings.modulus)) {
         return refuse(err, "spreds.modulus must be a power of two up to 4294967296, "
                            "and spreds.threshold at most spreds.modulus");
     }
-    while (settings.salt == 0) {
-        RedisModule_GetRandomBytes((unsigned char *)&settings.salt, sizeof settings.salt);
-        settings.salt &= INT64_MAX;
-    }
     const char *why = apply_endpoint();
     if (why) return refuse(err, why);
-    sampler_set_sampling(&spreds, (uint64_t)settings.threshold, (uint64_t)settings.modulus,
-                         (uint64_t)settings.salt, now_us());
+    while (salt == 0) RedisModule_GetRandomBytes((unsigned char *)&salt, sizeof salt);
+    settings.salt = salt;
+    sampler_set_sampling(&spreds, (uint64_t)settings.threshold, (uint64_t)settings.modulus, salt,
+                         now_us());
     return REDISMODULE_OK;
 }
 
 static void info(RedisModuleInfoCtx *ctx, int for_crash_report) {
     (void)for_crash_report;
-    char salt_id[17];
-    snprintf(salt_id, sizeof salt_id, "%016" PRIx64, spreds.batch.header.salt_id);
     RedisModule_InfoAddSection(ctx, "");
     RedisModule_InfoAddFieldLongLong(ctx, "on", spreds.on);
     RedisModule_InfoAddFieldULongLong(ctx, "threshold", spreds.threshold);
     RedisModule_InfoAddFieldULongLong(ctx, "modulus", spreds.mask + 1);
-    RedisModule_InfoAddFieldCString(ctx, "salt_id", salt_id);
     RedisModule_InfoAddFieldULongLong(ctx, "seen", spreds.seen_reads + spreds.seen_others);
     RedisModule_InfoAddFieldULongLong(ctx, "seen_reads", spreds.seen_reads);
     RedisModule_InfoAddFieldULongLong(ctx, "sampled", spreds.sampled);
@@ -206,6 +243,7 @@ static void clean_up(void) {
     stop_ticks();
     transport_close(&spreds_transport);
     if (settings.endpoint) RedisModule_FreeString(NULL, settings.endpoint);
+    RedisModule_FreeString(NULL, settings.no_salt);
     free(endpoint_in_force);
     RedisModule_FreeThreadSafeContext(detached);
 }
@@ -214,6 +252,8 @@ static void clean_up(void) {
 static int set_up(RedisModuleCtx *ctx) {
     RedisModuleString *err = NULL;
 
+    settings.no_salt = RedisModule_CreateString(NULL, "", 0);
+    learn_what_is_allowed(ctx);
     if (RedisModule_RegisterStringConfig(ctx, "endpoint", "", REDISMODULE_CONFIG_DEFAULT,
                                          get_endpoint, set_endpoint, apply, NULL) ||
         RedisModule_RegisterNumericConfig(ctx, "threshold", SAMPLER_DEFAULT_THRESHOLD,
@@ -222,8 +262,8 @@ static int set_up(RedisModuleCtx *ctx) {
         RedisModule_RegisterNumericConfig(ctx, "modulus", SAMPLER_DEFAULT_MODULUS,
                                           REDISMODULE_CONFIG_DEFAULT, 1, SAMPLER_MAX_MODULUS,
                                           get_number, set_number, apply, &settings.modulus) ||
-        RedisModule_RegisterNumericConfig(ctx, "salt", 0, REDISMODULE_CONFIG_DEFAULT, 0, INT64_MAX,
-                                          get_number, set_number, apply, &settings.salt) ||
+        RedisModule_RegisterStringConfig(ctx, "salt", "", REDISMODULE_CONFIG_SENSITIVE, get_salt,
+                                         set_salt, apply, NULL) ||
         RedisModule_LoadConfigs(ctx) || RedisModule_RegisterInfoFunc(ctx, info)) {
         return REDISMODULE_ERR;
     }

@@ -2,8 +2,23 @@
 
 #include "transport.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <string.h>
 #include <zmq.h>
+
+int transport_is_local(const char *endpoint) {
+    char host[16] = {0}; /* "255.255.255.255", and the end */
+    struct in_addr address;
+
+    if (!strncmp(endpoint, "ipc://", 6)) return 1;
+    if (strncmp(endpoint, "tcp://", 6) || strchr(endpoint, ';')) return 0; /* ; names two addresses */
+    const char *port = strrchr(endpoint += 6, ':');
+    if (!port || (size_t)(port - endpoint) >= sizeof host) return 0;
+    memcpy(host, endpoint, (size_t)(port - endpoint));
+    return !strcmp(host, "localhost") || !strcmp(host, "[::1]") ||
+           (inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
+}
 
 static void set_option(void *socket, int option, int value) {
     zmq_setsockopt(socket, option, &value, sizeof value);

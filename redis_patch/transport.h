@@ -18,6 +18,15 @@ typedef struct {
     void *socket;  /* NULL while there is no endpoint */
 } transport;
 
+/* Whether what is sent to the endpoint stays on this machine: ipc://, or tcp:// to 127.0.0.0/8, [::1]
+ * or localhost. */
+int transport_is_local(const char *endpoint);
+
+/* Why another one is refused while the server runs: whoever may set it would read along. */
+#define TRANSPORT_NOT_LOCAL \
+    "while the server runs only ipc:// and tcp:// to a loopback address; another one only from " \
+    "its configuration file, or with enable-protected-configs"
+
 /* Leaves the old endpoint, with what is queued for it, and connects to `endpoint`, for example
  * "ipc:///run/spreds/samples"; NULL or "" connects to none. The connection is made behind the scenes,
  * again and again: a sidecar need not be there.

@@ -10,7 +10,7 @@ import pytest
 from tests.redis_patch.consumer_process import consumer_of
 from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer, ServerKind
 from tests.redis_patch.test_consumers_that_fail import KEYS, answer, drop_some
-from tests.redis_patch.wire_twin import Batch, key_hash
+from tests.redis_patch.wire_twin import Batch, key_hash, salt_id
 from workloads.local_node import wait_until
 
 OTHER_SALT = 0xBADCAFE
@@ -35,7 +35,7 @@ def header_fits(batch: Batch, knobs: dict[str, int]) -> bool:
     return (header["threshold"], header["modulus"], header["salt_id"]) == (
         knobs["threshold"],
         knobs["modulus"],
-        key_hash(b"spreds", knobs["salt"]),
+        salt_id(knobs["salt"]),
     )
 
 

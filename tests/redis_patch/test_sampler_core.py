@@ -24,6 +24,8 @@ from tests.redis_patch.wire_twin import (
     Record,
     key_hash,
     pack,
+    salt_id,
+    siphash,
     unpack,
 )
 from workloads.local_server import built
@@ -106,7 +108,7 @@ class SamplerTwin:
             "last_time_us": times[-1],
             "threshold": self.threshold,
             "modulus": self.modulus,
-            "salt_id": key_hash(b"spreds", self.salt),
+            "salt_id": salt_id(self.salt),
             "seen": self.seen_reads + self.seen_others,
             "seen_reads": self.seen_reads,
             "sampled": self.sampled,
@@ -160,6 +162,15 @@ def test_hashes_of_the_vector() -> None:
     assert [key_hash(bytes.fromhex(case["key_hex"]), case["salt"]) for case in cases] == [
         case["hash"] for case in cases
     ]
+
+
+def test_the_id_of_a_salt_is_a_siphash() -> None:
+    """Which cannot be inverted; this is the value that its authors give."""
+    assert siphash(bytes(range(15)), bytes(range(16))) == 0xA129CA6149BE45E5
+    begin = ["init 1 1", "start 0"]
+    for salt in (0, 1, 2**63, 2**64 - 1):
+        (batch,) = run([*begin, f"sampling 1 1 {salt} 0", "tick 0"])
+        assert unpack(bytes.fromhex(batch.split()[1])).header["salt_id"] == salt_id(salt)
 
 
 def test_batch_of_the_vector() -> None:
