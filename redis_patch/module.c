@@ -13,7 +13,9 @@
 #include "command_filter.h"
 #include "command_table.h"
 #include "keyspace_events.h"
+#include "refusals.h"
 #include "transport.h"
+#include "untouching.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -94,8 +96,12 @@ static void start(void) {
     if (is_set_up && !is_loading()) is_starting_up = 0;
     if (is_starting_up) return;
     look(endpoint_in_force != NULL);
-    if (endpoint_in_force) sampler_start(&spreds, now_us());
-    else stop_ticks();
+    if (endpoint_in_force) {
+        refusals_begin();
+        sampler_start(&spreds, now_us());
+    } else {
+        stop_ticks();
+    }
 }
 
 static void on_tick(int fd, void *data, int mask) {
@@ -103,6 +109,8 @@ static void on_tick(int fd, void *data, int mask) {
     (void)data, (void)mask;
     if (read(fd, &expirations, sizeof expirations) < 0) return;
     if (is_starting_up) start();
+    if (!spreds.on) return;
+    refusals_tick();
     sampler_tick(&spreds, now);
     rest_from_databases(now);
 }
@@ -180,6 +188,7 @@ static const char *apply_endpoint(void) {
     if (is_set_up && *wanted && !transport_is_local(wanted) && !allows_everything) {
         return "spreds.endpoint: " TRANSPORT_NOT_LOCAL;
     }
+    if (spreds.on) count_reads();
     sampler_stop(&spreds, now_us()); /* what was sampled for the old one goes there */
     const char *why = !*wanted || run_ticks() ? transport_connect(&spreds_transport, wanted)
                                               : "the server watches no more file descriptors";
@@ -210,7 +219,7 @@ static int apply(RedisModuleCtx *ctx, void *data, RedisModuleString **err) {
 }
 
 static void info(RedisModuleInfoCtx *ctx, int for_crash_report) {
-    (void)for_crash_report;
+    if (spreds.on && !for_crash_report) count_reads();
     RedisModule_InfoAddSection(ctx, "");
     RedisModule_InfoAddFieldLongLong(ctx, "on", spreds.on);
     RedisModule_InfoAddFieldULongLong(ctx, "threshold", spreds.threshold);
@@ -219,7 +228,7 @@ static void info(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldULongLong(ctx, "seen_reads", spreds.seen_reads);
     RedisModule_InfoAddFieldULongLong(ctx, "sampled", spreds.sampled);
     RedisModule_InfoAddFieldULongLong(ctx, "dropped", spreds.dropped);
-    RedisModule_InfoAddFieldULongLong(ctx, "batches", spreds.batch.header.sequence);
+    RedisModule_InfoAddFieldULongLong(ctx, "batches", sampler_batches(&spreds));
     RedisModule_InfoAddFieldULongLong(ctx, "batches_dropped", spreds.batches_dropped);
     RedisModule_InfoAddFieldULongLong(ctx, "late_misses", late_misses);
 }
@@ -242,6 +251,7 @@ static uint64_t instance_of_server(RedisModuleCtx *ctx) {
 static void clean_up(void) {
     stop_ticks();
     transport_close(&spreds_transport);
+    forget_untouching();
     if (settings.endpoint) RedisModule_FreeString(NULL, settings.endpoint);
     RedisModule_FreeString(NULL, settings.no_salt);
     free(endpoint_in_force);
@@ -287,8 +297,8 @@ __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx *ct
         return REDISMODULE_ERR;
     }
     detached = RedisModule_GetDetachedThreadSafeContext(ctx);
-    sampler_init(&spreds, SAMPLER_SOURCE_MODULE, instance_of_server(ctx), transport_send,
-                 &spreds_transport);
+    sampler_init(&spreds, SAMPLER_SOURCE_MODULE, instance_of_server(ctx), now_us() / 1000,
+                 send_unless_refused, &spreds_transport);
     if (set_up(ctx) != REDISMODULE_OK) {
         clean_up();
         return REDISMODULE_ERR;

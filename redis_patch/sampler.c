@@ -46,6 +46,11 @@ static uint64_t salt_id(uint64_t salt) {
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
+static void wait(sampler *s, uint64_t us, uint64_t now_us) {
+    s->since_us = now_us;
+    s->wait_us = us;
+}
+
 /* Closes the open batch, full or empty, and hands it over. The sequence counts it either way. */
 void sampler_flush(sampler *s, uint64_t now_us) {
     sampler_header *header = &s->batch.header;
@@ -63,17 +68,21 @@ void sampler_flush(sampler *s, uint64_t now_us) {
     }
     header->sequence++;
     s->count = 0;
-    s->due_us = now_us + SAMPLER_HEARTBEAT_US;
+    wait(s, SAMPLER_HEARTBEAT_US, now_us);
 }
 
 void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
                     uint64_t size_bytes, uint64_t now_us) {
     if (s->count == SAMPLER_BATCH_RECORDS) sampler_flush(s, now_us);
+    sampler_header *header = &s->batch.header;
     if (s->count == 0) {
-        s->batch.header.first_time_us = now_us;
-        if (s->due_us > now_us + SAMPLER_FLUSH_US) s->due_us = now_us + SAMPLER_FLUSH_US;
+        uint64_t waited_us = now_us - s->since_us;
+        header->first_time_us = header->last_time_us = now_us;
+        if (waited_us < s->wait_us && s->wait_us - waited_us > SAMPLER_FLUSH_US) {
+            wait(s, SAMPLER_FLUSH_US, now_us);
+        }
     }
-    s->batch.header.last_time_us = now_us;
+    if (header->last_time_us < now_us) header->last_time_us = now_us; /* a clock may step back */
     s->batch.records[s->count++] = (sampler_record_t){
         .hash = hash,
         .size_bytes = size_bytes < UINT32_MAX ? (uint32_t)size_bytes : UINT32_MAX,
@@ -99,10 +108,24 @@ sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32
     return NULL;
 }
 
+void sampler_take_back(sampler *s, uint32_t from) {
+    sampler_record_t *records = s->batch.records;
+    if (from > s->count) from = 0;
+    uint32_t kept = from;
+    for (uint32_t i = from; i < s->count; i++) {
+        int operation = records[i].operation;
+        if (operation != SAMPLER_READ_HIT && operation != SAMPLER_WRITE) records[kept++] = records[i];
+    }
+    s->sampled -= s->count - kept;
+    s->count = kept;
+}
+
 /* ---------------------------------------------------------------------------------------- control */
 
-void sampler_init(sampler *s, int source, uint64_t instance, sampler_send send, void *transport) {
+void sampler_init(sampler *s, int source, uint64_t instance, uint64_t now_ms, sampler_send send,
+                  void *transport) {
     memset(s, 0, sizeof *s);
+    s->first_sequence = now_ms * SAMPLER_SEQUENCES;
     s->send = send;
     s->transport = transport;
     s->batch.header = (sampler_header){
@@ -112,6 +135,7 @@ void sampler_init(sampler *s, int source, uint64_t instance, sampler_send send, 
         .record_bytes = sizeof(sampler_record_t),
         .source = (uint16_t)source,
         .instance = instance,
+        .sequence = s->first_sequence,
     };
     sampler_set_sampling(s, SAMPLER_DEFAULT_THRESHOLD, SAMPLER_DEFAULT_MODULUS, 0, 0);
     if (!forking) pthread_atfork(NULL, NULL, off_in_child);
@@ -127,12 +151,12 @@ void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint
     s->batch.header.threshold = threshold;
     s->batch.header.modulus = modulus;
     s->batch.header.salt_id = salt_id(salt);
-    s->due_us = now_us; /* the reader learns it from the next tick's header */
+    wait(s, 0, now_us); /* the reader learns it from the next tick's header */
 }
 
 void sampler_start(sampler *s, uint64_t now_us) {
     s->on = 1;
-    s->due_us = now_us;
+    wait(s, 0, now_us);
 }
 
 void sampler_stop(sampler *s, uint64_t now_us) {

@@ -171,8 +171,8 @@ void spredsInit(void) {
     const char *err = NULL;
 
     memcpy(instance, server.runid, 16);
-    sampler_init(&spreds, SAMPLER_SOURCE_PATCH, strtoull(instance, NULL, 16), transport_send,
-                 &spreds_transport);
+    sampler_init(&spreds, SAMPLER_SOURCE_PATCH, strtoull(instance, NULL, 16), (uint64_t)mstime(),
+                 transport_send, &spreds_transport);
     spreds_endpoint = sdsempty();
     if (!spredsApply(&err)) {
         serverLog(LL_WARNING, "Bad SPREDS configuration: %s", err);
@@ -200,6 +200,6 @@ sds spredsInfo(sds info) {
         (unsigned long long)spreds.seen_reads,
         (unsigned long long)spreds.sampled,
         (unsigned long long)spreds.dropped,
-        (unsigned long long)spreds.batch.header.sequence,
+        (unsigned long long)sampler_batches(&spreds),
         (unsigned long long)spreds.batches_dropped);
 }
