@@ -179,9 +179,11 @@ static inline int sampler_sampling_is_valid(uint64_t threshold, uint64_t modulus
 
 /* ---------------------------------------------------------------------------------- the hot path */
 
+__extension__ typedef unsigned __int128 sampler_product; /* no error where servers are pedantic */
+
 /* The two halves of the 128-bit product, folded into one word: the mixing step of the hash. */
 static inline uint64_t sampler_fold(uint64_t a, uint64_t b) {
-    unsigned __int128 product = (unsigned __int128)a * b;
+    sampler_product product = (sampler_product)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 

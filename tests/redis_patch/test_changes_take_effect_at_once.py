@@ -131,10 +131,13 @@ def test_a_module_can_be_unloaded(kind: ServerKind) -> None:
             server.client.info,
         )
         assert server.client.info("persistence")["rdb_last_bgsave_status"] == "ok"
+        sequences: list[int] = []
         for _ in range(2):
             server.client.module_load(str(kind.needs[1]))
             listen_elsewhere(server)
             server.start()
             answer(server)
             wait_until(lambda: received(server) == len(KEYS), server.counters)
+            sequences += [int(batch.header["sequence"]) for batch in server.batches]
             server.client.module_unload("spreds")
+        assert sequences == sorted(set(sequences))

@@ -130,6 +130,11 @@ def unpack_all(messages: bytes) -> tuple[list[Batch], bytes]:
     return batches, messages[start:]
 
 
+def batch_number(batch: Batch) -> int:
+    """0 for the first that its sampler made."""
+    return int(batch.header["sequence"]) % (1 << 22)
+
+
 def pack(header: dict[str, int | bytes], records: Iterable[Record]) -> bytes:
     """The message of a batch."""
     fields = [header[name] for name in HEADER_FIELDS]
