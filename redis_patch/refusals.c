@@ -68,7 +68,7 @@ void refusals_begin(void) {
 
 void await_confirmation(void) {
     if (!wary_ticks || unconfirmed) return;
-    was_refused(); /* others, that are not sampled */
+    if (was_refused()) wary_ticks = REFUSALS_TICKS; /* another one, that is not sampled */
     unconfirmed = 1;
 }
 
