@@ -137,7 +137,7 @@ build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
 build_module() {
     need_zmq
     sources= headers=$here/module.h
-    for part in client_home command_filter command_table keyspace_events sampler transport; do
+    for part in client_home command_filter command_table keyspace_events refusals sampler transport untouching; do
         sources="$sources $here/$part.c"
         headers="$headers $here/$part.h"
     done

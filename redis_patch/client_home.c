@@ -11,7 +11,7 @@ void remember_home(RedisModuleCommandFilterCtx *call, const command *c) {
     RedisModuleClientInfoV1 client = {.version = 1};
     long long selected;
 
-    if (!leaves_clients_away) return;
+    if (!get_client_id) return;
     if (c->special != SPECIAL_COPIES && c->special != SPECIAL_EXECUTES &&
         c->special != SPECIAL_SELECTS) return;
     if (RedisModule_GetClientInfoById(&client, get_client_id(call)) == REDISMODULE_OK) {
@@ -26,6 +26,11 @@ void remember_home(RedisModuleCommandFilterCtx *call, const command *c) {
                    REDISMODULE_OK) {
         home_db = (int)selected;
     }
+}
+
+uint16_t db_of_script(void) {
+    int runs = RedisModule_GetContextFlags(detached) & REDISMODULE_CTX_FLAGS_LUA;
+    return runs && home_db >= 0 ? (uint16_t)home_db : SAMPLER_DB_UNKNOWN;
 }
 
 void bring_home(RedisModuleCtx *ctx, const char *event) {

@@ -1,12 +1,11 @@
-#define _GNU_SOURCE /* memmem */
-
 #include "command_filter.h"
 
 #include "client_home.h"
 #include "command_table.h"
 #include "keyspace_events.h"
+#include "refusals.h"
+#include "untouching.h"
 
-#include <string.h>
 #include <strings.h>
 
 /* ------------------------------------------------------------------------------ a look at a key */
@@ -19,11 +18,6 @@ typedef struct {
     uint64_t size_bytes;
 } key_state;
 
-/* Some client may have asked by CLIENT NO-TOUCH that its accesses do not count. For such a client a
- * key cannot be opened from the filter: Redis and Valkey up to 9.1 then read the command that runs,
- * and none runs yet. Nothing tells which client it is; so no key is opened any more. */
-static int may_be_untouching;
-
 #define OPEN_WITHOUT_EFFECTS (REDISMODULE_READ | (1 << 16) | (1 << 17) | (1 << 18) | (1 << 19))
 
 /* Looks at a sampled key, if this server allows to do so without touching it. */
@@ -33,10 +27,13 @@ static key_state look_at(RedisModuleCommandFilterCtx *call, RedisModuleString *k
     RedisModuleClientInfoV1 client = {.version = 1};
 
     if (!get_client_id) return state;
-    /* Commands of a script have no client of their own that could be asked. */
-    if (RedisModule_GetClientInfoById(&client, get_client_id(call)) != REDISMODULE_OK) return state;
+    unsigned long long id = get_client_id(call);
+    if (RedisModule_GetClientInfoById(&client, id) != REDISMODULE_OK) {
+        state.db = db_of_script();
+        return state;
+    }
     state.db = client.db;
-    if (may_be_untouching) return state;
+    if (is_untouching(id)) return state;
     if (RedisModule_SelectDb(detached, client.db) != REDISMODULE_OK) return state;
     RedisModuleKey *opened = RedisModule_OpenKey(detached, key, OPEN_WITHOUT_EFFECTS);
     state.exists = opened != NULL;
@@ -49,32 +46,6 @@ static key_state look_at(RedisModuleCommandFilterCtx *call, RedisModuleString *k
         RedisModule_CloseKey(opened);
     }
     return state;
-}
-
-/* CLIENT, of which one subcommand matters. */
-static void watch_client(RedisModuleCommandFilterCtx *call) {
-    RedisModuleString *subcommand = RedisModule_CommandFilterArgGet(call, 1);
-    if (subcommand && !strcasecmp(RedisModule_StringPtrLen(subcommand, NULL), "no-touch")) {
-        may_be_untouching = 1;
-    }
-}
-
-/* Whether a client has asked so while nobody looked; if the server does not say, one may have. */
-static int is_any_untouching(void) {
-    static const char field[] = " flags=";
-    size_t length = 0;
-    int found = 1;
-    RedisModuleCallReply *reply = RedisModule_Call(detached, "CLIENT", "c", "LIST");
-
-    if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_STRING) {
-        const char *list = RedisModule_CallReplyStringPtr(reply, &length), *end = list + length;
-        found = 0;
-        while ((list = memmem(list, (size_t)(end - list), field, sizeof field - 1))) {
-            for (list += sizeof field - 1; list < end && *list != ' '; list++) found |= *list == 'T';
-        }
-    }
-    if (reply) RedisModule_FreeCallReply(reply);
-    return found;
 }
 
 /* ------------------------------------------------------------------------------------- accesses */
@@ -147,6 +118,7 @@ __attribute__((noinline)) static void record_access(RedisModuleCommandFilterCtx 
     RedisModule_StringPtrLen(key, &key_bytes);
     key_state state = look_at(call, key, key_bytes);
 
+    await_confirmation();
     if (is_read(use, options)) {
         sampler_record(&spreds, hash, SAMPLER_READ_HIT, state.flags, state.db, state.size_bytes,
                        now_us());
@@ -164,7 +136,6 @@ static void access_key(RedisModuleCommandFilterCtx *call, const command *c, key_
     set_options options = {0};
 
     if (c->special == SPECIAL_SET) options = options_of_set(call);
-    spreds.seen_reads += (uint64_t)is_read(use, options);
     spreds.seen_others += use != KEYS_READ;
     if (sampler_takes(&spreds, hash)) record_access(call, c, use, options, at, hash);
 }
@@ -227,6 +198,7 @@ static void filter(RedisModuleCommandFilterCtx *call) {
     const char *name = RedisModule_StringPtrLen(RedisModule_CommandFilterArgGet(call, 0), &length);
     const command_slot *slot = command_find(name, length);
 
+    if (unconfirmed) confirm();
     if (!slot) return;
     if (slot->road != ROAD_ONE_KEY &&
         (slot->road == ROAD_LONG || RedisModule_CommandFilterArgsCount(call) > 3)) {
@@ -237,8 +209,7 @@ static void filter(RedisModuleCommandFilterCtx *call) {
     if (!key) return; /* the server will refuse it */
     const char *text = RedisModule_StringPtrLen(key, &key_bytes);
     uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
-    if (slot->one_use == KEYS_READ) spreds.seen_reads++;
-    else spreds.seen_others++;
+    spreds.seen_others += slot->one_use != KEYS_READ;
     if (sampler_takes(&spreds, hash)) {
         command_start = spreds.count;
         record_access(call, &commands[slot->index], slot->one_use, (set_options){0}, 1, hash);
@@ -259,7 +230,7 @@ void filter_commands(int on) {
     if (registered) RedisModule_UnregisterCommandFilter(detached, registered);
     registered = NULL;
     if (on) {
-        may_be_untouching = get_client_id && is_any_untouching();
+        if (get_client_id) learn_untouching();
         registered = RedisModule_RegisterCommandFilter(detached, filter, 0);
     } else if (leaves_clients_away) {
         registered = RedisModule_RegisterCommandFilter(detached, filter_for_home, 0);

@@ -37,8 +37,10 @@ static const struct {
     {"flushdb", 0, SPECIAL_EMPTIES}, {"swapdb", 0, SPECIAL_EMPTIES},
     {"copy", 0, SPECIAL_COPIES},    {"exec", 0, SPECIAL_EXECUTES},
     {"client", 0, SPECIAL_CLIENT},
-    {"eval", 0, SPECIAL_EXECUTES},  {"evalsha", 0, SPECIAL_EXECUTES},
-    {"fcall", 0, SPECIAL_EXECUTES}, {"select", 0, SPECIAL_SELECTS},
+    {"eval", 0, SPECIAL_EXECUTES},    {"evalsha", 0, SPECIAL_EXECUTES},
+    {"eval_ro", 0, SPECIAL_EXECUTES}, {"evalsha_ro", 0, SPECIAL_EXECUTES},
+    {"fcall", 0, SPECIAL_EXECUTES},   {"fcall_ro", 0, SPECIAL_EXECUTES},
+    {"select", 0, SPECIAL_SELECTS},
 };
 
 static int is_among(const char *name, const char *const *names) {

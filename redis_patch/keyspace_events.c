@@ -13,14 +13,15 @@ static int is_event(const char *event, const char *name) {
     return !strcmp(event, name);
 }
 
-/* The read that missed stands in the open batch as a hit. */
-static void record_miss(uint64_t hash, uint16_t db) {
+/* The read that missed stands in the open batch as a hit, and keeps the database that it has there:
+ * one key has one name in all its records. */
+static void record_miss(uint64_t hash) {
     sampler_record_t *read = sampler_amend(&spreds, hash, SAMPLER_READ_HIT, command_start);
     if (!read) {
         late_misses++;
         return;
     }
-    *read = (sampler_record_t){.hash = hash, .db = db, .operation = SAMPLER_READ_MISS};
+    *read = (sampler_record_t){.hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS};
 }
 
 static void record_event(int type, const char *event, RedisModuleString *key, uint16_t db) {
@@ -30,7 +31,7 @@ static void record_event(int type, const char *event, RedisModuleString *key, ui
     uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
 
     if (type == REDISMODULE_NOTIFY_KEY_MISS) {
-        if (sampler_takes(&spreds, hash)) record_miss(hash, db);
+        if (sampler_takes(&spreds, hash)) record_miss(hash);
         return;
     }
     if (type == REDISMODULE_NOTIFY_EXPIRED) {
@@ -58,7 +59,8 @@ static void record_event(int type, const char *event, RedisModuleString *key, ui
 }
 
 static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
-    uint16_t db = (uint16_t)RedisModule_GetSelectedDb(ctx);
+    /* Where the filter cannot tell it, events must not either: the key would be two. */
+    uint16_t db = get_client_id ? (uint16_t)RedisModule_GetSelectedDb(ctx) : SAMPLER_DB_UNKNOWN;
 
     if (type == REDISMODULE_NOTIFY_GENERIC) bring_home(ctx, event);
     if (spreds.on) record_event(type, event, key, db);

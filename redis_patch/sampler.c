@@ -16,8 +16,39 @@ static void off_in_child(void) {
 
 /* --------------------------------------------------------------------------------- batch and time */
 
+static uint64_t rotate(uint64_t word, int bits) {
+    return word << bits | word >> (64 - bits);
+}
+
+static void sip_rounds(uint64_t v[4], int rounds) {
+    while (rounds--) {
+        v[0] += v[1], v[2] += v[3];
+        v[1] = rotate(v[1], 13) ^ v[0], v[3] = rotate(v[3], 16) ^ v[2];
+        v[0] = rotate(v[0], 32);
+        v[2] += v[1], v[0] += v[3];
+        v[1] = rotate(v[1], 17) ^ v[2], v[3] = rotate(v[3], 21) ^ v[0];
+        v[2] = rotate(v[2], 32);
+    }
+}
+
+/* SipHash-2-4 of "spreds" under the key (salt, 0): Aumasson and Bernstein, INDOCRYPT 2012. The keys'
+ * own hash would not do: it can be inverted. */
 static uint64_t salt_id(uint64_t salt) {
-    return sampler_hash("spreds", 6, salt);
+    const uint64_t message = UINT64_C(6) << 56 | UINT64_C(0x736465727073); /* length, and text */
+    uint64_t v[4] = {salt ^ UINT64_C(0x736f6d6570736575), UINT64_C(0x646f72616e646f6d),
+                     salt ^ UINT64_C(0x6c7967656e657261), UINT64_C(0x7465646279746573)};
+
+    v[3] ^= message;
+    sip_rounds(v, 2);
+    v[0] ^= message;
+    v[2] ^= 0xff;
+    sip_rounds(v, 4);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+static void wait(sampler *s, uint64_t us, uint64_t now_us) {
+    s->since_us = now_us;
+    s->wait_us = us;
 }
 
 /* Closes the open batch, full or empty, and hands it over. The sequence counts it either way. */
@@ -37,17 +68,21 @@ void sampler_flush(sampler *s, uint64_t now_us) {
     }
     header->sequence++;
     s->count = 0;
-    s->due_us = now_us + SAMPLER_HEARTBEAT_US;
+    wait(s, SAMPLER_HEARTBEAT_US, now_us);
 }
 
 void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
                     uint64_t size_bytes, uint64_t now_us) {
     if (s->count == SAMPLER_BATCH_RECORDS) sampler_flush(s, now_us);
+    sampler_header *header = &s->batch.header;
     if (s->count == 0) {
-        s->batch.header.first_time_us = now_us;
-        if (s->due_us > now_us + SAMPLER_FLUSH_US) s->due_us = now_us + SAMPLER_FLUSH_US;
+        uint64_t waited_us = now_us - s->since_us;
+        header->first_time_us = header->last_time_us = now_us;
+        if (waited_us < s->wait_us && s->wait_us - waited_us > SAMPLER_FLUSH_US) {
+            wait(s, SAMPLER_FLUSH_US, now_us);
+        }
     }
-    s->batch.header.last_time_us = now_us;
+    if (header->last_time_us < now_us) header->last_time_us = now_us; /* a clock may step back */
     s->batch.records[s->count++] = (sampler_record_t){
         .hash = hash,
         .size_bytes = size_bytes < UINT32_MAX ? (uint32_t)size_bytes : UINT32_MAX,
@@ -73,10 +108,24 @@ sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32
     return NULL;
 }
 
+void sampler_take_back(sampler *s, uint32_t from) {
+    sampler_record_t *records = s->batch.records;
+    if (from > s->count) from = 0;
+    uint32_t kept = from;
+    for (uint32_t i = from; i < s->count; i++) {
+        int operation = records[i].operation;
+        if (operation != SAMPLER_READ_HIT && operation != SAMPLER_WRITE) records[kept++] = records[i];
+    }
+    s->sampled -= s->count - kept;
+    s->count = kept;
+}
+
 /* ---------------------------------------------------------------------------------------- control */
 
-void sampler_init(sampler *s, int source, uint64_t instance, sampler_send send, void *transport) {
+void sampler_init(sampler *s, int source, uint64_t instance, uint64_t now_ms, sampler_send send,
+                  void *transport) {
     memset(s, 0, sizeof *s);
+    s->first_sequence = now_ms * SAMPLER_SEQUENCES;
     s->send = send;
     s->transport = transport;
     s->batch.header = (sampler_header){
@@ -86,6 +135,7 @@ void sampler_init(sampler *s, int source, uint64_t instance, sampler_send send, 
         .record_bytes = sizeof(sampler_record_t),
         .source = (uint16_t)source,
         .instance = instance,
+        .sequence = s->first_sequence,
     };
     sampler_set_sampling(s, SAMPLER_DEFAULT_THRESHOLD, SAMPLER_DEFAULT_MODULUS, 0, 0);
     if (!forking) pthread_atfork(NULL, NULL, off_in_child);
@@ -101,12 +151,12 @@ void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint
     s->batch.header.threshold = threshold;
     s->batch.header.modulus = modulus;
     s->batch.header.salt_id = salt_id(salt);
-    s->due_us = now_us; /* the reader learns it from the next tick's header */
+    wait(s, 0, now_us); /* the reader learns it from the next tick's header */
 }
 
 void sampler_start(sampler *s, uint64_t now_us) {
     s->on = 1;
-    s->due_us = now_us;
+    wait(s, 0, now_us);
 }
 
 void sampler_stop(sampler *s, uint64_t now_us) {

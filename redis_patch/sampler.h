@@ -13,7 +13,7 @@
  * Use:
  *
  *   static sampler s;
- *   sampler_init(&s, SAMPLER_SOURCE_PATCH, instance, send, transport);
+ *   sampler_init(&s, SAMPLER_SOURCE_PATCH, instance, now_ms, send, transport);
  *   sampler_set_sampling(&s, 167772, 16777216, salt, now_us);
  *   sampler_start(&s, now_us);
  *   ...
@@ -59,6 +59,9 @@ enum {
 enum { SAMPLER_HAS_TTL = 1, SAMPLER_SIZE_KNOWN = 2 };
 
 #define SAMPLER_DB_UNKNOWN UINT16_MAX
+
+/* A sampler's first batch has the time of its making in ms, times this, as its sequence. */
+#define SAMPLER_SEQUENCES (UINT64_C(1) << 22)
 
 typedef struct {
     char magic[4];
@@ -125,15 +128,19 @@ typedef struct {
     uint64_t sampled;         /* records made */
     uint64_t dropped;         /* of them, records in batches that were not taken */
     uint64_t batches_dropped; /* those batches */
-    uint64_t due_us;          /* when sampler_tick() has something to do */
+    uint64_t since_us;        /* sampler_tick() has something to do when wait_us have passed since; */
+    uint64_t wait_us;         /* also when the clock has stepped back behind since_us */
+    uint64_t first_sequence;
     uint32_t count;           /* records in the open batch */
     sampler_send send;
     void *transport;
     sampler_batch batch; /* the open batch; its sequence is the next to be used */
 } sampler;
 
-/* Sets up a sampler that is off. `instance` identifies the server in each batch's header. */
-void sampler_init(sampler *s, int source, uint64_t instance, sampler_send send, void *transport);
+/* Sets up a sampler that is off. `instance` identifies the server in each batch's header; a sampler
+ * that is made at a later `now_ms` for the same one has higher sequences. */
+void sampler_init(sampler *s, int source, uint64_t instance, uint64_t now_ms, sampler_send send,
+                  void *transport);
 
 /* Changes T, P (a power of two up to SAMPLER_MAX_MODULUS; T at most P) and the salt, at once. */
 void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint64_t salt,
@@ -157,6 +164,10 @@ void sampler_reserve(sampler *s, uint64_t records);
  * been sent since, which is more than the open one holds, counts as 0. */
 sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32_t from);
 
+/* Takes back the hits and writes of the open batch from `from` on, as for sampler_amend(): the
+ * command was refused. */
+void sampler_take_back(sampler *s, uint32_t from);
+
 /* Sends what is open: part of a batch, or none of it, only a header. */
 void sampler_flush(sampler *s, uint64_t now_us);
 
@@ -168,9 +179,11 @@ static inline int sampler_sampling_is_valid(uint64_t threshold, uint64_t modulus
 
 /* ---------------------------------------------------------------------------------- the hot path */
 
+__extension__ typedef unsigned __int128 sampler_product; /* no error where servers are pedantic */
+
 /* The two halves of the 128-bit product, folded into one word: the mixing step of the hash. */
 static inline uint64_t sampler_fold(uint64_t a, uint64_t b) {
-    unsigned __int128 product = (unsigned __int128)a * b;
+    sampler_product product = (sampler_product)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
@@ -221,7 +234,12 @@ static inline int sampler_takes(const sampler *s, uint64_t hash) {
 
 /* To be called regularly: sends what has waited long enough. */
 static inline void sampler_tick(sampler *s, uint64_t now_us) {
-    if (s->on && now_us >= s->due_us) sampler_flush(s, now_us);
+    if (s->on && now_us - s->since_us >= s->wait_us) sampler_flush(s, now_us);
+}
+
+/* Batches made so far. */
+static inline uint64_t sampler_batches(const sampler *s) {
+    return s->batch.header.sequence - s->first_sequence;
 }
 
 #endif

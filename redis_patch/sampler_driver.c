@@ -1,7 +1,7 @@
 /* Runs the sampler by a script on standard input, one command a line, for its tests: numbers are
  * decimal, keys hexadecimal ("-" is the empty key), and `now` is the clock in microseconds.
  *
- *   init SOURCE INSTANCE                      a new sampler
+ *   init SOURCE INSTANCE [now_ms]             a new sampler
  *   sampling T P SALT now
  *   start now | stop now | tick now | flush now
  *   read KEY OPERATION FLAGS DB SIZE now      counts a read, records it if it is sampled
@@ -9,6 +9,7 @@
  *   record HASH OPERATION FLAGS DB SIZE now   records it as it is
  *   amend HASH OPERATION FROM NEW             changes the operation of a record in the open batch
  *   reserve RECORDS
+ *   takeback FROM
  *   accept 0|1                                whether batches are taken from now on
  *   hash SALT KEY                             prints: hash HASH
  *   fork                                      prints from a child: child ON
@@ -68,8 +69,9 @@ int main(void) {
     int operation, flags, db;
 
     while (fgets(line, sizeof line, stdin)) {
-        if (sscanf(line, "init %d %" SCNu64, &operation, &a) == 2) {
-            sampler_init(&s, operation, a, print_batch, NULL);
+        b = 0;
+        if (sscanf(line, "init %d %" SCNu64 " %" SCNu64, &operation, &a, &b) >= 2) {
+            sampler_init(&s, operation, a, b, print_batch, NULL);
         } else if (sscanf(line, "sampling %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &a, &b, &c,
                           &now) == 4) {
             if (sampler_sampling_is_valid(a, b)) sampler_set_sampling(&s, a, b, c, now);
@@ -97,6 +99,8 @@ int main(void) {
             else printf("none\n");
         } else if (sscanf(line, "reserve %" SCNu64, &a) == 1) {
             sampler_reserve(&s, a);
+        } else if (sscanf(line, "takeback %" SCNu64, &a) == 1) {
+            sampler_take_back(&s, (uint32_t)a);
         } else if (sscanf(line, "accept %d", &accept_batches) == 1) {
         } else if (sscanf(line, "hash %" SCNu64 " %s", &a, hex) == 2) {
             size_t length;

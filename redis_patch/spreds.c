@@ -14,6 +14,8 @@ static transport spreds_transport;
 /* The endpoint in force: spreds_settings holds the one that is wanted. */
 static sds spreds_endpoint;
 
+static int spreds_started;
+
 /* Number of the command that made the newest record of a write. */
 static long long spreds_write_command = -1;
 
@@ -117,9 +119,24 @@ void spredsAmendExpire(robj *key) {
 
 /* ---------------------------------------------------------------------------------------- control */
 
+int spredsIsSalt(char *text, const char **err) {
+    unsigned long long salt;
+
+    if (!*text || string2ull(text, &salt)) return 1;
+    *err = "spreds-salt must be a number below 2^64";
+    return 0;
+}
+
+/* Whether who runs CONFIG SET may set what is protected. */
+static int mayDoAnything(void) {
+    client *c = server.current_client;
+    return c && c->conn && allowProtectedAction(server.enable_protected_configs, c);
+}
+
 int spredsApply(const char **err) {
     spreds_config *wanted = &spreds_settings;
     const char *endpoint = wanted->endpoint ? wanted->endpoint : "";
+    unsigned long long salt = spreds.salt;
 
     if (!sampler_sampling_is_valid(wanted->threshold, wanted->modulus)) {
         *err = "spreds-modulus must be a power of two up to 4294967296, "
@@ -127,12 +144,11 @@ int spredsApply(const char **err) {
         return 0;
     }
     if (!spreds_endpoint) return 1; /* spredsInit() is still to come, and will do it */
-    while (wanted->salt == 0) {
-        getRandomBytes((unsigned char *)&wanted->salt, sizeof wanted->salt);
-        wanted->salt &= LLONG_MAX; /* so that CONFIG SET takes what CONFIG GET gave */
-    }
-
     if (strcmp(endpoint, spreds_endpoint)) {
+        if (spreds_started && *endpoint && !transport_is_local(endpoint) && !mayDoAnything()) {
+            *err = "spreds-endpoint: " TRANSPORT_NOT_LOCAL;
+            return 0;
+        }
         sampler_stop(&spreds, server.ustime); /* what was sampled for the old one goes there */
         *err = transport_connect(&spreds_transport, endpoint);
         if (!*err) {
@@ -142,7 +158,11 @@ int spredsApply(const char **err) {
         if (sdslen(spreds_endpoint)) sampler_start(&spreds, server.ustime);
         if (*err) return 0;
     }
-    sampler_set_sampling(&spreds, wanted->threshold, wanted->modulus, wanted->salt, server.ustime);
+    if (wanted->salt) string2ull(wanted->salt, &salt);
+    zfree(wanted->salt);
+    wanted->salt = NULL;
+    while (salt == 0) getRandomBytes((unsigned char *)&salt, sizeof salt);
+    sampler_set_sampling(&spreds, wanted->threshold, wanted->modulus, salt, server.ustime);
     return 1;
 }
 
@@ -151,13 +171,14 @@ void spredsInit(void) {
     const char *err = NULL;
 
     memcpy(instance, server.runid, 16);
-    sampler_init(&spreds, SAMPLER_SOURCE_PATCH, strtoull(instance, NULL, 16), transport_send,
-                 &spreds_transport);
+    sampler_init(&spreds, SAMPLER_SOURCE_PATCH, strtoull(instance, NULL, 16), (uint64_t)mstime(),
+                 transport_send, &spreds_transport);
     spreds_endpoint = sdsempty();
     if (!spredsApply(&err)) {
         serverLog(LL_WARNING, "Bad SPREDS configuration: %s", err);
         exit(1);
     }
+    spreds_started = 1;
 }
 
 sds spredsInfo(sds info) {
@@ -166,7 +187,6 @@ sds spredsInfo(sds info) {
         "spreds_on:%d\r\n"
         "spreds_threshold:%llu\r\n"
         "spreds_modulus:%llu\r\n"
-        "spreds_salt_id:%016llx\r\n"
         "spreds_seen:%llu\r\n"
         "spreds_seen_reads:%llu\r\n"
         "spreds_sampled:%llu\r\n"
@@ -176,11 +196,10 @@ sds spredsInfo(sds info) {
         spreds.on,
         (unsigned long long)spreds.threshold,
         (unsigned long long)spreds.mask + 1,
-        (unsigned long long)spreds.batch.header.salt_id,
         (unsigned long long)(spreds.seen_reads + spreds.seen_others),
         (unsigned long long)spreds.seen_reads,
         (unsigned long long)spreds.sampled,
         (unsigned long long)spreds.dropped,
-        (unsigned long long)spreds.batch.header.sequence,
+        (unsigned long long)sampler_batches(&spreds),
         (unsigned long long)spreds.batches_dropped);
 }

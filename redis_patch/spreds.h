@@ -24,13 +24,16 @@ typedef struct {
     char *endpoint; /* where the sidecar listens; NULL: off */
     unsigned long long threshold;
     unsigned long long modulus;
-    unsigned long long salt; /* 0 is replaced by a random one */
+    char *salt; /* NULL: as it is; "0": a random one. Never kept here, where CONFIG GET looks. */
 } spreds_config;
 
 extern spreds_config spreds_settings;
 
 /* Called once, when the server is a daemon, has a run id and has loaded its data. */
 void spredsInit(void);
+
+/* Whether CONFIG takes a text as spreds-salt. */
+int spredsIsSalt(char *text, const char **err);
 
 /* Puts spreds_settings into effect, now. Returns 1, or 0 and the reason. */
 int spredsApply(const char **err);

@@ -70,7 +70,7 @@ class LookAsideClient:
     """One connection to one server; a context manager.
 
     Args:
-        url: ``unix://`` or ``redis://``.
+        url: ``unix://`` or ``redis://``; ``?db=1`` is another database.
         cache_latency_seconds: accounted for a hit.
         sleeps: a miss is filled when its backend has answered, while other requests go on (and
             miss the same key again, as they would). Otherwise the backend's time is only
@@ -113,6 +113,8 @@ class LookAsideClient:
         if "password" in where:
             user = where.get("username", "default").encode()
             self._command(b"AUTH", user, where["password"].encode())
+        if "db" in where:
+            self._command(b"SELECT", b"%d" % where["db"])
 
     def request(
         self, keys: list[bytes], sizes_bytes: list[int], backend_seconds: list[float]

@@ -133,12 +133,14 @@ class SampledServer:
 
     def wait_until_connected(self) -> None:
         before = len(self.batches)
-        salt = int(self.get("salt"))
         deadline = time.monotonic() + WAIT_SECONDS
+        threshold = int(self.get("threshold"))
         while len(self.batches) == before:
             assert time.monotonic() < deadline, "no batch arrived"
-            self.set(salt=salt ^ 1)  # a change asks for a header at once
-            self.set(salt=salt)
+            self.set(
+                threshold=threshold - 1 if threshold else 1
+            )  # a change asks for a header at once
+            self.set(threshold=threshold)
             self.receive(20)
 
     # what was recorded

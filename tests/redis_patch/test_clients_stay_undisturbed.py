@@ -103,12 +103,37 @@ def test_a_client_that_begins_not_to_touch(server: SampledServer) -> None:
     server.raw("GET k")
     records = server.records()
     assert named(records, ["k"]) == ["write k", "hit k", "hit k"]
-    # The module no longer looks at keys, for it cannot tell for whom it may.
+    # For such a client the module looks at no key.
     known = [bool(record.flags & SIZE_KNOWN) for record in records]
     assert known == [True, True, not server.kind.is_module]
+    before = len(records)
+    with redis.Redis.from_url(server.server.url) as other:
+        other.get("k")
+    assert server.records()[before].flags & SIZE_KNOWN
     server.raw("CLIENT NO-TOUCH OFF")
     server.set(endpoint="")
     server.start()
+    before = len(server.records())
+    server.raw("GET k")
+    assert server.records()[before].flags & SIZE_KNOWN
+
+
+def test_many_clients_that_touch_nothing(server: SampledServer) -> None:
+    """Also in a transaction, before and after they are refused, and after most of them are gone."""
+    if not has_no_touch(server):
+        pytest.skip("this server has no CLIENT NO-TOUCH")
+    server.start()
+    server.raw("SET k v")
+    for number in range(100):
+        with redis.Redis.from_url(server.server.url, single_connection_client=True) as client:
+            transaction = client.pipeline(transaction=True)
+            transaction.execute_command("CLIENT", "NO-TOUCH", "ON")
+            transaction.get("k")
+            if number % 2:
+                transaction.execute()
+            else:
+                client.execute_command("CLIENT", "NO-TOUCH", "ON")
+            assert client.get("k") == b"v"
     before = len(server.records())
     server.raw("GET k")
     assert server.records()[before].flags & SIZE_KNOWN

@@ -12,6 +12,7 @@ import redis
 
 from tests.redis_patch.consumer_process import Consumer, consumer_of, wait_for_batches
 from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer
+from tests.redis_patch.wire_twin import batch_number
 from workloads.local_node import wait_until
 
 KEYS = [f"key:{number}" for number in range(1000)]
@@ -63,8 +64,7 @@ def assert_all_accounted_for(server: SampledServer, consumer: Consumer) -> None:
         return bool(consumer.records() + counters["dropped"] == counters["sampled"])
 
     wait_until(counted, lambda: (consumer.records(), server.counters()))
-    first = consumer.batches()[0].header
-    dropped_before_it = first["sequence"]  # nobody was there to take them
+    dropped_before_it = batch_number(consumer.batches()[0])  # nobody was there to take them
     assert gaps(consumer) == server.counters()["batches_dropped"] - dropped_before_it
 
 
@@ -131,9 +131,9 @@ def test_a_killed_consumer_is_taken_up_again(server: SampledServer) -> None:
             after, batches = server.counters(), heir.batches()[answers_of_the_dead:]
             assert after["seen"] - before["seen"] == 20 * MISSES
             assert after["dropped"] == before["dropped"]
-            new = [b for b in batches if int(b.header["sequence"]) >= before["batches"]]
+            new = [b for b in batches if batch_number(b) >= before["batches"]]
             assert sum(len(batch.records) for batch in new) >= 20 * MISSES
-            lost = gaps(heir) + int(heir.batches()[0].header["sequence"])
+            lost = gaps(heir) + batch_number(heir.batches()[0])
             kept_for_the_dead = lost - after["batches_dropped"]
             assert 0 <= kept_for_the_dead <= MAY_WAIT_BATCHES
 

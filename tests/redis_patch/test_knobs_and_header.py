@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
 import redis
 
 from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer, ServerKind, named
-from tests.redis_patch.wire_twin import DB_UNKNOWN, HAS_TTL, SIZE_KNOWN, WRITE, Record, key_hash
+from tests.redis_patch.wire_twin import (
+    DB_UNKNOWN,
+    HAS_TTL,
+    SIZE_KNOWN,
+    WRITE,
+    Record,
+    key_hash,
+    salt_id,
+)
+from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
 
@@ -35,6 +45,9 @@ def test_off_until_an_endpoint_is_set(server: SampledServer) -> None:
         {"threshold": MODULUS + 1},
         {"salt": -1},
         {"salt": "salt"},
+        {"salt": 2**64},
+        {"salt": 7, "modulus": 3},
+        {"salt": 7, "endpoint": "tcp://192.0.2.1:80"},
         {"endpoint": "nowhere"},
         {"endpoint": "carrier-pigeon://coop"},
         {"threshold": 8, "modulus": 4},
@@ -46,21 +59,83 @@ def test_a_bad_value_is_refused_and_changes_nothing(
     server: SampledServer, knobs: dict[str, object]
 ) -> None:
     server.start()
-    before = [server.get(knob) for knob in ("endpoint", "threshold", "modulus", "salt")]
+    before = [server.get(knob) for knob in ("endpoint", "threshold", "modulus")]
     with pytest.raises(redis.ResponseError):
         server.set(**knobs)
-    assert [server.get(knob) for knob in ("endpoint", "threshold", "modulus", "salt")] == before
+    assert [server.get(knob) for knob in ("endpoint", "threshold", "modulus")] == before
     server.client.get("still sampled")
     assert named(server.records(), ["still sampled"]) == ["miss still sampled"]
 
 
+def id_in_force(server: SampledServer) -> int:
+    """Of the salt, as the next header tells it."""
+    server.receive()
+    before = len(server.batches)
+    server.set(endpoint=server.endpoint)
+    wait_until(lambda: server.receive(20) or len(server.batches) > before, server.counters)
+    return int(server.batches[-1].header["salt_id"])
+
+
 def test_the_salt_is_random_unless_it_is_given(server: SampledServer) -> None:
-    first = int(server.get("salt"))
+    server.set(endpoint=server.endpoint)
+    server.wait_until_connected()
+    first = id_in_force(server)
     server.set(salt=0)
-    second = int(server.get("salt"))
-    assert len({0, first, second}) == 3
-    server.set(salt=second)
-    assert int(server.get("salt")) == second
+    second = id_in_force(server)
+    server.set(salt=2**64 - 1)
+    assert id_in_force(server) == salt_id(2**64 - 1)
+    assert len({salt_id(0), first, second, salt_id(2**64 - 1)}) == 4
+
+
+def test_no_command_tells_the_salt(server: SampledServer) -> None:
+    """Not even by way of the configuration file; and setting what is shown changes nothing."""
+    server.start(salt=123456789)
+    told = [server.client.config_get("*"), server.client.info("everything"), server.counters()]
+    assert not [text for text in map(str, told) if "123456789" in text or "salt_id" in text]
+    assert server.get("salt") == ""
+    server.set(salt="")
+    assert id_in_force(server) == salt_id(123456789)
+    server.client.slowlog_reset()
+    server.client.config_set("slowlog-log-slower-than", 0)
+    server.set(salt=987654321)
+    is_hidden = "987654321" not in str(server.client.slowlog_get())
+    assert is_hidden == (not server.kind.is_module)  # documented: servers do not hide modules'
+    server.client.config_rewrite()
+    file = (server.server.folder / "redis.conf").read_text()
+    assert "987654321" not in file
+    assert not re.search(r"salt .*\d", file)
+
+
+REMOTE = [
+    *("tcp://192.0.2.1:5555", "tcp://127.0.0.1.example.org:5555", "tcp://0.0.0.0:5555"),
+    *("tcp://192.0.2.1:0;127.0.0.1:5555", "tcp://[2001:db8::1]:5555", "tcp://12.7.0.1:5555"),
+    *("tcp://127.0.0.1:0;192.0.2.1:5555", "tcp://localhost.example.org:5555", "tcp://127.1"),
+]
+LOCAL = ["tcp://127.0.0.1:5555", "tcp://127.1.2.3:5555", "tcp://localhost:5555", "tcp://[::1]:5555"]
+
+
+def test_samples_stay_on_the_machine_while_the_server_runs(server: SampledServer) -> None:
+    for endpoint in REMOTE:
+        with pytest.raises(redis.ResponseError, match="loopback"):
+            server.set(endpoint=endpoint)
+        assert server.counters()["on"] == 0
+    for endpoint in LOCAL:
+        server.set(endpoint=endpoint)
+        assert server.counters()["on"] == 1
+
+
+def test_the_operators_file_may_send_them_elsewhere(kind: ServerKind) -> None:
+    first, second = REMOTE[0], "tcp://192.0.2.2:5555"
+    settings = {**kind.settings(), kind.knob("endpoint"): first}
+    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+        assert server.client.info("spreds")["spreds_on"] == 1
+        server.client.config_set(kind.knob("threshold"), 5)
+        server.client.config_set(kind.knob("endpoint"), first)
+        with pytest.raises(redis.ResponseError, match="loopback"):
+            server.client.config_set(kind.knob("endpoint"), second)
+    settings["enable-protected-configs"] = "yes"
+    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+        server.client.config_set(kind.knob("endpoint"), second)
 
 
 def test_the_header_says_what_is_in_force(server: SampledServer) -> None:
@@ -71,7 +146,7 @@ def test_the_header_says_what_is_in_force(server: SampledServer) -> None:
         server.receive(20_000)
         header = server.batches[-1].header
     assert (header["threshold"], header["modulus"]) == (2000, MODULUS)
-    assert header["salt_id"] == key_hash(b"spreds", SALT + 1)
+    assert header["salt_id"] == salt_id(SALT + 1)
     assert header["source"] == (2 if server.kind.is_module else 1)
     assert header["instance"] == int(server.client.info("server")["run_id"][:16], 16)
 
@@ -87,7 +162,7 @@ def test_one_batch_holds_one_rate_and_one_salt(server: SampledServer) -> None:
             server.set(salt=SALT + number)
     server.records()
     salts = [SALT, *(SALT + number for number in range(300))]
-    by_id = {key_hash(b"spreds", salt): salt for salt in salts}
+    by_id = {salt_id(salt): salt for salt in salts}
     seen = set()
     for batch in server.batches:
         if not batch.records:
@@ -161,15 +236,27 @@ def test_sizes_and_ttls_of_writes(server: SampledServer) -> None:
     assert (record.size_bytes, record.flags & SIZE_KNOWN) == (0, 0)
 
 
-def test_databases(server: SampledServer) -> None:
+def test_all_records_of_a_key_carry_one_database(server: SampledServer) -> None:
+    """Hits, misses, writes, deletes and expiries, by commands, transactions and scripts."""
     server.start()
-    client = redis.Redis.from_url(server.server.url, db=3)
-    client.set("k", "v")
-    client.get("k")
-    client.close()
-    databases = {record.db for record in server.records()}
+    with redis.Redis.from_url(server.server.url, db=3) as client:
+        client.get("k")
+        client.set("k", "v", px=1)
+        wait_until(lambda: not client.exists("k"), server.counters)
+        client.set("k", "v")
+        client.get("k")
+        client.rename("k", "j")
+        client.delete("j")
+        transaction = client.pipeline(transaction=True)
+        transaction.get("k").set("k", "v", ex=100).get("k")
+        transaction.execute()
+        script = "redis.call('GET', 'none') redis.call('GET', 'k') redis.call('SET', 'k', 1)"
+        client.eval(script, 0)
+        client.execute_command("EVAL_RO", "return redis.call('GET', 'k')", 0)
+        client.delete("k")
     # On Redis 7.0 a command's filter does not learn the client's database.
-    assert databases == ({DB_UNKNOWN} if server.kind.source == "module_70" else {3})
+    unknown = server.kind.source == "module_70"
+    assert {record.db for record in server.records()} == {DB_UNKNOWN if unknown else 3}
 
 
 def test_configured_in_the_file(kind: ServerKind) -> None:

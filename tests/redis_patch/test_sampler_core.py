@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.redis_patch.wire_twin import (
     BATCH_RECORDS,
     DB_UNKNOWN,
+    DELETE,
     FLUSH,
     HEADER_FIELDS,
     READ_HIT,
@@ -24,6 +25,8 @@ from tests.redis_patch.wire_twin import (
     Record,
     key_hash,
     pack,
+    salt_id,
+    siphash,
     unpack,
 )
 from workloads.local_server import built
@@ -62,7 +65,8 @@ class SamplerTwin:
         self.accept = True
         self.threshold, self.modulus, self.salt = 167772, 16777216, 0
         self.source = self.instance = self.sequence = 0
-        self.seen_reads = self.seen_others = self.sampled = self.dropped = self.due_us = 0
+        self.seen_reads = self.seen_others = self.sampled = self.dropped = 0
+        self.since_us = self.wait_us = 0
 
     def init(self, source: int, instance: int) -> None:
         self.source, self.instance = source, instance
@@ -74,11 +78,14 @@ class SamplerTwin:
         if self.open:
             self.flush(now)
         self.threshold, self.modulus, self.salt = threshold, modulus, salt
-        self.due_us = now
+        self.wait(0, now)
+
+    def wait(self, us: int, now: int) -> None:
+        self.since_us, self.wait_us = now, us
 
     def start(self, now: int) -> None:
         self.on = True
-        self.due_us = now
+        self.wait(0, now)
 
     def stop(self, now: int) -> None:
         if self.open:
@@ -86,7 +93,7 @@ class SamplerTwin:
         self.on = False
 
     def tick(self, now: int) -> None:
-        if now >= self.due_us:
+        if not self.since_us <= now < self.since_us + self.wait_us:
             self.flush(now)
 
     def flush(self, now: int) -> None:
@@ -103,10 +110,10 @@ class SamplerTwin:
             "instance": self.instance,
             "sequence": self.sequence,
             "first_time_us": times[0],
-            "last_time_us": times[-1],
+            "last_time_us": max(times),
             "threshold": self.threshold,
             "modulus": self.modulus,
-            "salt_id": key_hash(b"spreds", self.salt),
+            "salt_id": salt_id(self.salt),
             "seen": self.seen_reads + self.seen_others,
             "seen_reads": self.seen_reads,
             "sampled": self.sampled,
@@ -118,7 +125,7 @@ class SamplerTwin:
             self.dropped += len(self.open)
         self.sequence += 1
         self.open = []
-        self.due_us = now + HEARTBEAT_US
+        self.wait(HEARTBEAT_US, now)
 
     def read(self, key: bytes, *fields: int) -> None:
         self.seen_reads += self.on
@@ -136,8 +143,9 @@ class SamplerTwin:
     def record(self, hashed: int, operation: int, flags: int, db: int, size: int, now: int) -> None:
         if len(self.open) == BATCH_RECORDS:
             self.flush(now)
-        if not self.open:
-            self.due_us = min(self.due_us, now + FLUSH_US)
+        due_us = self.since_us + self.wait_us
+        if not self.open and self.since_us <= now < due_us - FLUSH_US:
+            self.wait(FLUSH_US, now)
         self.open.append((Record(hashed, min(size, 2**32 - 1), db, operation, flags), now))
         self.sampled += 1
 
@@ -160,6 +168,15 @@ def test_hashes_of_the_vector() -> None:
     assert [key_hash(bytes.fromhex(case["key_hex"]), case["salt"]) for case in cases] == [
         case["hash"] for case in cases
     ]
+
+
+def test_the_id_of_a_salt_is_a_siphash() -> None:
+    """Which cannot be inverted; this is the value that its authors give."""
+    assert siphash(bytes(range(15)), bytes(range(16))) == 0xA129CA6149BE45E5
+    begin = ["init 1 1", "start 0"]
+    for salt in (0, 1, 2**63, 2**64 - 1):
+        (batch,) = run([*begin, f"sampling 1 1 {salt} 0", "tick 0"])
+        assert unpack(bytes.fromhex(batch.split()[1])).header["salt_id"] == salt_id(salt)
 
 
 def test_batch_of_the_vector() -> None:
@@ -235,17 +252,16 @@ COMMANDS = st.one_of(
     st.tuples(st.sampled_from(["tick", "tick", "flush", "start", "stop"])),
     st.tuples(st.just("accept"), st.integers(0, 1)),
 )
+STEPS_US = [0, 1, 20_000, 50_000, 999_999, -30_000, -3_000_000]
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(COMMANDS, st.sampled_from([0, 1, 20_000, 50_000, 999_999])), max_size=150)
-)
+@given(st.lists(st.tuples(COMMANDS, st.sampled_from(STEPS_US)), max_size=150))
 def test_every_script_prints_what_the_twin_prints(
     steps: list[tuple[tuple[Any, ...], int]],
 ) -> None:
     twin = SamplerTwin()
-    now = 1_000_000
+    now = 10_000_000_000
     script: list[tuple[Any, ...]] = [("init", 2, 77), ("sampling", 64, 64, 1, now), ("start", now)]
     for command, step in steps:
         now += step
@@ -295,6 +311,35 @@ def test_reserve_keeps_what_follows_in_one_batch(asked: int, flushed: bool) -> N
     held = [f"record {number} 1 0 0 0 5" for number in range(BATCH_RECORDS - 10)]
     printed = run(["init 1 1", "sampling 1 1 1 0", "start 0", *held, f"reserve {asked}"])
     assert bool(printed) is flushed
+
+
+def test_a_clock_that_steps_back_holds_nothing_up() -> None:
+    begin = ["init 1 1", "sampling 1 1 1 9000000", "start 9000000", "tick 9000000"]
+    assert len(run([*begin, "tick 9999999"])) == 1
+    assert len(run([*begin, "tick 1000000", "tick 1999999", "tick 2000000"])) == 3
+    script = [*begin, "record 5 1 0 0 0 9000001", "record 6 1 0 0 0 1000000", "tick 1000000"]
+    header = unpack(bytes.fromhex(run(script)[1].split()[1])).header
+    assert header["first_time_us"] == header["last_time_us"] == 9000001
+
+
+def test_a_sampler_made_later_has_higher_sequences() -> None:
+    batches = run(
+        [line for ms in (7, 8) for line in (f"init 1 1 {ms}", "start 0", *["flush 0"] * 3)]
+    )
+    sequences = [unpack(bytes.fromhex(b.split()[1])).header["sequence"] for b in batches]
+    assert sequences == [ms * 2**22 + number for ms in (7, 8) for number in range(3)]
+
+
+def test_a_refused_command_is_taken_back() -> None:
+    operations = [READ_HIT, WRITE, READ_HIT, READ_MISS, WRITE, DELETE]
+    script = [
+        *["init 2 1", "sampling 1 1 1 0", "start 0"],
+        *[f"record {place} {operation} 0 0 0 0" for place, operation in enumerate(operations)],
+        *["takeback 2", "record 9 1 0 0 0 0", "flush 0", "takeback 5"],
+    ]
+    batch = unpack(bytes.fromhex(run(script)[0].split()[1]))
+    assert [record.hash for record in batch.records] == [0, 1, 3, 5, 9]
+    assert batch.header["sampled"] == 5
 
 
 def test_a_forked_child_sends_nothing() -> None:

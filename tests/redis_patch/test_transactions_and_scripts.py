@@ -118,7 +118,7 @@ def test_the_database_of_a_script(server: SampledServer) -> None:
 
 
 def expect_databases(kind: ServerKind) -> list[int]:
-    return [DB_UNKNOWN, DB_UNKNOWN] if kind.is_module else [0, 7]
+    return [DB_UNKNOWN, DB_UNKNOWN] if kind.source == "module_70" else [0, 7]
 
 
 def test_a_long_transaction_fills_several_batches(server: SampledServer) -> None:

@@ -50,6 +50,51 @@ def key_hash(key: bytes, salt: int) -> int:
     return _fold(state ^ k2, k0)
 
 
+def _rotate(word: int, bits: int) -> int:
+    return (word << bits | word >> (64 - bits)) & _WORD
+
+
+def _sip_round(v: list[int]) -> None:
+    v[0] = (v[0] + v[1]) & _WORD
+    v[1] = _rotate(v[1], 13) ^ v[0]
+    v[0] = _rotate(v[0], 32)
+    v[2] = (v[2] + v[3]) & _WORD
+    v[3] = _rotate(v[3], 16) ^ v[2]
+    v[0] = (v[0] + v[3]) & _WORD
+    v[3] = _rotate(v[3], 21) ^ v[0]
+    v[2] = (v[2] + v[1]) & _WORD
+    v[1] = _rotate(v[1], 17) ^ v[2]
+    v[2] = _rotate(v[2], 32)
+
+
+def siphash(message: bytes, key: bytes) -> int:
+    """SipHash-2-4, as its paper defines it; ``key`` has 16 bytes."""
+    k0, k1 = struct.unpack("<2Q", key)
+    v = [
+        k0 ^ 0x736F6D6570736575,
+        k1 ^ 0x646F72616E646F6D,
+        k0 ^ 0x6C7967656E657261,
+        k1 ^ 0x7465646279746573,
+    ]
+    whole = len(message) // 8 * 8
+    words = [*struct.unpack(f"<{whole // 8}Q", message[:whole])]
+    words.append(int.from_bytes(message[whole:], "little") | (len(message) & 0xFF) << 56)
+    for word in words:
+        v[3] ^= word
+        _sip_round(v)
+        _sip_round(v)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    for _ in range(4):
+        _sip_round(v)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def salt_id(salt: int) -> int:
+    """The id of a salt that WIRE_FORMAT.md defines."""
+    return siphash(b"spreds", struct.pack("<2Q", salt, 0))
+
+
 class Record(NamedTuple):
     hash: int
     size_bytes: int
@@ -83,6 +128,11 @@ def unpack_all(messages: bytes) -> tuple[list[Batch], bytes]:
         batches.append(unpack(messages[start:end]))
         start = end
     return batches, messages[start:]
+
+
+def batch_number(batch: Batch) -> int:
+    """0 for the first that its sampler made."""
+    return int(batch.header["sequence"]) % (1 << 22)
 
 
 def pack(header: dict[str, int | bytes], records: Iterable[Record]) -> bytes:

@@ -85,6 +85,19 @@ def test_gap_in_the_sequence_is_counted_as_lost(
     assert receiver.lost == 3
 
 
+def test_a_sampler_that_begins_anew_has_lost_nothing(
+    receiver: SampleReceiver, push: zmq.Socket[bytes]
+) -> None:
+    """A module that is loaded anew: the same process, and sequences much further on."""
+    for begin in (5 << 22, 9 << 22):
+        for number in (0, 1, 3):
+            message = bytearray(messages(1, 1)[0])
+            message[24:32] = (begin + number).to_bytes(8, "little")
+            push.send(bytes(message))
+    receive(receiver, 6)
+    assert receiver.lost == 2
+
+
 def test_processes_that_have_ended_are_forgotten_but_not_what_was_lost(
     receiver: SampleReceiver, push: zmq.Socket[bytes]
 ) -> None:

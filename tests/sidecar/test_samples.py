@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sidecar.samples import HEADER, SampleError, decode_batch
+from tests.redis_patch.wire_twin import salt_id
 from workloads.sample_batches import MODULUS, SampledServer, key_hash, number_hashes
 
 HEADER_FIELDS = """source instance sequence first_time_us last_time_us threshold modulus salt_id
@@ -34,7 +35,7 @@ def test_batch_is_read_as_it_was_written() -> None:
     assert (batch.source, batch.instance, batch.sequence) == (1, 7, 0)
     assert (batch.first_time_us, batch.last_time_us) == (10, 12)
     assert (batch.threshold, batch.modulus) == (MODULUS, MODULUS)
-    assert batch.salt_id == key_hash(b"spreds", 5)
+    assert batch.salt_id == key_hash(b"spreds", 5)  # that server takes it for its id
     assert (batch.seen, batch.seen_reads, batch.sampled, batch.dropped) == (3, 3, 3, 0)
     assert batch.records["hash"].tolist() == [
         key_hash(n.to_bytes(8, "little"), 5) for n in range(3)
@@ -100,7 +101,7 @@ def test_vector_shared_with_the_sampler() -> None:
     header = expected["header"]
     for field in HEADER_FIELDS.split():
         assert getattr(batch, field) == header[field], field
-    assert batch.salt_id == key_hash(b"spreds", expected["salt"])
+    assert batch.salt_id == salt_id(expected["salt"])
     fields = ("hash", "size_bytes", "db", "operation", "flags")
     assert batch.records[list(fields)].tolist() == [
         tuple(record[field] for field in fields) for record in expected["records"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workloads.experiment.curve_prediction import measure, working_set
+from workloads.experiment.curve_prediction import SampledBinary, measure, working_set
 from workloads.experiment.fast_replay import FastServer, Load, replay
-from workloads.local_server import BUILD
+from workloads.local_server import BUILD, built
 
 SERVERS = [BUILD / "bin" / name for name in ("redis-server", "valkey-server")]
 
@@ -57,13 +57,17 @@ def test_only_the_first_read_misses_until_the_ttl_is_over(binary: Path) -> None:
         assert server.client.info("stats")["expired_keys"] == 3
 
 
-def test_a_server_that_holds_everything_predicts_its_own_misses(binary: Path) -> None:
+@pytest.mark.parametrize("way", ["patch", "module"])
+def test_a_server_that_holds_everything_predicts_its_own_misses(binary: Path, way: str) -> None:
+    module = None
+    if way == "module":
+        binary, module = binary.with_name(f"{binary.name}-stock"), built("lib/spreds.so")
     random = np.random.default_rng(1)
     asked = load(random.integers(0, 2000, 8000).tolist())
     empty_bytes, full_bytes = working_set(asked, binary)
     assert 100 * 2000 < full_bytes - empty_bytes < 400 * 2000
-    sizes = [round(empty_bytes + share * (full_bytes - empty_bytes)) for share in (0.5, 1.5)]
-    run = measure("allkeys-lru", asked, binary, sizes, 1, 1)
+    sizes = [round(empty_bytes + share * (full_bytes - empty_bytes)) for share in (0.5, 3.0)]
+    run = measure("allkeys-lru", asked, SampledBinary("", binary, module), sizes, 1, 1)
     first = np.unique(asked.keys, return_index=True)[1]
     assert run.measured == np.count_nonzero(first >= 2000) / 6000
     assert run.predicted[1][1] == pytest.approx(run.measured, abs=0.02)

@@ -27,6 +27,22 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class SampledBinary:
+    """A server, and the module that samples it; ``None``: it is patched."""
+
+    name: str
+    binary: Path
+    module: Path | None
+
+    def settings(self, salt: int, endpoint: str) -> dict[str, object]:
+        """So that it samples every key from the start."""
+        load: dict[str, object] = {"loadmodule": self.module} if self.module else {}
+        prefix = "spreds." if self.module else "spreds-"
+        knobs = {"threshold": _THRESHOLD, "salt": salt, "endpoint": endpoint}
+        return load | {f"{prefix}{name}": value for name, value in knobs.items()}
+
+
+@dataclass(frozen=True)
 class Run:
     """What one server measured and predicted after it was warm.
 
@@ -59,6 +75,12 @@ class _Window:
         self._receiver = receiver
         self._budget_bytes = budget_bytes
         self.received = 0
+
+    def wait_for_connection(self) -> None:
+        """Return when the server's first batch is here: earlier ones are dropped."""
+        deadline = time.monotonic() + 5
+        while not self._receiver.receive(0.01) and time.monotonic() < deadline:
+            self._server.advance(1.0)  # its next heartbeat
 
     def drain(self) -> None:
         while batches := self._receiver.receive(0.0):
@@ -98,7 +120,7 @@ def working_set(load: Load, binary: Path) -> tuple[int, int]:
 
 
 def measure(
-    policy: str, load: Load, binary: Path, sizes_bytes: list[int], place: int, salt: int
+    policy: str, load: Load, chosen: SampledBinary, sizes_bytes: list[int], place: int, salt: int
 ) -> Run:
     """Replay ``load`` into a server of ``sizes_bytes[place]``; curve and counters are those of the
     last three quarters of it."""
@@ -110,15 +132,14 @@ def measure(
             {
                 "maxmemory": sizes_bytes[place],
                 "maxmemory-policy": policy,
-                "spreds-threshold": _THRESHOLD,
-                "spreds-salt": salt,
-                "spreds-endpoint": receiver.endpoint,
+                **chosen.settings(salt, receiver.endpoint),
             },
-            binary,
+            chosen.binary,
         ) as server,
     ):
         window = _Window(server, receiver, budget_bytes)
         monitor = window.monitor
+        window.wait_for_connection()
         monitor.observe(window.read(), budget_bytes)
         warm_end = round(WARM_SHARE * len(load.keys))
         replay(server, load.part(0, warm_end), REQUESTS_PER_SECOND, window.drain)

@@ -15,20 +15,28 @@ from typing import Any
 import numpy as np
 
 from workloads.experiment.curve_cases import CASES, QUICK_CASES, Case, load
-from workloads.experiment.curve_prediction import FORMS, Run, measure, working_set
+from workloads.experiment.curve_prediction import (
+    FORMS,
+    Run,
+    SampledBinary,
+    measure,
+    working_set,
+)
 from workloads.experiment.fast_replay import Load
 from workloads.local_server import built
 from workloads.table import text_table
 
-HELP = "replay traces into real Redis and Valkey at five sizes; compare the curves with them"
+HELP = "replay traces into real servers, patched and with the module, and compare their curves"
 SHARES = (0.05, 0.10, 0.25, 0.50, 1.0)
-SERVERS = {"redis": "bin/redis-server", "valkey": "bin/valkey-server"}
+SERVERS = ("redis", "valkey")
+WAYS = ("patch", "module")
 _REQUESTS, _QUICK_REQUESTS = 400_000, 200_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="Redis, four cases, shorter traces")
-    parser.add_argument("--server", choices=(*SERVERS, "both"), help="default: both; quick: redis")
+    parser.add_argument("--server", choices=SERVERS, help="default: both; quick: redis")
+    parser.add_argument("--way", choices=WAYS, help="default: both")
     parser.add_argument("--seed", type=int, default=5, help="of sizes, TTLs, Zipf and samples")
     parser.add_argument("--only", metavar="WORD", help="cases with this in their name")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
@@ -40,21 +48,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit code 0: every target is met; 1: one is missed; 2: a trace or a server is missing."""
     all_cases: tuple[Case, ...] = QUICK_CASES if arguments.quick else CASES
     cases = [case for case in all_cases if (arguments.only or "") in case.name]
-    chosen = arguments.server or ("redis" if arguments.quick else "both")
+    server = arguments.server or ("redis" if arguments.quick else None)
     requests = _QUICK_REQUESTS if arguments.quick else _REQUESTS
     started = time.monotonic()
     results: list[dict[str, Any]] = []
     try:
-        binaries = {n: built(f) for n, f in SERVERS.items() if chosen in (n, "both")}
+        chosen = _sampled_binaries(server, arguments.way)
         loads = {c: load(c, arguments.traces, requests, arguments.seed) for c in cases}
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     # Time passes for the servers as the load says, so they may share the processors.
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for server, binary in binaries.items():
-            for case, runs in _replays(pool, loads, binary, arguments.seed):
-                results.append(_result(case, server, [future.result() for future in runs]))
+        for one in chosen:
+            for case, runs in _replays(pool, loads, one, arguments.seed):
+                results.append(_result(case, one.name, [future.result() for future in runs]))
                 _print(results[-1])
                 if arguments.json:
                     arguments.json.write_text(json.dumps(results, indent=1) + "\n")
@@ -67,19 +75,38 @@ def run(arguments: argparse.Namespace) -> int:
     return int(any(result["met"] is False for result in results))
 
 
+def _sampled_binaries(server: str | None, way: str | None) -> list[SampledBinary]:
+    """Those that are chosen; ``None`` chooses all.
+
+    Raises:
+        FileNotFoundError: one is not built.
+    """
+    return [
+        SampledBinary(
+            f"{name}, {how}",
+            built(f"bin/{name}-server" + ("-stock" if how == "module" else "")),
+            built("lib/spreds.so") if how == "module" else None,
+        )
+        for name in SERVERS
+        if server in (name, None)
+        for how in WAYS
+        if way in (how, None)
+    ]
+
+
 def _replays(
-    pool: ProcessPoolExecutor, loads: dict[Case, Load], binary: Path, seed: int
+    pool: ProcessPoolExecutor, loads: dict[Case, Load], chosen: SampledBinary, seed: int
 ) -> list[tuple[Case, list[Future[Run]]]]:
     """Start the replays of all cases."""
     # A working set has no TTLs and needs no eviction: one for each trace.
     traces = {case.trace: loads[case] for case in loads}
-    sets = {trace: pool.submit(working_set, traces[trace], binary) for trace in traces}
+    sets = {trace: pool.submit(working_set, traces[trace], chosen.binary) for trace in traces}
     started = []
     for case, part in loads.items():
         empty_bytes, full_bytes = sets[case.trace].result()
         sizes = [round(empty_bytes + share * (full_bytes - empty_bytes)) for share in SHARES]
         runs = [
-            pool.submit(measure, case.policy, part, binary, sizes, place, seed + place)
+            pool.submit(measure, case.policy, part, chosen, sizes, place, seed + place)
             for place in range(len(sizes))
         ]
         started.append((case, runs))

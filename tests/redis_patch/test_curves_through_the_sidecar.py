@@ -1,0 +1,131 @@
+"""The whole way of a curve: a look-aside load on a full server, its samples, the observation."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sidecar.daemon import Sidecar
+from solver_lambda.observation import ServerObservation
+from tests.redis_patch.sampled_server import ServerKind
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import BUILD, LocalServer
+from workloads.lookaside import LookAsideClient
+from workloads.zipf import zipf_keys
+
+KEYS = 16_000
+REQUESTS = 80_000
+BATCH = 100
+# An object lives for some seconds: Redis' clock of last uses counts whole ones.
+REQUESTS_PER_SECOND = 10_000
+OBJECT_BYTES = 500
+SIZE_BYTES = 5 << 20
+DATABASES = (0, 1)
+TOLERANCE = 0.03
+"""Redis does not evict exactly what was used least recently, and 8,192 objects are a sample."""
+
+NODE = """
+node = "n1"
+[memory]
+budget = {budget_bytes}
+[sampling]
+endpoint = "ipc://{folder}/samples"
+rate = 1.0
+[cycle]
+maximum_age = "1s"
+[controller]
+kind = "embedded"
+[[server]]
+name = "cache"
+url = "{url}"
+minimum = {size_bytes}
+maximum = {size_bytes}
+"""
+
+
+def load_in_both_databases(url: str, keys: list[int]) -> float:
+    """GET, and on a miss SET; half of the keys live in each database. Returns the miss ratio."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(LookAsideClient(f"{url}?db={db}")) for db in DATABASES]
+        begin = time.monotonic()
+        for start in range(0, len(keys), BATCH):
+            time.sleep(max(0.0, begin + start / REQUESTS_PER_SECOND - time.monotonic()))
+            for place, client in enumerate(clients):
+                batch = keys[start : start + BATCH]
+                asked = [b"key:%d" % key for key in batch if key % len(clients) == place]
+                client.request(asked, [OBJECT_BYTES] * len(asked), [0.0] * len(asked))
+        return 1 - sum(c.tally.hits for c in clients) / sum(c.tally.requests for c in clients)
+
+
+def lru_miss_ratio(keys: list[int], objects: int) -> float:
+    """Of a cache that holds so many, and evicts what was used least recently."""
+    cache: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for key in keys:
+        if key in cache:
+            cache.move_to_end(key)
+            continue
+        misses += 1
+        cache[key] = None
+        if len(cache) > objects:
+            cache.popitem(last=False)
+    return misses / len(keys)
+
+
+def observed(sidecar: Sidecar) -> ServerObservation:
+    """The server in an observation that knows all that has happened until now."""
+    now = time.time()
+
+    def is_newer() -> bool:
+        seen = sidecar.last_observation
+        return seen is not None and seen.made_at_seconds - seen.window_seconds > now
+
+    wait_until(is_newer, sidecar.counters.snapshot)
+    assert sidecar.last_observation
+    return sidecar.last_observation.servers[0]
+
+
+@pytest.fixture
+def keys() -> list[int]:
+    return zipf_keys(KEYS, 0.8, REQUESTS, np.random.default_rng(3)).tolist()
+
+
+def test_a_curve_holds_at_twice_the_size(kind: ServerKind, keys: list[int], tmp_path: Path) -> None:
+    settings: dict[str, object] = {
+        **kind.settings(),
+        "maxmemory": SIZE_BYTES,
+        "maxmemory-policy": "allkeys-lru",
+        "maxmemory-samples": 10,
+    }
+    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+        client = server.client
+        empty_bytes = client.info("memory")["used_memory"]
+        node = tmp_path / "node.toml"
+        node.write_text(
+            NODE.format(
+                folder=server.folder,
+                url=server.url,
+                size_bytes=SIZE_BYTES,
+                budget_bytes=4 * SIZE_BYTES,
+            )
+        )
+        with sidecar_in_thread(node) as sidecar:
+            wait_until(
+                lambda: client.info("spreds").get("spreds_on"), lambda: client.info("spreds")
+            )
+            measured = load_in_both_databases(server.url, keys)
+            cache = observed(sidecar)
+        objects = sum(database["keys"] for database in client.info("keyspace").values())
+        assert client.info("stats")["evicted_keys"] > objects  # it was full
+    twice = objects * (2 * SIZE_BYTES - empty_bytes) / (SIZE_BYTES - empty_bytes)
+    real = [lru_miss_ratio(keys, objects), lru_miss_ratio(keys, round(twice))]
+    predicted = cache.curve.miss_ratio([SIZE_BYTES, 2 * SIZE_BYTES])
+    assert measured == pytest.approx(real[0], abs=TOLERANCE)
+    assert predicted == pytest.approx(real, abs=TOLERANCE)
+    assert cache.fill_ratio == pytest.approx(1, abs=0.02)
+    assert cache.measured_backend_latency_seconds is not None

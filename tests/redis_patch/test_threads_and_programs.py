@@ -1,0 +1,57 @@
+"""What sampling adds to the server's process, and to the programs that come with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.redis_patch.sampled_server import SampledServer, ServerKind
+from workloads.local_server import BUILD
+
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+def cpus_by_thread(process: int) -> dict[str, set[int]]:
+    """CPUs on which each thread may run, by its name; the process' own thread is ``main``."""
+    found = {}
+    for path in Path(f"/proc/{process}/task").iterdir():
+        thread = int(path.name)
+        name = "main" if thread == process else (path / "comm").read_text().strip()
+        found[name] = os.sched_getaffinity(thread)
+    return found
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="one CPU has nothing to keep apart")
+@pytest.mark.parametrize("background", [None, CPUS[-1]])
+def test_zeromq_leaves_the_servers_own_cpus_alone(kind: ServerKind, background: int | None) -> None:
+    settings: dict[str, object] = {"server_cpulist": CPUS[0]}
+    if background is not None:
+        settings["bio_cpulist"] = background
+    with SampledServer(kind, settings) as server:
+        server.start()
+        cpus = cpus_by_thread(server.server.process.pid)
+    assert cpus["main"] == {CPUS[0]}
+    theirs = {frozenset(cpus) for name, cpus in cpus.items() if name.startswith("ZMQ")}
+    assert theirs == {frozenset(CPUS if background is None else [background])}
+
+
+@pytest.mark.parametrize("server", ["redis", "valkey"])
+def test_only_the_server_is_linked_with_zeromq(server: str) -> None:
+    source = BUILD / "tree" / server / "src"
+    if not source.exists():
+        pytest.skip(f"{server} is not built")
+    for program, is_linked in (("cli", False), ("benchmark", False), ("server", True)):
+        name = f"{server}-{program}"
+        make = ["make", "-n", "-W", f"{server}-cli.o", "-W", f"{server}-benchmark.o", "-W"]
+        plan = subprocess.run(
+            [*make, "server.o", "BUILD_TLS=no", "USE_SYSTEMD=no", "MALLOC=jemalloc", name],
+            cwd=source,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        (line,) = (line for line in plan.splitlines() if f"-o {name} " in line)
+        assert ("-lzmq" in line) == is_linked, line
