@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 
 from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
@@ -19,6 +20,7 @@ from sidecar.servers.claims import BudgetKeeper, claims_bytes, excess_bytes
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.redis_server import RedisServer, ServerReading
 from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.unevictable import Window
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
@@ -149,6 +151,7 @@ class Sidecar:
             {**known, **{name: found[name] for name in fixed}},
             fixed,
             self.config.memory.budget_bytes,
+            self._actuator.least_bytes(),
         )
         after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes.items())
         log.info("initial sizes: found %s; to have %s", before, after)
@@ -231,13 +234,14 @@ class Sidecar:
     def _observe(self, settings: dict[str, TeamSettings]) -> None:
         now_seconds = time.time()
         readings = self._actuator.read_all()
-        kept = self._actuator.kept()
+        kept, windows = self._actuator.kept(), self._actuator.windows()
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]
             if reading is None or not reading.maxmemory_bytes:
                 continue
-            estimate = self._estimate(reading, self._monitors[server.name])
+            window = windows[server.name]
+            estimate = self._estimate(reading, self._monitors[server.name], window)
             changed_at = self._state.changed_at_seconds.get(server.name)
             seen.append(
                 Seen(
@@ -247,6 +251,7 @@ class Sidecar:
                     settings.get(server.name),
                     changed_at,
                     kept.get(server.name),
+                    window.unevictable_bytes,
                 )
             )
         if self._stop.is_set():
@@ -293,13 +298,21 @@ class Sidecar:
         self._logged = counts
         log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in sorted(new.items())))
 
-    def _estimate(self, reading: ServerReading, monitor: ServerMonitor) -> Estimate | None:
+    def _estimate(
+        self, reading: ServerReading, monitor: ServerMonitor, window: Window | None = None
+    ) -> Estimate | None:
         try:
             stats = ServerStats.from_info(reading.info, reading.config, reading.at_seconds)
         except ValueError as error:
             self.counters.add("readings_refused")
             log.warning("server %s: %s", monitor.name, error)
             return None
+        if window is not None:
+            stats = replace(
+                stats,
+                usual_baseline_bytes=window.usual_baseline_bytes,
+                baseline_swing_bytes=window.baseline_swing_bytes,
+            )
         return monitor.observe(stats, self.config.memory.budget_bytes)
 
     def _save(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
 from sidecar.servers.redis_server import ServerReading
+from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import Asked
 from solver_lambda.curve import MissRatioCurve
@@ -24,6 +25,7 @@ class Seen:
         estimate: from its samples, ``None`` if there is none yet.
         changed_at_seconds: Unix time of its last change by a plan.
         kept: why it cannot be given another size now, ``None`` if it can.
+        unevictable_bytes: most of its memory in the window that no eviction frees.
     """
 
     config: ServerConfig
@@ -32,6 +34,7 @@ class Seen:
     settings: TeamSettings | None
     changed_at_seconds: float | None
     kept: str | None = None
+    unevictable_bytes: int = 0
 
 
 def observe(
@@ -52,6 +55,10 @@ def observe(
     budget_bytes = config.memory.budget_bytes - reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
+    if sum(server.minimum_bytes for server in servers) > budget_bytes:
+        # Not all can have what they cannot evict. Then what people set has to do.
+        wanted = [effective(item.config, item.settings).minimum_bytes for item in seen]
+        servers = tuple(map(_with_minimum, servers, wanted))
     windows = [item.estimate.window_seconds for item in seen if item.estimate]
     return Observation(
         node=config.node,
@@ -79,7 +86,7 @@ def _observe_server(seen: Seen) -> ServerObservation:
     observed = ServerObservation(
         name=config.name,
         maxmemory_bytes=size_bytes,
-        minimum_bytes=config.minimum_bytes,
+        minimum_bytes=_minimum_bytes(config, seen),
         maximum_bytes=config.maximum_bytes,
         weight=config.weight,
         request_rate_per_second=0.0,
@@ -108,13 +115,29 @@ def _observe_server(seen: Seen) -> ServerObservation:
 
 
 def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:
-    """The operator's values with the team's in their place."""
-    return replace(server, **settings.values()) if settings else server
+    """The operator's values with the team's in their place; of two minima the greater."""
+    if settings is None:
+        return server
+    values = settings.values()
+    if settings.minimum_bytes is not None:
+        values["minimum_bytes"] = max(settings.minimum_bytes, server.minimum_bytes)
+    return replace(server, **values)
+
+
+def _minimum_bytes(config: ServerConfig, seen: Seen) -> int:
+    """What is wanted, or more: below what cannot be evicted, every write would fail."""
+    pinned = seen.estimate.unevictable_bytes if seen.estimate else 0
+    least = least_maxmemory_bytes(seen.reading.maxmemory_bytes, max(seen.unevictable_bytes, pinned))
+    most = config.maximum_bytes
+    return max(config.minimum_bytes, least if most is None else min(least, most))
 
 
 def _keep_reason(seen: Seen, latency_seconds: float | None) -> str | None:
     if seen.kept is not None:
         return seen.kept
+    if not seen.reading.evicts:
+        why = seen.reading.why_no_eviction
+        return f"no_eviction: {why}; a smaller maxmemory would make writes fail"
     if seen.estimate is None:
         if seen.reading.sampler_prefix is None:
             return "no_sampler: neither the patch nor the module is in this server"
@@ -128,6 +151,10 @@ def _keep_reason(seen: Seen, latency_seconds: float | None) -> str | None:
 
 def _no_curve(size_bytes: int) -> MissRatioCurve:
     return MissRatioCurve(np.array([float(size_bytes)]), np.array([1.0]))
+
+
+def _with_minimum(server: ServerObservation, minimum_bytes: int) -> ServerObservation:
+    return replace(server, minimum_bytes=minimum_bytes)
 
 
 def asked_about(observation: Observation) -> Asked:

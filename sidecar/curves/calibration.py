@@ -34,7 +34,8 @@ class Calibration:
 
     def empty_bytes(self, stats: ServerStats) -> int:
         """The ``maxmemory`` that holds no key."""
-        return stats.baseline_bytes + self.fixed_bytes
+        usual = stats.usual_baseline_bytes
+        return (stats.baseline_bytes if usual is None else usual) + self.fixed_bytes
 
     def depth_at(self, stats: ServerStats, maxmemory_bytes: float) -> float:
         """Bytes of keys that ``maxmemory_bytes`` hold."""

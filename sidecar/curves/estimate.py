@@ -28,6 +28,7 @@ class Estimate:
         measured_backend_latency_seconds: see ``BackendLatency`` for when it is biased; ``None`` if
             too few misses were filled.
         fill_ratio: share of the misses that were filled; ``None`` if none is decided.
+        unevictable_bytes: baseline, and under ``volatile-lru`` the estimate for keys without a TTL.
         keep_reason: why this server's size must not change, or ``None``.
     """
 
@@ -42,4 +43,5 @@ class Estimate:
     window_seconds: float
     measured_backend_latency_seconds: float | None
     fill_ratio: float | None
+    unevictable_bytes: int
     keep_reason: str | None

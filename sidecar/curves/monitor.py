@@ -16,6 +16,7 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 from sidecar.curves.shards import References, Shards, object_ids
 from sidecar.samples import FLAG_TTL, Batch
 from sidecar.servers.server_stats import ServerStats
+from solver_lambda.step_limits import QUIET_READS
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -60,6 +61,8 @@ class ServerMonitor:
         self.anchor = Anchor()
         self.lifetimes = Lifetimes()
         self.samples_since_observation = 0
+        # Reads sampled under the present policy.
+        self._samples_taken = 0
         self._successor: Shards | None = None
         self._successor_since_us = 0
         self._previous: ServerStats | None = None
@@ -83,6 +86,7 @@ class ServerMonitor:
         corrections = self._expiries(references, batch)
         if self._successor is not None:
             self._references(self._successor, batch)
+        self._samples_taken += len(references.distances_bytes)
         if references.rate > 0:
             weight = 1 / references.rate
             self.histogram.add(references.distances_bytes, weight, references.ids)
@@ -120,8 +124,8 @@ class ServerMonitor:
         return self.lifetimes.take(accesses, self._resident_bytes)
 
     def _fade(self, now_us: int) -> None:
-        if self._faded_at_us is None:
-            self._faded_at_us = now_us
+        if self._faded_at_us is None or now_us < self._faded_at_us:
+            self._faded_at_us = now_us  # also when the machine's clock steps back
         seconds = (now_us - self._faded_at_us) / 1e6
         if seconds > self.half_life_seconds / 100:
             self.decay(0.5 ** (seconds / self.half_life_seconds))
@@ -187,7 +191,7 @@ class ServerMonitor:
             self.anchor.add(misses, window_misses / window_reads * reads, reads)
         depths, raw = self._miss_ratios()
         start = self.calibration.empty_bytes(stats)
-        error = self._error_ratio(budget_bytes)
+        error = self._error_ratio(budget_bytes, raw, stats.baseline_swing_bytes)
         return Estimate(
             curve=curve_through(start, depths, self.anchor.anchored(raw), budget_bytes),
             raw_curve=curve_through(start, depths, raw, budget_bytes),
@@ -200,7 +204,8 @@ class ServerMonitor:
             window_seconds=window,
             measured_backend_latency_seconds=self.latency.mean_seconds,
             fill_ratio=self.latency.fill_ratio,
-            keep_reason=self._keep_reason(stats),
+            unevictable_bytes=stats.baseline_bytes + round(self.shards.pinned_bytes),
+            keep_reason=self._keep_reason(stats, reads),
         )
 
     def _calibrate(self, stats: ServerStats) -> None:
@@ -224,6 +229,7 @@ class ServerMonitor:
         if simulation is None or simulation.settings != settings:
             # What was counted before belongs to another policy.
             self.decay(0.0)
+            self._samples_taken = 0
             self.shards.simulation = MiniatureSimulation(sizes, settings)
             self.shards.simulation.set_rate(self.shards.rate)
         elif simulation.sizes_bytes[-1] != sizes[-1]:
@@ -266,23 +272,30 @@ class ServerMonitor:
         ratios = np.clip(simulation.misses / max(1.0, self.histogram.reads), 0.0, 1.0)
         return simulation.sizes_bytes, np.minimum.accumulate(ratios)
 
-    def _error_ratio(self, budget_bytes: int) -> float:
-        """See ``Estimate.curve_error_ratio``."""
+    def _error_ratio(self, budget_bytes: int, miss_ratios: FloatArray, swing_bytes: int) -> float:
+        """See ``Estimate.curve_error_ratio``. ``swing_bytes`` is what there is less for keys at
+        times than the curve says, of which half is counted."""
         # Somebody may have set a maxmemory far above the budget.
         least_bytes = min(_LEAST_SHARE * self._depth_bytes, budget_bytes)
         first, last = np.searchsorted(EDGES_BYTES, [least_bytes, budget_bytes])
+        swing = 0.0
+        if swing_bytes and self.shards.simulation is None:
+            less = np.interp(np.maximum(EDGES_BYTES - swing_bytes, 0), EDGES_BYTES, miss_ratios)
+            swing = float((less - miss_ratios)[first : last + 1].max()) / 2
         sampling = float(self.histogram.standard_errors()[first : last + 1].max())
-        return min(1.0, max(sampling, abs(self.anchor.drift_ratio)))
+        return min(1.0, max(sampling, abs(self.anchor.drift_ratio), swing))
 
-    def _keep_reason(self, stats: ServerStats) -> str | None:
+    def _keep_reason(self, stats: ServerStats, reads: int) -> str | None:
         if stats.role != "master":
             return f"replica: role is {stats.role}, and a replica ignores maxmemory"
         if stats.maxmemory_policy == "noeviction":
             return "noeviction: a smaller maxmemory would make writes fail"
         if stats.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
             return f"no_model: for maxmemory-policy {stats.maxmemory_policy}"
-        if self.histogram.samples < _FEWEST_SAMPLES:
-            return f"few_samples: {self.histogram.samples:.0f} reads sampled so far"
+        # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's
+        # rules. What has faded since it was known is known well enough for that.
+        if self._samples_taken < _FEWEST_SAMPLES and reads >= QUIET_READS:
+            return f"few_samples: {self._samples_taken} reads sampled so far"
         return None
 
 

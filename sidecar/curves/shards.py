@@ -102,6 +102,7 @@ class Shards:
         self._pinned_weight = 0
         self._pinned_least = 0.0
         self._pinned_scale = 1.0
+        self._default_bytes = 1
         self.simulation: MiniatureSimulation | None = None
         self._salt_id = 0
 
@@ -119,11 +120,13 @@ class Shards:
         """Estimate for all pinned objects, sampled or not, as of now.
 
         As many as the server last counted (``know_pinned``), less those that were seen to leave;
-        more as soon as more have been seen.
+        more as soon as more have been seen. Without any that were seen, each is of the mean size.
         """
         seen = len(self.pinned)
-        if not seen:
+        if not seen and not self.volatile:
             return 0.0
+        if not seen:
+            return max(0.0, self._pinned_least) * self._default_bytes
         count = max(self._pinned_least, self._pinned_scale * seen / self.rate)
         return count * self._pinned_weight / seen
 
@@ -147,6 +150,7 @@ class Shards:
         ``default_bytes``. ``resident_bytes`` is what the server can hold now: a hit on an object
         that the stack does not know yet lies between what the stack has seen since and that.
         """
+        self._default_bytes = default_bytes
         self._notice_change(batch)
         assert self.threshold is not None
         sampled = (batch.records["hash"] & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)

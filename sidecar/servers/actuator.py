@@ -27,6 +27,7 @@ from sidecar.servers.transitions import (
     Transition,
     resolve,
 )
+from sidecar.servers.unevictable import Window
 from sidecar.state import SidecarState
 from sidecar.units import format_size
 
@@ -49,6 +50,7 @@ class Actuator:
 
     Attributes:
         latest: the states of the last step, for those who must not wait for a server that hangs.
+        too_small: then, the least sizes of servers that can keep no key in theirs, by name.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Actuator:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.latest: list[ServerState] = []
+        self.too_small: dict[str, int] = {}
         self._settled = threading.Event()
         self._purpose = ""
         self._failure: Exception | None = None
@@ -171,6 +174,17 @@ class Actuator:
             found = {name: watch.keep_reason() for name, watch in self._watches.items()}
             return {name: reason for name, reason in found.items() if reason}
 
+    def windows(self) -> dict[str, Window]:
+        """What was read of each server since the last call."""
+        with self._lock:
+            return {name: watch.take_window() for name, watch in self._watches.items()}
+
+    def least_bytes(self) -> dict[str, int]:
+        """What servers that evict need at least to go on working, as far as it is known."""
+        with self._lock:
+            found = {name: watch.least_bytes() for name, watch in self._watches.items()}
+            return {name: least for name, least in found.items() if least is not None}
+
     def run_ids(self) -> dict[str, str]:
         """Of the servers' processes, as last seen."""
         with self._lock:
@@ -191,6 +205,11 @@ class Actuator:
                     watch.try_again()
             moved = False
             states = self.latest = self.states()
+            self.too_small = {
+                name: least
+                for name, watch in self._watches.items()
+                if watch.is_too_small and (least := watch.least_bytes())
+            }
             for transition in resolve(states, self._budget_bytes):
                 moved = True
                 if self._stop.is_set() or not self._carry_out(transition):

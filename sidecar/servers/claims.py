@@ -55,7 +55,8 @@ def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
 
 
 class BudgetKeeper:
-    """Shrinks the others when a server that cannot be shrunk leaves them too little."""
+    """Shrinks the others when a server that cannot be shrunk leaves them too little, and for one
+    that would refuse writes, because what it cannot evict takes all that it has."""
 
     def __init__(self, actuator: Actuator, budget_bytes: int, counters: Counters) -> None:
         self._actuator = actuator
@@ -67,18 +68,28 @@ class BudgetKeeper:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         if not self._actuator.settled:
             return
-        states = self._actuator.latest
+        states, too_small = self._actuator.latest, self._actuator.too_small
         fixed, sizes = unmovable(states), shrunk_bytes(states)
-        if not fixed or sum(sizes.values()) <= self._budget_bytes:
+        over = bool(fixed) and sum(sizes.values()) > self._budget_bytes
+        if not over and not too_small:
             self._too_little = None
             return
+        sizes |= too_small
+        least = self._actuator.least_bytes()
         try:
-            sizes = initial_sizes(servers, sizes, fixed, self._budget_bytes)
+            sizes = initial_sizes(servers, sizes, fixed, self._budget_bytes, least)
         except DocumentError as error:
             if self._too_little != str(error):
                 self._too_little = str(error)
                 self._counters.add("budgets_exceeded")
                 log.warning("the budget is exceeded: %s", error)
             return
+        if sizes == self._actuator.targets():
+            return  # it is all that there is
         self._counters.add("sizes_fitted")
-        self._actuator.set_targets(sizes, f"room beside {', '.join(sorted(fixed))}")
+        if too_small:
+            names = ", ".join(sorted(too_small))
+            log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
+            self._actuator.set_targets(sizes, f"room for what {names} cannot evict")
+        else:
+            self._actuator.set_targets(sizes, f"room beside {', '.join(sorted(fixed))}")

@@ -13,13 +13,16 @@ def initial_sizes(
     known_bytes: Mapping[str, int],
     fixed: Collection[str],
     budget_bytes: int,
+    least_bytes: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Size of each server in bytes; they sum to at most the budget.
 
     A server keeps the size it has (``known_bytes``), within its bounds; one that is unlimited (0)
     or unknown gets an equal share of the budget. If that is more than the budget, what each has
     above its minimum is scaled down by one factor. The servers in ``fixed`` (those that do not
-    evict, and would refuse writes, or that refuse another size) keep what they have.
+    evict, and would refuse writes, or that refuse another size) keep what they have. Nobody gets
+    less than its ``least_bytes``, with which it would refuse writes, while the budget allows that;
+    where it does not, these give way in proportion.
 
     Raises:
         DocumentError: a fixed server is unlimited, or the fixed ones leave too little.
@@ -27,6 +30,7 @@ def initial_sizes(
     share_bytes = budget_bytes // len(servers)
     minima: dict[str, int] = {}
     sizes: dict[str, int] = {}
+    floors: dict[str, int] = {}
     for server in servers:
         name, size_bytes = server.name, known_bytes.get(server.name, 0)
         if name in fixed:
@@ -35,12 +39,13 @@ def initial_sizes(
                     f"server {name}: has no maxmemory and does not evict (noeviction, or a "
                     "replica): a limit would make it refuse writes; give it one or take it out"
                 )
-            sizes[name] = minima[name] = size_bytes
+            sizes[name] = minima[name] = floors[name] = size_bytes
             continue
         if server.maximum_bytes is not None:
             size_bytes = min(size_bytes or share_bytes, server.maximum_bytes)
         minima[name] = server.minimum_bytes
-        sizes[name] = max(size_bytes or share_bytes, server.minimum_bytes)
+        floors[name] = max(server.minimum_bytes, (least_bytes or {}).get(name, 0))
+        sizes[name] = max(size_bytes or share_bytes, floors[name])
     if sum(sizes.values()) <= budget_bytes:
         return sizes
     spare_bytes = budget_bytes - sum(minima.values())
@@ -49,8 +54,17 @@ def initial_sizes(
             f"servers that keep their size ({', '.join(sorted(fixed))}) and the others' minima "
             f"need {sum(minima.values())} bytes, more than memory.budget {budget_bytes}"
         )
-    above_bytes = sum(sizes.values()) - sum(minima.values())
+    if sum(floors.values()) > budget_bytes:
+        return _scaled(minima, floors, spare_bytes)
+    return _scaled(floors, sizes, budget_bytes - sum(floors.values()))
+
+
+def _scaled(
+    least: Mapping[str, int], wanted: Mapping[str, int], spare_bytes: int
+) -> dict[str, int]:
+    """What each wants above its least, scaled so that it sums to ``spare_bytes`` at most."""
+    above_bytes = sum(wanted.values()) - sum(least.values())
     return {
-        name: minima[name] + (size_bytes - minima[name]) * spare_bytes // above_bytes
-        for name, size_bytes in sizes.items()
+        name: least[name] + (size_bytes - least[name]) * spare_bytes // above_bytes
+        for name, size_bytes in wanted.items()
     }

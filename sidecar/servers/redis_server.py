@@ -14,7 +14,13 @@ from redis.retry import Retry
 
 from sidecar.config.node import SamplingConfig, ServerConfig
 from sidecar.servers.server_lock import CLIENT_NAME, check_clients
-from sidecar.servers.server_stats import counted_memory_bytes
+from sidecar.servers.server_stats import (
+    baseline_bytes,
+    count_keys,
+    counted_memory_bytes,
+    unevictable_bytes,
+)
+from sidecar.servers.unevictable import is_too_small
 from solver_lambda.document import DocumentError
 
 log = logging.getLogger(__name__)
@@ -87,8 +93,34 @@ class ServerReading:
 
     @property
     def evicts(self) -> bool:
-        """Whether a full server makes room: not with noeviction, and not a replica."""
-        return self.policy != "noeviction" and self.info.get("role") != "slave"
+        """Whether a full server makes room: not with noeviction, not a replica, and not where the
+        policy evicts keys with a TTL only and none has one."""
+        if self.policy == "noeviction" or self.info.get("role") == "slave":
+            return False
+        keys, with_ttl = count_keys(self.info)
+        if with_ttl or not keys or not self.policy.startswith("volatile-"):
+            return True
+        # Where it refuses writes already, it must not keep that size.
+        return is_too_small(self.maxmemory_bytes, self.unevictable_bytes)
+
+    @property
+    def why_no_eviction(self) -> str:
+        """For people; of a server that does not evict."""
+        if self.info.get("role") == "slave":
+            return "a replica"
+        return (
+            self.policy if self.policy == "noeviction" else f"{self.policy}, and no key has a TTL"
+        )
+
+    @property
+    def baseline_bytes(self) -> int:
+        """Of ``used_memory_bytes``, what is not keys."""
+        return baseline_bytes(self.info, self.config)
+
+    @property
+    def unevictable_bytes(self) -> int:
+        """Of ``used_memory_bytes``, what no eviction frees."""
+        return unevictable_bytes(self.info, self.config, self.policy)
 
     @property
     def sampler_prefix(self) -> str | None:

@@ -26,7 +26,7 @@ def tell_changes(
     if last is None:
         if not reading.evicts:
             log.warning(
-                "server %s does not evict (noeviction, or a replica): it keeps its size", name
+                "server %s does not evict (%s): it keeps its size", name, reading.why_no_eviction
             )
         return False
     then = "its planned size is put back" if reading.evicts else "it does not evict and keeps it"
@@ -38,7 +38,9 @@ def tell_changes(
         return False
     if last.evicts and not reading.evicts:
         log.warning(
-            "server %s does not evict any more (noeviction, or a replica): it keeps its size", name
+            "server %s does not evict any more (%s): it keeps its size",
+            name,
+            reading.why_no_eviction,
         )
     if expected_bytes in (None, reading.maxmemory_bytes or math.inf):
         return False

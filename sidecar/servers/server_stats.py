@@ -33,6 +33,8 @@ class ServerStats:
         maxmemory_bytes: 0 is unlimited.
         used_memory_bytes: what counts for ``maxmemory``, see ``counted_memory_bytes``.
         baseline_bytes: of it, what is not keys.
+        usual_baseline_bytes, baseline_swing_bytes: mean of that over a window, ``None`` if this
+            reading is all there is, and how far above it went; clients' buffers come and go.
         average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
@@ -55,6 +57,8 @@ class ServerStats:
     keys_with_ttl: int
     average_ttl_seconds: float
     at_seconds: float
+    usual_baseline_bytes: int | None = None
+    baseline_swing_bytes: int = 0
 
     @classmethod
     def from_info(
@@ -77,16 +81,9 @@ class ServerStats:
             instance = int(run_id[:16], 16)
         except ValueError:
             raise ValueError(f"INFO: run_id is {run_id!r}, no hexadecimal number") from None
-        databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
-        with_ttl = sum(int(db.get("expires", 0)) for db in databases)
+        databases = _databases(info)
+        keys, with_ttl = count_keys(info)
         ttl_sum = sum(int(db.get("expires", 0)) * int(db.get("avg_ttl", 0)) for db in databases)
-        beside = sum(_number(info, key, 0) for key in _BESIDE_KEYS)
-        if config.get("latency-tracking", "yes") == "yes":
-            beside += LATENCY_HISTOGRAM_BYTES * sum(
-                int(value["calls"] > 0)
-                for key, value in info.items()
-                if key.startswith("cmdstat_") and isinstance(value, Mapping)
-            )
         return cls(
             run_id=run_id,
             instance=instance,
@@ -97,11 +94,11 @@ class ServerStats:
             lfu_log_factor=_number(config, "lfu-log-factor", 10),
             lfu_decay_time_minutes=_number(config, "lfu-decay-time", 1),
             used_memory_bytes=counted_memory_bytes(info),
-            baseline_bytes=max(0, beside - _number(info, _NOT_COUNTED, 0)),
+            baseline_bytes=baseline_bytes(info, config),
             rss_bytes=_number(info, "used_memory_rss", 0),
             keyspace_hits=number("keyspace_hits"),
             keyspace_misses=number("keyspace_misses"),
-            keys=sum(int(db.get("keys", 0)) for db in databases),
+            keys=keys,
             keys_with_ttl=with_ttl,
             average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,
             at_seconds=at_seconds,
@@ -116,6 +113,42 @@ def counted_memory_bytes(info: Mapping[str, Any]) -> int:
         ValueError: as ``ServerStats.from_info``.
     """
     return _number(info, "used_memory", None) - _number(info, _NOT_COUNTED, 0)
+
+
+def baseline_bytes(info: Mapping[str, Any], config: Mapping[str, Any]) -> int:
+    """Of ``counted_memory_bytes``, what is not keys. Raises as that."""
+    beside = sum(_number(info, key, 0) for key in _BESIDE_KEYS)
+    if config.get("latency-tracking", "yes") == "yes":
+        beside += LATENCY_HISTOGRAM_BYTES * sum(
+            int(value["calls"] > 0)
+            for key, value in info.items()
+            if key.startswith("cmdstat_") and isinstance(value, Mapping)
+        )
+    return max(0, beside - _number(info, _NOT_COUNTED, 0))
+
+
+def unevictable_bytes(info: Mapping[str, Any], config: Mapping[str, Any], policy: str) -> int:
+    """Of ``counted_memory_bytes``, what no eviction frees: the baseline and, under ``volatile-*``,
+    the keys without a TTL, as if all keys weighed the same. Raises as that."""
+    baseline = baseline_bytes(info, config)
+    keys, with_ttl = count_keys(info)
+    if not policy.startswith("volatile-") or not keys:
+        return baseline
+    of_keys = max(0, counted_memory_bytes(info) - baseline)
+    return baseline + of_keys * (keys - with_ttl) // keys
+
+
+def count_keys(info: Mapping[str, Any]) -> tuple[int, int]:
+    """All keys, and those with a TTL."""
+    databases = _databases(info)
+    return (
+        sum(int(db.get("keys", 0)) for db in databases),
+        sum(int(db.get("expires", 0)) for db in databases),
+    )
+
+
+def _databases(info: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
 
 
 def _number(table: Mapping[str, Any], key: str, default: int | None) -> int:

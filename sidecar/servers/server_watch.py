@@ -22,6 +22,7 @@ from sidecar.servers.redis_server import (
 from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_lock import ServerLock, ServerTakenError
 from sidecar.servers.transitions import ServerState
+from sidecar.servers.unevictable import Window, is_too_small, least_maxmemory_bytes
 from sidecar.state import SidecarState
 from sidecar.units import format_size
 
@@ -54,6 +55,7 @@ class ServerWatch:
         self._state = state
         self._counters = counters
         self._lock: ServerLock | None = None
+        self._window = Window()
         self._last: ServerReading | None = None
         self._reachable = True
         self._asked_at = self._retry_at = 0.0
@@ -110,7 +112,8 @@ class ServerWatch:
         try:
             reading = self._server.read()
             self._claim(reading.run_id)
-        except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
+            baseline_bytes, unevictable_bytes = reading.baseline_bytes, reading.unevictable_bytes
+        except (ServerDownError, ServerRefusedError, ServerTakenError, ValueError) as error:
             self._lose(error)
             return None
         if not self._reachable:
@@ -123,6 +126,8 @@ class ServerWatch:
             self._accept()
             self._unsampled.reset()
             self._contested.reset()
+            self._window = Window()
+        self._window.add(baseline_bytes, unevictable_bytes)
         self._unread.reset()
         self._reachable = True
         self._last = reading
@@ -171,14 +176,39 @@ class ServerWatch:
             evicts=last.evicts,
             refuses=refuses,
         )
-        return replace(state, stuck=self._held.is_stuck(state))
+        # Where nothing is left to evict, there is nothing to wait for.
+        stuck = self._held.is_stuck(state) or (
+            state.is_freeing and is_too_small(self._at_most_bytes, last.unevictable_bytes)
+        )
+        return replace(state, stuck=stuck)
+
+    def take_window(self) -> Window:
+        """What was read since the last call."""
+        window, self._window = self._window, Window()
+        if self._last is not None and not window.readings:
+            window.add(self._last.baseline_bytes, self._last.unevictable_bytes)
+        return window
+
+    def least_bytes(self) -> int | None:
+        """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if unknown."""
+        if self._last is None or not self._last.evicts:
+            return None
+        return least_maxmemory_bytes(self._last.maxmemory_bytes, self._last.unevictable_bytes)
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether it can keep no key in the size that it has or is to have."""
+        if self._last is None or not self._last.evicts or not self._reachable:
+            return False
+        target_bytes = self._state.targets_bytes[self.name]
+        return is_too_small(target_bytes, self._last.unevictable_bytes)
 
     def keep_reason(self) -> str | None:
         """Why it cannot be given another size now, in an observation's words."""
         if self._refusal is not None:
             return f"refuses: {self._refusal}"
         state = self.state()
-        if state.stuck:
+        if state.stuck and not self.is_too_small:
             return (
                 f"stuck: it holds {format_size(state.held_bytes)}, more than its maxmemory, "
                 "and frees nothing"

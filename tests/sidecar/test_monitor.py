@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -165,10 +166,11 @@ def test_servers_that_are_no_targets_say_why(change: dict[str, str], code: str) 
 
 
 def test_a_server_without_samples_is_kept() -> None:
-    told = estimate([])
+    assert estimate([]).miss_ratio is None
+    told = estimate([], after=later(STATS, hits=99, misses=1))
     assert told.keep_reason is not None
     assert told.keep_reason.startswith("few_samples:")
-    assert told.miss_ratio is None
+    assert told.miss_ratio == 0.01
 
 
 def test_a_curve_that_the_server_contradicts_says_how_far_off_it_is() -> None:
@@ -191,3 +193,75 @@ def test_order_of_servers_does_not_matter() -> None:
                     monitors[i].take(streams[i][place])
         curves.append([monitors[i].histogram.miss_ratios() for i in (1, 2, 3)])
     assert np.array_equal(*curves)
+
+
+def test_a_server_that_is_hardly_read_is_not_kept_for_want_of_samples() -> None:
+    monitor = monitor_of(STATS)
+    stats = later(STATS)
+    told = monitor.observe(stats, BUDGET)
+    assert told is not None
+    assert told.keep_reason is None  # nobody reads it
+    stats = later(stats, hits=50)
+    told = monitor.observe(stats, BUDGET)
+    assert told is not None
+    assert (told.keep_reason or "").startswith("few_samples:")
+    for batch in batches(zipf(1000, 5000)):
+        monitor.take(batch)
+    monitor.decay(1e-6)  # what was known long ago
+    stats = later(stats, hits=50)
+    told = monitor.observe(stats, BUDGET)
+    assert told is not None
+    assert told.keep_reason is None
+
+
+def test_what_was_counted_goes_on_fading_after_the_clock_was_put_back() -> None:
+    monitor = monitor_of(STATS)
+    server = SampledServer()
+    (first,) = batches(zipf(100, 100), server)
+    hour_us, year_us = 3600 * 1_000_000, 365 * 86400 * 1_000_000
+    monitor.take(first)
+    ahead = dataclasses.replace(
+        first,
+        sequence=first.sequence + 1,
+        first_time_us=first.last_time_us + year_us,
+        last_time_us=first.last_time_us + year_us,
+        records=first.records[:0],
+    )
+    monitor.take(ahead)
+    back = dataclasses.replace(
+        first, sequence=first.sequence + 2, seen_reads=first.seen_reads + 100
+    )
+    monitor.take(back)
+    before = monitor.histogram.reads
+    for hours in range(1, 11):
+        later_us = first.last_time_us + hours * hour_us
+        monitor.take(
+            dataclasses.replace(
+                back,
+                sequence=back.sequence + hours,
+                first_time_us=later_us,
+                last_time_us=later_us,
+                records=first.records[:0],
+            )
+        )
+    assert monitor.histogram.reads < before / 500
+
+
+def test_a_curve_is_of_the_usual_memory_beside_the_keys_and_says_how_far_that_swings() -> None:
+    keys = zipf(3000, 30_000)
+    steady = estimate(batches(keys))
+    spike = 1_000_000
+    stats = dataclasses.replace(
+        later(STATS),
+        baseline_bytes=STATS.baseline_bytes + spike,
+        used_memory_bytes=STATS.used_memory_bytes + spike,
+    )
+    window = dataclasses.replace(
+        stats, usual_baseline_bytes=STATS.baseline_bytes, baseline_swing_bytes=spike
+    )
+    alone, known = estimate(batches(keys), after=stats), estimate(batches(keys), after=window)
+    size = BASELINE + 1000 * (SIZE + OVERHEAD)
+    exact = float(steady.curve.miss_ratio(size))
+    assert abs(float(alone.curve.miss_ratio(size)) - exact) > 0.2
+    assert float(known.curve.miss_ratio(size)) == pytest.approx(exact, abs=0.01)
+    assert known.curve_error_ratio > 0.1 > steady.curve_error_ratio

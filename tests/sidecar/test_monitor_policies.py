@@ -143,7 +143,7 @@ def test_what_was_counted_under_another_policy_is_forgotten() -> None:
     monitor = monitor_of(STATS)
     for batch in batches(zipf(1000, 5000)):
         monitor.take(batch)
-    stats = later(LFU)
+    stats = later(LFU, hits=1000)
     told = monitor.observe(stats, BUDGET)
     assert told is not None
     assert (told.keep_reason or "").startswith("few_samples:")

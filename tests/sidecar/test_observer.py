@@ -30,6 +30,7 @@ MB = 1 << 20
 def _estimate(**values: Any) -> Estimate:
     curve = MissRatioCurve(np.array([float(MB), 8.0 * MB]), np.array([0.9, 0.1]))
     known: dict[str, Any] = {
+        "unevictable_bytes": 0,
         "curve": curve,
         "raw_curve": curve,
         "curve_error_ratio": 0.01,
@@ -62,7 +63,8 @@ def _seen(
     sampler: bool = True,
     **values: Any,
 ) -> Seen:
-    config = {"maxmemory": str(16 * MB)} | ({"spreds-endpoint": ""} if sampler else {})
+    config = {"maxmemory": str(16 * MB), "maxmemory-policy": "allkeys-lru"}
+    config |= {"spreds-endpoint": ""} if sampler else {}
     return Seen(
         ServerConfig("a", "", **values), ServerReading(0, {}, config), estimate, settings, 9
     )

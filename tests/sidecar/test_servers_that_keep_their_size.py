@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.servers import back_off, held_memory
 from sidecar.servers.claims import excess_bytes, unmovable
+from sidecar.servers.redis_server import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -222,7 +223,9 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
 ) -> None:
     monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
     node = make_node("24mb", "16mb", "8mb", **{"maxmemory-policy": "volatile-lru"})
-    # Without a time to live none of them can be evicted.
+    # Without a time to live none of them can be evicted, and the server is said not to tell so.
+    monkeypatch.setattr(ServerReading, "unevictable_bytes", 0)
+    monkeypatch.setattr(ServerReading, "evicts", True)
     fill(node.servers["s0"], 16)
     node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB, "s2": 24 * MB}, "first plan")
     node.step_until(lambda: node.actuator.settled)
@@ -250,6 +253,8 @@ def test_plans_go_on_beside_a_server_that_frees_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
+    monkeypatch.setattr(ServerReading, "unevictable_bytes", 0)  # INFO does not tell of it
+    monkeypatch.setattr(ServerReading, "evicts", True)
     stuck = start_server("24mb", **{"maxmemory-policy": "volatile-lru"})
     fill(stuck, 18)
     path = write_node(

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.cli import main
-from sidecar.config.node import SidecarConfig, load_config
+from sidecar.config.node import ServerConfig, SidecarConfig, load_config
 from sidecar.counters import Counters
+from sidecar.observer import effective
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import FolderStore, Store, StoreError
@@ -274,3 +275,10 @@ def test_a_store_that_fails_says_so(cloud: Any, tmp_path: Path) -> None:
         S3Store("not-there", "us-east-1", cloud.endpoint_url).put("key", b"")
     with pytest.raises(StoreError, match="not-there"):
         S3Store("not-there", "us-east-1", cloud.endpoint_url).get("key", 9)
+
+
+def test_a_team_cannot_lower_the_operators_minimum() -> None:
+    server = ServerConfig("a", "", minimum_bytes=8 << 20)
+    for wanted, minimum in ((0, 8 << 20), (64, 8 << 20), (9 << 20, 9 << 20)):
+        settings = TeamSettings("team", "2026-01-01T00:00:00+00:00", minimum_bytes=wanted)
+        assert effective(server, settings).minimum_bytes == minimum
