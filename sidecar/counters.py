@@ -10,7 +10,8 @@ class Counters:
     """A ``Counter`` that threads share."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A signal's handler may count while its own thread does.
+        self._lock = threading.RLock()
         self._counts: Counter[str] = Counter()
 
     def add(self, name: str, amount: int = 1) -> None:

@@ -165,9 +165,9 @@ class Sidecar:
     def _take_config(self, config: SidecarConfig) -> None:
         self._next_config = None
         old = self.config
-        if not config.can_replace(old):
+        if changed := config.needs_restart_after(old):
             self.counters.add("reloads_refused")
-            log.warning("reload refused: node, memory, sampling or servers changed: restart")
+            log.warning("reload refused: %s changed, restart for that", ", ".join(changed))
             return
         try:
             store = make_settings_store(config.controller)

@@ -41,4 +41,5 @@ def _reload(sidecar: Sidecar, path: str) -> None:
     try:
         sidecar.reload(load_config(path))
     except DocumentError as error:
+        sidecar.counters.add("reloads_refused")
         log.warning("reload refused: %s", error)

@@ -113,13 +113,21 @@ class SidecarConfig:
     servers: tuple[ServerConfig, ...]
     state_file: Path | None = None
 
-    def can_replace(self, old: SidecarConfig) -> bool:
-        """Whether a running sidecar can go over to it: only who plans, when and for what."""
-        return self._fixed() == old._fixed()
+    def needs_restart_after(self, old: SidecarConfig) -> list[str]:
+        """What a running sidecar cannot go over to: all but who plans, when and for what."""
+        before, after = old._fixed(), self._fixed()
+        return [key for key, value in after.items() if value != before[key]]
 
-    def _fixed(self) -> tuple[object, ...]:
-        servers = [(item.name, item.url, item.username, item.password) for item in self.servers]
-        return self.node, self.memory, self.sampling, self.state_file, servers
+    def _fixed(self) -> dict[str, object]:
+        return {
+            "node": self.node,
+            "[memory]": self.memory,
+            "[sampling]": self.sampling,
+            "state_file": self.state_file,
+            "the servers or how to reach them": [
+                (item.name, item.url, item.username, item.password) for item in self.servers
+            ],
+        }
 
 
 def load_config(path: Path | str) -> SidecarConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -62,7 +63,7 @@ class TeamSettings:
         check_kind(fields, KIND, VERSION)
 
         def optional(
-            key: str, low: float, high: float = MOST_NUMBER, *, above: float = -1
+            key: str, low: float, high: float = MOST_NUMBER, *, above: float = -math.inf
         ) -> float | None:
             return fields.number(key, low=low, high=high, above=above) if fields.has(key) else None
 

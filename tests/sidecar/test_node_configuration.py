@@ -266,6 +266,18 @@ def test_the_times_of_planning_are_durations(tmp_path: Path) -> None:
     assert planning == PlanningSettings(horizon_seconds=600.0, dwell_seconds=90.0)
 
 
+def test_what_a_reload_cannot_change_is_named(tmp_path: Path) -> None:
+    old = load_config(_write(tmp_path, GOOD))
+    for good, bad, named in (
+        ('"100mb"', '"90mb"', ["[memory]"]),
+        ("rate = 0.01", "rate = 0.02", ["[sampling]"]),
+        ("127.0.0.1:6379", "127.0.0.1:6399", ["the servers or how to reach them"]),
+        ("weight = 2", "weight = 3", []),
+    ):
+        new = load_config(_write(tmp_path, GOOD.replace(good, bad)))
+        assert new.needs_restart_after(old) == named
+
+
 def test_who_plans_by_default_is_said_once(tmp_path: Path) -> None:
     controller = GOOD.partition("[controller]")[2].partition("[planning]")[0]
     config = load_config(_write(tmp_path, GOOD.replace(controller, "\n")))
