@@ -313,6 +313,6 @@ class Sidecar:
             return None
         return monitor.observe(stats, self.config.memory.budget_bytes)
 
-    def _save(self) -> None:
+    def _save(self) -> bool:
         with self._save_lock:
-            save_state(self.config.state_file, self._state)
+            return save_state(self.config.state_file, self._state)

@@ -182,12 +182,14 @@ def load_state(path: Path | None) -> SidecarState:
         return SidecarState()
 
 
-def save_state(path: Path | None, state: SidecarState) -> None:
-    """Write the state, if there is a file for it; a failure is logged."""
+def save_state(path: Path | None, state: SidecarState) -> bool:
+    """Write the state, if there is a file for it; a failure is logged, and returned as False."""
     if path is None:
-        return
+        return True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(state.to_json(), indent=1).encode())
     except OSError as error:
         log.warning("state file %s cannot be written: %s", path, error)
+        return False
+    return True
