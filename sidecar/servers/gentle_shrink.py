@@ -54,6 +54,7 @@ class GentleShrink:
         if before is not None:
             settings |= _ours(before.settings, reading)
         self._note(Replaced(reading.run_id, settings))
+        self._state.before_shrink = {**self._state.before_shrink, self._name: settings}
         if save():
             return True
         self._note(before)
@@ -124,15 +125,22 @@ class GentleShrink:
         if replaced is not None:
             return replaced.settings
         normal = {TENACITY: str(self._eviction_tenacity)}
-        if all(reading.config.get(key) == GENTLE[key] for key in ("activedefrag", "hz")):
+        if any(reading.config.get(key) != GENTLE[key] for key in ("activedefrag", "hz")):
+            return normal
+        # Or its file has it from CONFIG REWRITE in a shrink that was over before it started.
+        last = self._state.before_shrink.get(self._name)
+        if last is not None:
             log.warning(
-                "server %s was left in a shrink, and nothing tells how it was before: "
-                "it gets the usual %s",
-                self._name,
-                ", ".join(f"{key} {value}" for key, value in USUAL.items()),
+                "server %s is as in a shrink: it gets what it had before its last", self._name
             )
-            return {**normal, **USUAL}
-        return normal
+            return last
+        log.warning(
+            "server %s was left in a shrink, and nothing tells how it was before: "
+            "it gets the usual %s",
+            self._name,
+            ", ".join(f"{key} {value}" for key, value in USUAL.items()),
+        )
+        return {**normal, **USUAL}
 
     def _note(self, replaced: Replaced | None) -> None:
         with _REPLACED_LOCK:

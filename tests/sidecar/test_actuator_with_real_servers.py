@@ -185,6 +185,22 @@ def test_a_server_that_comes_back_with_a_shrinks_settings_in_its_file_gets_its_o
     assert _knobs(node) == ["30", "no", "104857600", "25"]
 
 
+def test_a_server_whose_file_has_a_shrinks_settings_gets_its_own_also_long_after_it(
+    in_a_shrink: ActuatedNode, tmp_path: Path
+) -> None:
+    node = in_a_shrink
+    node.servers["s0"].client.config_rewrite()
+    node.step_until(lambda: node.actuator.settled)
+    assert _knobs(node) == ["30", "no", "104857600", "25"]
+    _restart(node.servers["s0"])
+    assert _knobs(node) == ["0", "yes", "4194304", "500"]
+    node.state = load_state(tmp_path / "state")
+    node.actuator = node.make()
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.step_until(lambda: node.actuator.settled)
+    assert _knobs(node) == ["30", "no", "104857600", "25"]
+
+
 def test_a_server_that_comes_back_with_settings_of_its_file_keeps_them(
     in_a_shrink: ActuatedNode,
 ) -> None:
