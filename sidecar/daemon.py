@@ -33,6 +33,9 @@ from solver_lambda.plan import AdaptationPlan
 log = logging.getLogger(__name__)
 
 RECEIVE_SECONDS = 0.1
+# Of processor time for samples, before the rest of the loop has its turn: the simulated caches of
+# one LFU server take 10 to 100 ms for a batch.
+SLICE_SECONDS = 0.05
 # Counters tell little about a shorter window.
 LEAST_WINDOW_SECONDS = 0.5
 
@@ -190,13 +193,21 @@ class Sidecar:
             controller.ask(self._outstanding[0])
 
     def _take_samples(self) -> None:
-        for batch in self._receiver.receive(RECEIVE_SECONDS):
+        """Take what is there, for one slice of time; more stays in the receiver's bounded queue,
+        and when that is full, the servers drop."""
+        end_seconds = time.thread_time() + SLICE_SECONDS
+        for batch in self._receiver.batches(RECEIVE_SECONDS):
             if batch.instance not in self._by_instance:
                 self.counters.add("batches_of_unknown_instance")
                 self._learn_instances()
             monitor = self._by_instance.get(batch.instance)
             if monitor is not None:
                 monitor.take(batch)
+            if self._stop.is_set():
+                return
+            if time.thread_time() >= end_seconds:
+                self.counters.add("sample_slices_used_up")
+                return
 
     def _learn_instances(self) -> None:
         self._by_instance = {
@@ -315,6 +326,6 @@ class Sidecar:
             )
         return monitor.observe(stats, self.config.memory.budget_bytes)
 
-    def _save(self) -> None:
+    def _save(self) -> bool:
         with self._save_lock:
-            save_state(self.config.state_file, self._state)
+            return save_state(self.config.state_file, self._state)

@@ -32,7 +32,7 @@ def node_lock(config: SidecarConfig) -> Iterator[None]:
 
     Raises:
         NodeLockedError: another process holds one.
-        OSError: a file cannot be made, or the state file is a directory.
+        OSError: a file cannot be made or written, or the state file is a directory.
     """
     if config.state_file is not None and config.state_file.is_dir():
         raise OSError(f"state_file {config.state_file}: is a directory")
@@ -46,7 +46,8 @@ def node_lock(config: SidecarConfig) -> Iterator[None]:
 def _file_lock(path: Path) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+")
+        # Unbuffered: what a full disk does not take must not come up again when it is closed.
+        file = path.open("a+b", buffering=0)
     except OSError as error:
         raise OSError(f"{path}: cannot be locked: {error.strerror}") from error
     # The file stays: who removes one while another opens it lets both in.
@@ -55,12 +56,14 @@ def _file_lock(path: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.seek(0)
-            holder = file.read().strip() or "unknown"
+            holder = file.read().decode(errors="replace").strip() or "unknown"
             raise NodeLockedError(
                 f"{path}: locked by the sidecar with process id {holder}: "
                 "one sidecar a node, or they would undo each other's sizes"
             ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        try:
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+        except OSError as error:
+            raise OSError(f"{path}: cannot be written: {error.strerror}") from error
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 import zmq
 
@@ -48,18 +48,22 @@ class SampleReceiver:
         self.endpoint: str = str(self._socket.get_string(zmq.LAST_ENDPOINT)).rstrip("\0")
 
     def receive(self, timeout_seconds: float) -> list[Batch]:
+        """All that ``batches`` yields; an empty list means that none came."""
+        return list(self.batches(timeout_seconds))
+
+    def batches(self, timeout_seconds: float) -> Iterator[Batch]:
         """Batches that are there, in order of arrival, ``DRAIN_BATCHES`` messages at most.
 
-        Waits up to ``timeout_seconds`` for the first; an empty list means that none came.
+        Waits up to ``timeout_seconds`` for the first. Each is received when it is asked for: the
+        others stay in the queue of whoever stops asking.
         """
-        batches: list[Batch] = []
         if not self._socket.poll(round(timeout_seconds * 1000)):
-            return batches
+            return
         for _ in range(DRAIN_BATCHES):
             try:
                 frame = self._socket.recv(zmq.DONTWAIT)
             except zmq.Again:
-                break
+                return
             try:
                 self._refuse_more_frames()
                 batch = decode_batch(frame)
@@ -67,8 +71,7 @@ class SampleReceiver:
                 self.malformed[error.reason] += 1
                 continue
             self._count(batch)
-            batches.append(batch)
-        return batches
+            yield batch
 
     def _refuse_more_frames(self) -> None:
         frames = 1

@@ -80,6 +80,7 @@ class SidecarState:
         settled: the servers have reached them.
         changed_at_seconds: Unix time of a server's last change by a plan.
         replaced: of each server that is being shrunk, what ``redis_server.GENTLE`` replaced.
+        before_shrink: what each server's last shrink replaced, also when it is over.
         latencies: of the servers of the last observation, for ``spreds status``.
     """
 
@@ -90,6 +91,7 @@ class SidecarState:
     settled: bool = True
     changed_at_seconds: dict[str, float] = field(default_factory=dict)
     replaced: dict[str, Replaced] = field(default_factory=dict)
+    before_shrink: dict[str, dict[str, str]] = field(default_factory=dict)
     latencies: dict[str, SeenLatency] = field(default_factory=dict)
 
     def ask(self, asked: Asked) -> None:
@@ -116,6 +118,7 @@ class SidecarState:
         asked = [_asked(item) for item in fields.tables("asked", least=0, most=ASKED_LIMIT)]
         targets, changed = fields.table("targets_bytes"), fields.table("changed_at_seconds")
         replaced, latencies = fields.table("replaced"), fields.table("latencies", {})
+        before = fields.table("before_shrink", {})
         return cls(
             last_cycle=fields.integer("last_cycle", low=0, high=MOST_CYCLE),
             applied_cycle=fields.integer("applied_cycle", low=0, high=MOST_CYCLE),
@@ -126,6 +129,7 @@ class SidecarState:
             settled=fields.boolean("settled"),
             changed_at_seconds={name: changed.number(name, low=0) for name in changed.names()},
             replaced={name: _replaced(replaced.table(name)) for name in replaced.names()},
+            before_shrink={name: _texts(before.table(name)) for name in before.names()},
             latencies={name: _latency(latencies.table(name)) for name in latencies.names()},
         )
 
@@ -150,8 +154,11 @@ def _bounds(fields: Fields, name: str) -> tuple[int, int | None]:
 
 
 def _replaced(fields: Fields) -> Replaced:
-    knobs = fields.table("settings")
-    return Replaced(fields.text("run_id"), {name: knobs.text(name) for name in knobs.names()})
+    return Replaced(fields.text("run_id"), _texts(fields.table("settings")))
+
+
+def _texts(fields: Fields) -> dict[str, str]:
+    return {name: fields.text(name) for name in fields.names()}
 
 
 def _latency(fields: Fields) -> SeenLatency:
@@ -182,12 +189,14 @@ def load_state(path: Path | None) -> SidecarState:
         return SidecarState()
 
 
-def save_state(path: Path | None, state: SidecarState) -> None:
-    """Write the state, if there is a file for it; a failure is logged."""
+def save_state(path: Path | None, state: SidecarState) -> bool:
+    """Write the state, if there is a file for it; a failure is logged, and returned as False."""
     if path is None:
-        return
+        return True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(state.to_json(), indent=1).encode())
     except OSError as error:
         log.warning("state file %s cannot be written: %s", path, error)
+        return False
+    return True

@@ -36,7 +36,7 @@ class PlanApplication:
         lock: threading.RLock,
         actuator: Actuator,
         counters: Counters,
-        save: Callable[[], None],
+        save: Callable[[], bool],
     ) -> None:
         self.config = config
         self.cycles = 0

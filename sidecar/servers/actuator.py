@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sidecar.config.node import MemoryConfig, SamplingConfig
 from sidecar.counters import Counters
 from sidecar.node_lock import NodeLockedError
+from sidecar.servers.gentle_shrink import Save
 from sidecar.servers.redis_server import (
     RedisServer,
     ServerDownError,
@@ -60,7 +61,7 @@ class Actuator:
         sampling: SamplingConfig,
         state: SidecarState,
         counters: Counters,
-        save: Callable[[], None],
+        save: Save,
     ) -> None:
         self._budget_bytes = memory.budget_bytes
         self._watches = {
@@ -241,9 +242,11 @@ class Actuator:
         try:
             match transition:
                 case BeGentle():
-                    # What is normal must be on file before it changes.
-                    watch.note_normal()
-                    self._save()
+                    # What is normal must be on file before it changes. If it cannot be, the shrink
+                    # does not wait: memory that is missing hurts all servers, for as long as it is.
+                    if not watch.note_normal(self._save):
+                        self._counters.add("shrinks_not_gentle")
+                        return True
                     watch.be_gentle()
                 case BeNormal():
                     watch.be_normal()

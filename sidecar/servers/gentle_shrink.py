@@ -16,6 +16,7 @@ from sidecar.servers.redis_server import (
 from sidecar.state import Replaced, SidecarState
 
 Apply = Callable[[Mapping[str, str]], None]
+Save = Callable[[], bool]
 
 log = logging.getLogger(__name__)
 
@@ -41,17 +42,28 @@ class GentleShrink:
         left = reading.tenacity == 0 and self._eviction_tenacity != 0
         return self._name in self._state.replaced or left
 
-    def note_normal(self, reading: ServerReading) -> None:
-        """Note in the state what ``begin`` will replace; the state must be saved between."""
-        if self._name in self._state.replaced:
-            return
+    def note_normal(self, reading: ServerReading, save: Save) -> bool:
+        """Note on file what ``begin`` will replace; without that, nothing may be replaced.
+
+        Returns what ``save`` does: whether the state is on file now.
+        """
+        before = self._state.replaced.get(self._name)
         knobs = [TENACITY] if self._cannot_defrag else GENTLE
         config = {TENACITY: str(self._eviction_tenacity), **reading.config}
         settings = {key: config[key] for key in knobs if key in config}
-        self._state.replaced = {
-            **self._state.replaced,
-            self._name: Replaced(reading.run_id, settings),
-        }
+        if before is not None:
+            settings |= _ours(before.settings, reading)
+        self._note(Replaced(reading.run_id, settings))
+        self._state.before_shrink = {**self._state.before_shrink, self._name: settings}
+        if save():
+            return True
+        self._note(before)
+        log.warning(
+            "server %s shrinks with its clients held up more than usual: how it was before "
+            "cannot be kept on file",
+            self._name,
+        )
+        return False
 
     def begin(self, reading: ServerReading, apply: Apply) -> None:
         """Before a shrink, after ``note_normal``."""
@@ -60,11 +72,8 @@ class GentleShrink:
             if not self._apply_all(gentle, apply):
                 apply({TENACITY: GENTLE[TENACITY]})
                 self._cannot_defrag = True
-                self._forget()
-                self.note_normal(reading)
         except ServerRefusedError:
-            if reading.tenacity != 0:
-                self._forget()  # nothing was replaced
+            self._keep_ours(reading)  # nothing was replaced now
             raise
 
     def _apply_all(self, gentle: Mapping[str, str], apply: Apply) -> bool:
@@ -78,33 +87,73 @@ class GentleShrink:
         return True
 
     def end(self, reading: ServerReading, apply: Apply) -> None:
-        """After a shrink."""
-        apply(self._normal(reading))
-        self._forget()
-
-    def forget_another_process(self, run_id: str) -> None:
-        """A process that has started since has the settings of its own file."""
+        """After a shrink: what somebody has set meanwhile stays."""
+        ours = _ours(self._normal(reading), reading)
+        if ours:
+            apply(ours)
         replaced = self._state.replaced.get(self._name)
-        if replaced is not None and replaced.run_id != run_id:
-            self._forget()
+        for key, value in replaced.settings.items() if replaced else ():
+            now = reading.config.get(key)
+            if now not in (None, value, GENTLE[key]):
+                log.warning(
+                    "server %s: somebody set %s to %s in a shrink: it stays", self._name, key, now
+                )
+        self._note(None)
+
+    def notice_process(self, reading: ServerReading) -> None:
+        """A process that has started since has the settings of its own file: the usual ones, or
+        those of the shrink, where CONFIG REWRITE has written them."""
+        replaced = self._state.replaced.get(self._name)
+        if replaced is None or replaced.run_id == reading.run_id:
+            return
+        self._keep_ours(reading)
+        if self._name in self._state.replaced:
+            log.warning(
+                "server %s started with a shrink's settings in its configuration file: those from "
+                "before the shrink are put back when it is done; CONFIG REWRITE then keeps them",
+                self._name,
+            )
+
+    def _keep_ours(self, reading: ServerReading) -> None:
+        """Forget what does not have the value that we set."""
+        replaced = self._state.replaced.get(self._name)
+        ours = _ours(replaced.settings, reading) if replaced else {}
+        self._note(Replaced(reading.run_id, ours) if ours else None)
 
     def _normal(self, reading: ServerReading) -> Mapping[str, str]:
         replaced = self._state.replaced.get(self._name)
         if replaced is not None:
             return replaced.settings
         normal = {TENACITY: str(self._eviction_tenacity)}
-        if all(reading.config.get(key) == GENTLE[key] for key in ("activedefrag", "hz")):
+        if any(reading.config.get(key) != GENTLE[key] for key in ("activedefrag", "hz")):
+            return normal
+        # Or its file has it from CONFIG REWRITE in a shrink that was over before it started.
+        last = self._state.before_shrink.get(self._name)
+        if last is not None:
             log.warning(
-                "server %s was left in a shrink, and nothing tells how it was before: "
-                "it gets the usual %s",
-                self._name,
-                ", ".join(f"{key} {value}" for key, value in USUAL.items()),
+                "server %s is as in a shrink: it gets what it had before its last", self._name
             )
-            return {**normal, **USUAL}
-        return normal
+            return last
+        log.warning(
+            "server %s was left in a shrink, and nothing tells how it was before: "
+            "it gets the usual %s",
+            self._name,
+            ", ".join(f"{key} {value}" for key, value in USUAL.items()),
+        )
+        return {**normal, **USUAL}
 
-    def _forget(self) -> None:
+    def _note(self, replaced: Replaced | None) -> None:
         with _REPLACED_LOCK:
-            self._state.replaced = {
+            others = {
                 name: item for name, item in self._state.replaced.items() if name != self._name
             }
+            self._state.replaced = {**others, self._name: replaced} if replaced else others
+
+
+def _ours(before: Mapping[str, str], reading: ServerReading) -> dict[str, str]:
+    """Of settings from before a shrink, those in whose place there is still what we set."""
+    return {
+        key: value
+        for key, value in before.items()
+        if reading.config.get(key) == GENTLE[key] != value
+    }

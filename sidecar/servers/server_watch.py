@@ -11,7 +11,7 @@ from dataclasses import replace
 from sidecar.config.node import MemoryConfig, SamplingConfig
 from sidecar.counters import Counters
 from sidecar.servers.back_off import BackOff
-from sidecar.servers.gentle_shrink import GentleShrink
+from sidecar.servers.gentle_shrink import GentleShrink, Save
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.redis_server import (
     RedisServer,
@@ -132,7 +132,7 @@ class ServerWatch:
         self._reachable = True
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
-        self._gentleness.forget_another_process(reading.run_id)
+        self._gentleness.notice_process(reading)
         self._sample(reading, is_new)
         return reading
 
@@ -215,12 +215,12 @@ class ServerWatch:
             )
         return None
 
-    def note_normal(self) -> None:
-        """Note in the state what ``be_gentle`` will replace; the state must be saved between."""
-        self._gentleness.note_normal(self._seen())
+    def note_normal(self, save: Save) -> bool:
+        """Note on file what ``be_gentle`` will replace; whether it could be saved."""
+        return self._gentleness.note_normal(self._seen(), save)
 
     def be_gentle(self) -> None:
-        """Before a shrink, after ``note_normal``. Raises as ``RedisServer``."""
+        """Before a shrink, if ``note_normal`` could. Raises as ``RedisServer``."""
         self._gentleness.begin(self._seen(), self._set)
 
     def be_normal(self) -> None:
@@ -279,8 +279,10 @@ class ServerWatch:
         """When the sidecar stops: nothing half-applied stays, and the sampler is off."""
         try:
             if self._last is not None and self._reachable:
-                if self._gentleness.is_on(self._server.read()):
-                    self.be_normal()
+                reading = self._server.read()
+                self._gentleness.notice_process(reading)
+                if self._gentleness.is_on(reading):
+                    self._gentleness.end(reading, self._set)
                 if self._sampler is not None:
                     self._server.stop_sampling(self._sampler)
         except (ServerDownError, ServerRefusedError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Protocol
@@ -49,7 +50,9 @@ class FolderStore:
     def get(self, key: str, max_bytes: int) -> bytes | None:
         path = self._folder / key
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", opener=_open_at_once) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise StoreError(f"{path}: is no regular file")
                 return file.read(max_bytes + 1)
         except FileNotFoundError:
             return None
@@ -62,6 +65,11 @@ class FolderStore:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Also a pipe that nobody writes to: teams put what they like into their folder."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def write_whole(path: Path, body: bytes) -> None:

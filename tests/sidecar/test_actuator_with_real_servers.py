@@ -20,6 +20,7 @@ from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
 MB = 1 << 20
+MakeNode = Callable[..., ActuatedNode]
 
 
 @pytest.mark.parametrize("binary", ["redis-server", "valkey-server-stock", "redis8-server-stock"])
@@ -147,6 +148,125 @@ def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
     node.actuator.step()
     assert node.maxmemory()["s0"] == 4 * MB
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "0"
+
+
+OWN = {"maxmemory-eviction-tenacity": "30", "hz": "25"}
+
+
+@pytest.fixture
+def in_a_shrink(make_node: MakeNode) -> ActuatedNode:
+    """``s0`` is full and in the middle of a shrink; it had settings of its own."""
+    node = make_node("32mb", "16mb")
+    node.servers["s0"].client.config_set(*[word for pair in OWN.items() for word in pair])
+    fill(node.servers["s0"], 40)
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.actuator.step()
+    assert _knobs(node) == ["0", "yes", "4194304", "500"]
+    return node
+
+
+def _knobs(node: ActuatedNode) -> list[str]:
+    return [node.knob("s0", knob) for knob in GENTLE_KNOBS]
+
+
+@pytest.mark.parametrize("sidecar_dies", [False, True])
+def test_a_server_that_comes_back_with_a_shrinks_settings_in_its_file_gets_its_own(
+    in_a_shrink: ActuatedNode, tmp_path: Path, sidecar_dies: bool
+) -> None:
+    node = in_a_shrink
+    node.servers["s0"].client.config_rewrite()
+    _restart(node.servers["s0"])
+    assert _knobs(node) == ["0", "yes", "4194304", "500"]
+    if sidecar_dies:
+        node.state = load_state(tmp_path / "state")
+        node.actuator = node.make()
+        node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.step_until(lambda: node.actuator.settled and not node.state.replaced)
+    assert _knobs(node) == ["30", "no", "104857600", "25"]
+
+
+def test_a_server_whose_file_has_a_shrinks_settings_gets_its_own_also_long_after_it(
+    in_a_shrink: ActuatedNode, tmp_path: Path
+) -> None:
+    node = in_a_shrink
+    node.servers["s0"].client.config_rewrite()
+    node.step_until(lambda: node.actuator.settled)
+    assert _knobs(node) == ["30", "no", "104857600", "25"]
+    _restart(node.servers["s0"])
+    assert _knobs(node) == ["0", "yes", "4194304", "500"]
+    node.state = load_state(tmp_path / "state")
+    node.actuator = node.make()
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.step_until(lambda: node.actuator.settled)
+    assert _knobs(node) == ["30", "no", "104857600", "25"]
+
+
+def test_a_server_that_comes_back_with_settings_of_its_file_keeps_them(
+    in_a_shrink: ActuatedNode,
+) -> None:
+    node = in_a_shrink
+    _restart(node.servers["s0"])
+    assert _knobs(node) == ["10", "no", "104857600", "10"]
+    node.step_until(lambda: node.actuator.settled and not node.state.replaced)
+    assert _knobs(node) == ["10", "no", "104857600", "10"]
+
+
+def test_what_somebody_sets_in_a_shrink_stays(
+    in_a_shrink: ActuatedNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = in_a_shrink
+    theirs = {"hz": "100", "maxmemory-eviction-tenacity": "70"}
+    node.servers["s0"].client.config_set(*[word for pair in theirs.items() for word in pair])
+    with caplog.at_level("WARNING"):
+        node.step_until(lambda: node.actuator.settled)
+    assert _knobs(node) == ["70", "no", "104857600", "100"]
+    assert "server s0: somebody set hz to 100 in a shrink" in caplog.text
+    assert node.state.replaced == {}
+
+
+def test_what_somebody_sets_between_two_shrinks_is_what_comes_back(
+    in_a_shrink: ActuatedNode,
+) -> None:
+    """The second begins before the first is over."""
+    node = in_a_shrink
+    node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 70)
+    node.actuator.set_targets({"s0": 3 * MB, "s1": 44 * MB}, "test")
+    node.actuator.step()
+    assert _knobs(node) == ["0", "yes", "4194304", "500"]
+    node.step_until(lambda: node.actuator.settled)
+    assert _knobs(node) == ["70", "no", "104857600", "25"]
+
+
+def test_stopping_in_a_shrink_leaves_what_somebody_has_just_set(
+    in_a_shrink: ActuatedNode,
+) -> None:
+    node = in_a_shrink
+    node.servers["s0"].client.config_set("hz", 100)
+    node.actuator.stop()
+    assert _knobs(node) == ["30", "no", "104857600", "100"]
+
+
+def test_what_cannot_be_kept_on_file_is_not_replaced_and_the_shrink_does_not_wait(
+    make_node: MakeNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = make_node("32mb", "16mb")
+    node.servers["s0"].client.config_set(*[word for pair in OWN.items() for word in pair])
+    fill(node.servers["s0"], 40)
+    (tmp_path / "file").touch()
+    node.state_file = tmp_path / "file" / "state"  # which nobody can make
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    with caplog.at_level("WARNING"):
+        node.actuator.step()
+    assert _knobs(node) == ["30", "no", "104857600", "25"]
+    assert node.maxmemory()["s0"] == 4 * MB
+    assert node.state.replaced == {}
+    assert node.counters["shrinks_not_gentle"] == 1
+    assert "cannot be kept on file" in caplog.text
+    # The next one is gentle again, if it can be.
+    node.state_file = tmp_path / "state"
+    node.actuator.set_targets({"s0": 3 * MB, "s1": 44 * MB}, "test")
+    node.actuator.step()
+    assert _knobs(node) == ["0", "yes", "4194304", "500"]
 
 
 def test_stopping_in_a_shrink_leaves_nothing_half_applied(

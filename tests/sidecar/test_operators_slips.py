@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,6 +72,17 @@ def test_the_state_lies_where_nobody_may_write(
 def test_the_state_is_a_folder(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (path.parent / "state.json").mkdir()
     assert "state.json" in _refused(path, 1, capsys)
+
+
+def test_the_disk_is_full(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        sentence = _refused(path, 1, capsys)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    lock = path.with_name("state.json.lock")
+    assert sentence == f"spreds: {lock}: cannot be written: File too large"
 
 
 def test_the_endpoint_is_no_address_of_this_machine(

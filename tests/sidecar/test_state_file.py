@@ -20,6 +20,7 @@ def state() -> SidecarState:
         settled=False,
         changed_at_seconds={"a": 1.5},
         replaced={"a": Replaced("0" * 40, {"hz": "10"})},
+        before_shrink={"a": {"hz": "10"}, "b": {"hz": "25"}},
         latencies={"a": SeenLatency(0.1, "team", None, 0.5)},
     )
     made.ask(Asked(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
@@ -50,6 +51,7 @@ def test_one_of_another_version_keeps_what_is_known(state: SidecarState, tmp_pat
         ("asked", "[" * 100_000),
         ("asked", '[{"cycle": 1, "bounds_bytes": {"a": 5}}]'),
         ("replaced", "[]"),
+        ("before_shrink", '{"a": {"hz": 10}}'),
         ("settled", "null"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -90,16 +91,25 @@ def test_a_bad_document_concerns_its_own_server_alone(
     assert "settings of sessions ignored" in caplog.text
 
 
-def test_a_document_that_cannot_be_read_concerns_its_own_server_alone(
-    config: SidecarConfig, tmp_path: Path
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_document_that_is_no_file_concerns_its_own_server_alone(
+    make: Callable[[Path], None],
+    config: SidecarConfig,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Nor is anything waited for: nobody ever writes to the pipe."""
     store = FolderStore(tmp_path)
-    (tmp_path / KEY).mkdir(parents=True)
+    (tmp_path / KEY).parent.mkdir(parents=True)
+    make(tmp_path / KEY)
     other = _settings(weight=3.0)
     store.put(settings_key("n1", "pages"), other.dumps())
     reader, counters = _reader(store, config)
     assert reader.read() == {"pages": other}
     assert counters["settings_unread"] == 1
+    assert f"settings of sessions cannot be read now, the last ones hold: {tmp_path / KEY}: " in (
+        caplog.text
+    )
 
 
 def test_a_store_that_does_not_answer_is_asked_once(cloud: Any, config: SidecarConfig) -> None:

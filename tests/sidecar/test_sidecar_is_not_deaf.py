@@ -1,0 +1,79 @@
+"""However many samples wait, the sidecar hears that it is to stop, and looks at the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+
+from sidecar import daemon
+from sidecar.config.node import load_config
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.daemon import Sidecar
+from sidecar.samples import Batch
+from sidecar.servers.claims import BudgetKeeper
+from workloads.sample_batches import SampledServer, number_hashes
+
+WAITING = 20
+INSTANCE = 7
+
+
+class Loaded:
+    """A sidecar before ``run``, a full queue for it, and what its monitor takes."""
+
+    def __init__(self, path: Path) -> None:
+        self.sidecar = Sidecar(load_config(path))
+        self.taken: list[int] = []
+        self.on_take: Callable[[], None] = lambda: None
+        self.sidecar._by_instance = {INSTANCE: self.sidecar._monitors["a"]}
+
+    def take(self, batch: Batch) -> None:
+        self.taken.append(batch.sequence)
+        self.on_take()
+
+    def begin(self) -> None:
+        """Instead of the servers' part: the samples are there when the loop starts."""
+        with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
+            socket.connect(self.sidecar.config.sampling.endpoint)
+            server = SampledServer(instance=INSTANCE)
+            hashes = number_hashes(np.arange(WAITING), 0)
+            for message in server.batches(hashes, 1, batch_records=1):
+                socket.send(message)
+            # Who closes the socket waits until all is sent.
+
+
+@pytest.fixture
+def loaded(write_node: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Loaded:
+    made = Loaded(write_node({"a": "redis://127.0.0.1:1"}))
+    monkeypatch.setattr(made.sidecar, "_begin", made.begin)
+    monkeypatch.setattr(ServerMonitor, "take", lambda _, batch: made.take(batch))
+    return made
+
+
+def test_a_stop_is_heard_after_the_batch_that_is_under_way(loaded: Loaded) -> None:
+    loaded.on_take = loaded.sidecar.stop
+    loaded.sidecar.run()
+    assert loaded.taken == [0]
+
+
+def test_the_budget_is_looked_at_between_slices_and_no_batch_is_lost(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch takes longer than a slice."""
+    monkeypatch.setattr(daemon, "SLICE_SECONDS", 0.0)
+    taken_when_looked: list[int] = []
+
+    def keep(*_: object) -> None:
+        taken_when_looked.append(len(loaded.taken))
+        if len(loaded.taken) == WAITING:
+            loaded.sidecar.stop()
+
+    monkeypatch.setattr(BudgetKeeper, "keep", keep)
+    loaded.sidecar.run()
+    assert loaded.taken == list(range(WAITING))
+    assert set(taken_when_looked) >= set(range(1, WAITING + 1))
+    assert loaded.sidecar.counters["sample_slices_used_up"] == WAITING
+    assert loaded.sidecar._receiver.lost == 0
