@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.outputs import output_name
+from infra.outputs import node_outputs
+from infra.template_limits import excess
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
@@ -134,6 +135,14 @@ class _Checker:
         for node in made:
             if node.solver != "auto" and controller != "lambda":
                 raise self._refuse(f"nodes.{node.name}.solver", 'goes with controller = "lambda"')
+        too_much = excess(
+            controller,
+            functions=len({node.solver for node in made}),
+            deliveries=[node.delivery for node in made],
+            servers=sum(len(node.servers) for node in made),
+        )
+        if too_much:
+            raise self._refuse("nodes", too_much)
         return Configuration(
             name=name,
             controller=controller,
@@ -149,18 +158,20 @@ class _Checker:
         )
 
     def _distinct(self, stack: str, nodes: tuple[Node, ...]) -> None:
-        outputs: set[str] = set()
+        owners: dict[str, str] = {}
         for node in nodes:
             if node.name in DEAD_LETTERS:
                 raise self._refuse(f"nodes.{node.name}", "is the name of a dead-letter queue")
             if len(f"{stack}-{node.name}") > ROLE_NAME_CHARACTERS:
                 raise self._refuse(f"nodes.{node.name}", "is too long for the name of a role")
-            for name in ("", *node.servers):
-                output = output_name(node.name, "", name)
-                if output in outputs:
-                    path = f"nodes.{node.name}.servers" if name else f"nodes.{node.name}"
-                    raise self._refuse(path, f"and another name differ in punctuation only: {name}")
-                outputs.add(output)
+            for output, server in node_outputs(node.name, node.delivery, node.servers):
+                owner = f"nodes.{node.name}" + (f".servers {server!r}" if server else "")
+                if output in owners:
+                    raise self._refuse(
+                        owner,
+                        f"and {owners[output]} would both give the output {output}: rename one",
+                    )
+                owners[output] = owner
 
     def _node(self, name: str, line: object) -> Node:
         path = f"nodes.{name}"

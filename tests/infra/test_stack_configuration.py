@@ -19,6 +19,12 @@ def read(tmp_path: Path, text: str) -> object:
 NODES = "[nodes]\na = {}\n"
 
 
+def many_nodes(nodes: int, servers: int) -> str:
+    names = [f"s{number}" for number in range(servers)]
+    lines = [f"n{number} = {{ servers = {names} }}\n" for number in range(nodes)]
+    return "[nodes]\n" + "".join(lines)
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -49,7 +55,25 @@ NODES = "[nodes]\na = {}\n"
         ('name = "a-rather-long-stack-name"\n' + NODES, "name must match"),
         ("[nodes]\nundelivered-plans = {}\n", "nodes.undelivered-plans is the name of a dead-l"),
         (f"[nodes]\n{'n' * 60} = {{}}\n", "is too long for the name of a role"),
-        ('[nodes]\na = { servers = ["x-y", "x_y"] }\n', "differ in punctuation only: x_y"),
+        (
+            '[nodes]\na = { servers = ["x-y", "x_y"] }\n',
+            "nodes.a.servers 'x_y' and nodes.a.servers 'x-y' would both give the output AXYTeam",
+        ),
+        (
+            '[nodes]\nx = { servers = ["s"] }\nx-s-team = {}\n',
+            "nodes.x-s-team and nodes.x.servers 's' would both give the output XSTeamRoleArn",
+        ),
+        ("[nodes]\na-1 = {}\na1 = {}\n", "nodes.a1 and nodes.a-1 would both give the output A1"),
+        (
+            many_nodes(28, 5),
+            "nodes (28, with 140 servers) make 472 resources and 202 outputs, but "
+            "CloudFormation takes 500 and 200 in a stack: 28 nodes have room for 138 servers",
+        ),
+        (
+            'controller = "fargate"\n' + many_nodes(80, 0),
+            "nodes (80, with 0 servers) make 521 resources and 166 outputs, but "
+            "CloudFormation takes 500 and 200 in a stack: 76 nodes without servers fit",
+        ),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, text: str, named: str) -> None:
@@ -63,6 +87,15 @@ def test_a_node_is_one_line(tmp_path: Path) -> None:
     line = 'a = { servers = ["x"], delivery = "http", public_url = "https://a.example.com" }'
     made = read(tmp_path, f"[nodes]\n{line}\n")
     assert made.nodes == (Node("a", ("x",), "http", "https://a.example.com"),)
+
+
+def test_names_that_only_look_alike_are_taken(tmp_path: Path) -> None:
+    made = read(tmp_path, '[nodes]\nweb = { servers = ["cache"] }\nweb-cache = {}\n')
+    assert [node.name for node in made.nodes] == ["web", "web-cache"]
+
+
+def test_as_much_as_cloudformation_takes_is_taken(tmp_path: Path) -> None:
+    assert len(read(tmp_path, many_nodes(27, 5)).nodes) == 27
 
 
 def test_the_file_that_comes_with_the_stack_is_good() -> None:
