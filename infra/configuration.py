@@ -18,8 +18,12 @@ DELIVERIES = ("sqs", "http")
 SOLVERS = ("auto", "dirichlet", "hill_climbing")
 # With "-observations-", account and region the name of a bucket has 63 characters at most.
 NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+# S3 keeps these for itself
+# (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html).
+RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+MOST_RETENTION_DAYS = 36_500  # a century; S3 would take 32 bits
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
 REFUSED, UNDELIVERED = DEAD_LETTERS = ("refused-observations", "undelivered-plans")
@@ -103,10 +107,12 @@ class _Checker:
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise self._refuse(path + key, f"is not a known key{hint}")
 
-    def _count(self, table: dict[str, Any], key: str, default: int) -> int:
+    def _count(self, table: dict[str, Any], key: str, default: int, most: int | None = None) -> int:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self._refuse(key, f"must be a whole number of at least 1, not {value!r}")
+        if most is not None and value > most:
+            raise self._refuse(key, f"must be at most {most:,}, not {value}")
         return value
 
     def _choice(self, key: str, value: object, choices: tuple[str, ...]) -> str:
@@ -129,6 +135,9 @@ class _Checker:
             allowed = ", ".join(map(str, LOG_RETENTION_DAYS))
             raise self._refuse("log_retention_days", f"must be one of {allowed}")
         name = self._name("name", table.get("name", "spreds"), NAME_PATTERN)
+        for prefix in RESERVED_PREFIXES:
+            if f"{name}-".startswith(prefix):
+                raise self._refuse("name", f"must not start like S3's own {prefix!r}: {name!r}")
         made = tuple(self._node(node, line) for node, line in nodes.items())
         self._distinct(name, made)
         controller = self._choice("controller", table.get("controller", "lambda"), CONTROLLERS)
@@ -147,7 +156,7 @@ class _Checker:
             name=name,
             controller=controller,
             cycles_per_day=self._count(table, "cycles_per_day", 24),
-            retention_days=self._count(table, "retention_days", 180),
+            retention_days=self._count(table, "retention_days", 180, MOST_RETENTION_DAYS),
             log_retention_days=log_retention_days,
             reserved_concurrency=(
                 self._count(table, "reserved_concurrency", 1)

@@ -31,6 +31,13 @@ def many_nodes(nodes: int, servers: int) -> str:
         ("retention_day = 3\n" + NODES, "retention_day is not a known key; did you mean 'retent"),
         ("retention_days = 0\n" + NODES, "retention_days must be a whole number of at least 1"),
         ("retention_days = true\n" + NODES, "retention_days must be a whole number"),
+        (
+            "retention_days = 99999999999\n" + NODES,
+            "retention_days must be at most 36,500, not 99999999999",
+        ),
+        ('name = "xn--a"\n' + NODES, "name must not start like S3's own 'xn--': 'xn--a'"),
+        ('name = "sthree"\n' + NODES, "name must not start like S3's own 'sthree-': 'sthree'"),
+        ('name = "amzn-s3-demo-a"\n' + NODES, "S3's own 'amzn-s3-demo-': 'amzn-s3-demo-a'"),
         ("log_retention_days = 100\n" + NODES, "log_retention_days must be one of 1, 3, 5"),
         ('controller = "lamda"\n' + NODES, "controller must be one of auto, lambda, fargate"),
         ('name = "Spreds"\n' + NODES, "name must match"),
