@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.node_names import role_name
 from infra.outputs import node_outputs
 from infra.template_limits import excess
 
@@ -26,8 +27,8 @@ SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 MOST_RETENTION_DAYS = 36_500  # a century; S3 would take 32 bits
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
-REFUSED, UNDELIVERED = DEAD_LETTERS = ("refused-observations", "undelivered-plans")
 ROLE_NAME_CHARACTERS = 64
+LONGEST_REGION = "ap-southeast-1"
 
 
 class ConfigurationError(ValueError):
@@ -169,10 +170,13 @@ class _Checker:
     def _distinct(self, stack: str, nodes: tuple[Node, ...]) -> None:
         owners: dict[str, str] = {}
         for node in nodes:
-            if node.name in DEAD_LETTERS:
-                raise self._refuse(f"nodes.{node.name}", "is the name of a dead-letter queue")
-            if len(f"{stack}-{node.name}") > ROLE_NAME_CHARACTERS:
-                raise self._refuse(f"nodes.{node.name}", "is too long for the name of a role")
+            role = role_name(stack, node.name, LONGEST_REGION)
+            if len(role) > ROLE_NAME_CHARACTERS:
+                raise self._refuse(
+                    f"nodes.{node.name}",
+                    f"is too long: its role would be {role}, and IAM takes "
+                    f"{ROLE_NAME_CHARACTERS} characters, not {len(role)}",
+                )
             for output, server in node_outputs(node.name, node.delivery, node.servers):
                 owner = f"nodes.{node.name}" + (f".servers {server!r}" if server else "")
                 if output in owners:

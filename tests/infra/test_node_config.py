@@ -29,7 +29,7 @@ OUTPUTS = {
     "ObservationsBucket": "spreds-observations-123456789012-us-east-2",
     "PlansBucket": "spreds-plans-123456789012-us-east-2",
     "PlansTopicArn": "arn:aws:sns:us-east-2:123456789012:spreds-plans",
-    "Node1QueueUrl": "https://sqs.us-east-2.amazonaws.com/123456789012/spreds-node-1",
+    "Node1QueueUrl": "https://sqs.us-east-2.amazonaws.com/123456789012/spreds_node-1",
     "EdgePublicUrl": "https://edge.example.com/plans",
 }
 

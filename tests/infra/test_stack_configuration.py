@@ -60,8 +60,11 @@ def many_nodes(nodes: int, servers: int) -> str:
         ('[nodes]\na = { delivery = "http", public_url = "x" }\n', "must be a URL"),
         ("[nodes", "not a TOML document"),
         ('name = "a-rather-long-stack-name"\n' + NODES, "name must match"),
-        ("[nodes]\nundelivered-plans = {}\n", "nodes.undelivered-plans is the name of a dead-l"),
-        (f"[nodes]\n{'n' * 60} = {{}}\n", "is too long for the name of a role"),
+        (
+            f"[nodes]\n{'n' * 43} = {{}}\n",
+            f"nodes.{'n' * 43} is too long: its role would be spreds.{'n' * 43}.ap-southeast-1, "
+            "and IAM takes 64 characters, not 65",
+        ),
         (
             '[nodes]\na = { servers = ["x-y", "x_y"] }\n',
             "nodes.a.servers 'x_y' and nodes.a.servers 'x-y' would both give the output AXYTeam",
@@ -99,6 +102,10 @@ def test_a_node_is_one_line(tmp_path: Path) -> None:
 def test_names_that_only_look_alike_are_taken(tmp_path: Path) -> None:
     made = read(tmp_path, '[nodes]\nweb = { servers = ["cache"] }\nweb-cache = {}\n')
     assert [node.name for node in made.nodes] == ["web", "web-cache"]
+
+
+def test_a_name_as_long_as_a_role_may_have_is_taken(tmp_path: Path) -> None:
+    assert read(tmp_path, f"[nodes]\n{'n' * 42} = {{}}\n").nodes
 
 
 def test_as_much_as_cloudformation_takes_is_taken(tmp_path: Path) -> None:
