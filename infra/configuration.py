@@ -24,6 +24,7 @@ NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+MOST_CYCLES_PER_DAY = 10_000  # the most that infra.costs counts with
 MOST_RETENTION_DAYS = 36_500  # a century; S3 would take 32 bits
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
@@ -156,7 +157,7 @@ class _Checker:
         return Configuration(
             name=name,
             controller=controller,
-            cycles_per_day=self._count(table, "cycles_per_day", 24),
+            cycles_per_day=self._count(table, "cycles_per_day", 24, MOST_CYCLES_PER_DAY),
             retention_days=self._count(table, "retention_days", 180, MOST_RETENTION_DAYS),
             log_retention_days=log_retention_days,
             reserved_concurrency=(

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from infra.app import DEFAULT
-from infra.configuration import ConfigurationError, Node, read_configuration
+from infra.configuration import Configuration, ConfigurationError, Node, read_configuration
+from infra.controller import chosen_controller
 
 
-def read(tmp_path: Path, text: str) -> object:
+def read(tmp_path: Path, text: str) -> Configuration:
     path = tmp_path / "stack.toml"
     path.write_text(text)
     return read_configuration(path)
@@ -35,6 +36,7 @@ def many_nodes(nodes: int, servers: int) -> str:
             "retention_days = 99999999999\n" + NODES,
             "retention_days must be at most 36,500, not 99999999999",
         ),
+        ("cycles_per_day = 100000\n" + NODES, "cycles_per_day must be at most 10,000, not 100000"),
         ('name = "xn--a"\n' + NODES, "name must not start like S3's own 'xn--': 'xn--a'"),
         ('name = "sthree"\n' + NODES, "name must not start like S3's own 'sthree-': 'sthree'"),
         ('name = "amzn-s3-demo-a"\n' + NODES, "S3's own 'amzn-s3-demo-': 'amzn-s3-demo-a'"),
@@ -110,6 +112,11 @@ def test_a_name_as_long_as_a_role_may_have_is_taken(tmp_path: Path) -> None:
 
 def test_as_much_as_cloudformation_takes_is_taken(tmp_path: Path) -> None:
     assert len(read(tmp_path, many_nodes(27, 5)).nodes) == 27
+
+
+def test_the_most_cycles_leave_time_for_a_plan_of_the_most_servers(tmp_path: Path) -> None:
+    made = read(tmp_path, 'controller = "auto"\ncycles_per_day = 10000\n' + many_nodes(1, 192))
+    assert chosen_controller(made) == "lambda"
 
 
 def test_the_file_that_comes_with_the_stack_is_good() -> None:
