@@ -10,19 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.outputs import output_name
+from infra.node_names import role_name
+from infra.outputs import node_outputs
+from infra.template_limits import excess
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
 SOLVERS = ("auto", "dirichlet", "hill_climbing")
 # With "-observations-", account and region the name of a bucket has 63 characters at most.
 NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+# S3 keeps these for itself
+# (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html).
+RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+MOST_CYCLES_PER_DAY = 10_000  # the most that infra.costs counts with
+MOST_RETENTION_DAYS = 36_500  # a century; S3 would take 32 bits
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
-REFUSED, UNDELIVERED = DEAD_LETTERS = ("refused-observations", "undelivered-plans")
 ROLE_NAME_CHARACTERS = 64
+LONGEST_REGION = "ap-southeast-1"
 
 
 class ConfigurationError(ValueError):
@@ -102,10 +109,12 @@ class _Checker:
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise self._refuse(path + key, f"is not a known key{hint}")
 
-    def _count(self, table: dict[str, Any], key: str, default: int) -> int:
+    def _count(self, table: dict[str, Any], key: str, default: int, most: int | None = None) -> int:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self._refuse(key, f"must be a whole number of at least 1, not {value!r}")
+        if most is not None and value > most:
+            raise self._refuse(key, f"must be at most {most:,}, not {value}")
         return value
 
     def _choice(self, key: str, value: object, choices: tuple[str, ...]) -> str:
@@ -128,17 +137,28 @@ class _Checker:
             allowed = ", ".join(map(str, LOG_RETENTION_DAYS))
             raise self._refuse("log_retention_days", f"must be one of {allowed}")
         name = self._name("name", table.get("name", "spreds"), NAME_PATTERN)
+        for prefix in RESERVED_PREFIXES:
+            if f"{name}-".startswith(prefix):
+                raise self._refuse("name", f"must not start like S3's own {prefix!r}: {name!r}")
         made = tuple(self._node(node, line) for node, line in nodes.items())
         self._distinct(name, made)
         controller = self._choice("controller", table.get("controller", "lambda"), CONTROLLERS)
         for node in made:
             if node.solver != "auto" and controller != "lambda":
                 raise self._refuse(f"nodes.{node.name}.solver", 'goes with controller = "lambda"')
+        too_much = excess(
+            controller,
+            functions=len({node.solver for node in made}),
+            deliveries=[node.delivery for node in made],
+            servers=sum(len(node.servers) for node in made),
+        )
+        if too_much:
+            raise self._refuse("nodes", too_much)
         return Configuration(
             name=name,
             controller=controller,
-            cycles_per_day=self._count(table, "cycles_per_day", 24),
-            retention_days=self._count(table, "retention_days", 180),
+            cycles_per_day=self._count(table, "cycles_per_day", 24, MOST_CYCLES_PER_DAY),
+            retention_days=self._count(table, "retention_days", 180, MOST_RETENTION_DAYS),
             log_retention_days=log_retention_days,
             reserved_concurrency=(
                 self._count(table, "reserved_concurrency", 1)
@@ -149,18 +169,23 @@ class _Checker:
         )
 
     def _distinct(self, stack: str, nodes: tuple[Node, ...]) -> None:
-        outputs: set[str] = set()
+        owners: dict[str, str] = {}
         for node in nodes:
-            if node.name in DEAD_LETTERS:
-                raise self._refuse(f"nodes.{node.name}", "is the name of a dead-letter queue")
-            if len(f"{stack}-{node.name}") > ROLE_NAME_CHARACTERS:
-                raise self._refuse(f"nodes.{node.name}", "is too long for the name of a role")
-            for name in ("", *node.servers):
-                output = output_name(node.name, "", name)
-                if output in outputs:
-                    path = f"nodes.{node.name}.servers" if name else f"nodes.{node.name}"
-                    raise self._refuse(path, f"and another name differ in punctuation only: {name}")
-                outputs.add(output)
+            role = role_name(stack, node.name, LONGEST_REGION)
+            if len(role) > ROLE_NAME_CHARACTERS:
+                raise self._refuse(
+                    f"nodes.{node.name}",
+                    f"is too long: its role would be {role}, and IAM takes "
+                    f"{ROLE_NAME_CHARACTERS} characters, not {len(role)}",
+                )
+            for output, server in node_outputs(node.name, node.delivery, node.servers):
+                owner = f"nodes.{node.name}" + (f".servers {server!r}" if server else "")
+                if output in owners:
+                    raise self._refuse(
+                        owner,
+                        f"and {owners[output]} would both give the output {output}: rename one",
+                    )
+                owners[output] = owner
 
     def _node(self, name: str, line: object) -> Node:
         path = f"nodes.{name}"

@@ -3,8 +3,8 @@
 Usage: python -m infra.node_config --outputs FILE --node NAME --into node.toml
 
 FILE is what ``cdk deploy --outputs-file FILE`` wrote. The table in node.toml is replaced, but for
-``folder`` and limits of time that stand there; without ``--into`` the new one is printed. The exit
-code is 0, or 1 with the reason.
+``folder`` and limits of time that stand there, unless the file is another node's; without
+``--into`` the new one is printed. The exit code is 0, or 1 with the reason.
 """
 
 from __future__ import annotations
@@ -153,17 +153,20 @@ def _main() -> int:
         if arguments.into is None:
             print(controller_toml(table), end="")
         else:
-            _change(arguments.into, table)
+            _change(arguments.into, arguments.node, table)
     except (NodeConfigError, OSError) as error:
         print(f"node_config: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _change(path: Path, table: Mapping[str, str]) -> None:
+def _change(path: Path, node: str, table: Mapping[str, str]) -> None:
     """Put the table into a file, whole or not at all."""
     try:
         text = replace_controller(path.read_text(), table)
+        named = tomllib.loads(text).get("node", node)
+        if named != node:
+            raise NodeConfigError(f"node is {named!r} there, and --node is {node!r}")
     except NodeConfigError as error:
         raise NodeConfigError(f"{path}: {error}") from error
     written = path.with_name(f".{path.name}.new")

@@ -12,19 +12,19 @@ from cdk_nag import AwsSolutionsChecks
 from constructs import IConstruct
 
 NO_ACCESS_LOGS = (
-    "Only the roles of this stack can use the bucket, and each S3 event names who caused it. "
-    "Access logs would need a third bucket that grows faster than these; CloudTrail's data events "
-    "can be switched on for the account."
+    "Nobody outside the account can use the bucket, and S3's event of each document names who "
+    "wrote it. Access logs would need a third bucket that grows faster than these; CloudTrail's "
+    "data events can be switched on for the account."
 )
 IS_A_DEAD_LETTER_QUEUE = (
-    "This is itself a dead-letter queue: a function's on-failure destination or a subscription's "
-    "redrive, which the rule does not look at."
+    "This is itself a dead-letter queue: of a function, an event rule or a subscription, at which "
+    "the rule does not look."
 )
 OWN_PREFIX = "The documents under this prefix have no names yet; nothing outside it can be touched."
 OWN_LOG_STREAMS = "Lambda names the streams of the function's own log group as it runs."
 NO_FLOW_LOGS = (
     "Nothing listens in this network and no security group lets anything in; its tasks live for "
-    "seconds, and what they read and wrote is in S3's own events."
+    "seconds, and S3's own events say what they wrote."
 )
 NO_CONTAINER_INSIGHTS = "A task's log and exit code say all there is about a run of a second."
 NO_SECRETS = "The variables are names of buckets."

@@ -5,12 +5,13 @@ from __future__ import annotations
 from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sqs
 from constructs import Construct, IDependable
 
-from infra.configuration import REFUSED, UNDELIVERED, Configuration, Node
+from infra.configuration import Configuration, Node
 from infra.controller import chosen_controller
 from infra.dead_letters import ALARM_PERIOD, AlarmTopic, DeadLetters, raise_alarm
 from infra.document_bucket import DocumentBucket
 from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX, bucket_name
 from infra.node_access import NodeAccess, TeamAccess, only_teams_write_settings
+from infra.node_names import queue_name, role_name
 from infra.outputs import output_name
 from infra.plan_delivery import PlanDelivery, may_send
 from infra.plan_topic import PlanTopic, topic_notification
@@ -65,7 +66,7 @@ class SpredsStack(Stack):
         observations.node.add_dependency(*may_notify)
         plans.node.add_dependency(self._plans_topic.policy)
         self._undelivered = self._dead_letters(
-            "Undelivered", UNDELIVERED, "A node was not told of a plan, or refused to hear"
+            "Undelivered", "undelivered-plans", "A node was not told of a plan, or refused to hear"
         )
         self._undelivered.add_to_resource_policy(
             may_send(self._undelivered, self._plans_topic.topic)
@@ -100,7 +101,9 @@ class SpredsStack(Stack):
         """The solver, by who is the controller: what S3 needs before it may notify it, and how."""
         if controller == "embedded":
             return [], None
-        refused = self._dead_letters("Refused", REFUSED, "The solver gave up on an observation")
+        refused = self._dead_letters(
+            "Refused", "refused-observations", "The solver gave up on an observation"
+        )
         accept(refused, "SQS3", IS_A_DEAD_LETTER_QUEUE)
         if controller == "lambda":
             return self._functions(name, code, refused)
@@ -157,12 +160,12 @@ class SpredsStack(Stack):
 
     def _add_node(self, node: Node, team_path: str) -> None:
         scope = Construct(self, f"Node-{node.name}")
-        name = f"{self._configuration.name}-{node.name}"
+        stack = self._configuration.name
         delivery = PlanDelivery(
             scope,
             "Delivery",
             node=node,
-            name=name,
+            name=queue_name(stack, node.name),
             topic=self._plans_topic.topic,
             undelivered=self._undelivered,
         )
@@ -171,7 +174,7 @@ class SpredsStack(Stack):
             scope,
             "Access",
             node=node,
-            role_name=name,
+            role_name=role_name(stack, node.name, Aws.REGION),
             observations_bucket=self._observations_name,
             plans_bucket=self._plans_name,
             topic_arn=self._plans_topic.topic.topic_arn,

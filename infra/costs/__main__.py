@@ -33,7 +33,15 @@ from infra.costs.thesis import (
     thesis_terms,
     thesis_usd,
 )
-from infra.costs.workload import CONTROLLERS, DAY_SECONDS, DELIVERIES, POLLINGS, Workload
+from infra.costs.workload import (
+    CONTROLLERS,
+    DAY_SECONDS,
+    DELIVERIES,
+    FUNCTION_TIMEOUT_SECONDS,
+    MOST_SERVERS,
+    POLLINGS,
+    Workload,
+)
 
 MOST_CYCLES_PER_DAY = 10_000
 SHOWN_CYCLES_PER_DAY = (1, 24, 100, 288, 606, 1000, MOST_CYCLES_PER_DAY)
@@ -160,7 +168,7 @@ def _workload(options: argparse.Namespace, measured: Measured, prices: PriceList
     retention = _number("--retention-days", options.retention_days, 1, 36_500)
     workload = Workload(
         cycles_per_day=_number("--cycles-per-day", options.cycles_per_day, 1, MOST_CYCLES_PER_DAY),
-        servers=_whole("--servers", options.servers, 1, 10_000),
+        servers=_whole("--servers", options.servers, 1, MOST_SERVERS),
         nodes=_whole("--nodes", options.nodes, 1, 1_000_000),
         delivery=options.delivery,
         polling=options.polling,
@@ -168,7 +176,7 @@ def _workload(options: argparse.Namespace, measured: Measured, prices: PriceList
         log_retention_days=retention,
         alarms=_whole("--alarms", options.alarms, 0, 10_000),
         memory_mb=_whole("--memory", options.memory, *FUNCTION_MEMORY_MB),
-        duration_seconds=_duration("--duration", options.duration) if options.duration else None,
+        duration_seconds=_run_duration(options.duration) if options.duration else None,
         observation_bytes=_bytes("--observation-bytes", options.observation_bytes),
         plan_bytes=_bytes("--plan-bytes", options.plan_bytes),
         instance_type=options.instance,
@@ -211,6 +219,16 @@ def _duration(name: str, text: str) -> float:
     if not match or match[2] not in _UNITS or not float(match[1]):
         raise InputError(f"{name} must be a duration such as 500ms, not {text!r}")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def _run_duration(text: str) -> float:
+    seconds = _duration("--duration", text)
+    if seconds > FUNCTION_TIMEOUT_SECONDS:
+        raise InputError(
+            f"--duration must be at most {FUNCTION_TIMEOUT_SECONDS}s, when the function is ended, "
+            f"not {text!r}"
+        )
+    return seconds
 
 
 def _latencies(given: Sequence[str]) -> dict[str, float]:

@@ -18,6 +18,9 @@ DAY_SECONDS = 86_400
 # AWS: at 1,769 MB a function has one whole processor, in proportion below it
 # (https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html).
 WHOLE_CPU_MEMORY_MB = 1769
+# What an observation holds at most, and when AWS ends the function of the stack.
+MOST_SERVERS = 1024
+FUNCTION_TIMEOUT_SECONDS = 60
 # Assumed, not measured on AWS: S3's two answers to a run, during which the function waits.
 S3_WAIT_SECONDS = 0.06
 # Assumed: an idle function stays warm for so long. AWS promises nothing; less would be unusual.

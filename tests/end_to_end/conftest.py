@@ -13,6 +13,7 @@ import pytest
 from infra.deploy_local import deploy
 from infra.emulator.process import Emulator
 from infra.node_config import controller_table, controller_toml
+from infra.outputs import output_name
 from workloads.local_node import LocalNode
 
 QUEUED_NODES = ("alpha", "beta")
@@ -40,9 +41,12 @@ class Deployed:
         return controller_toml({**table, "kind": self.outputs["Controller"], **changes})
 
     def queue_url(self, name: str) -> str:
-        return str(
-            self.emulator.client("sqs").get_queue_url(QueueName=f"spreds-{name}")["QueueUrl"]
-        )
+        """Of a node's queue, or of one of the stack's dead letters."""
+        own = output_name(name, "QueueUrl")
+        if own in self.outputs:
+            return self.outputs[own]
+        sqs = self.emulator.client("sqs")
+        return str(sqs.get_queue_url(QueueName=f"spreds-{name}")["QueueUrl"])
 
     def waiting(self, queue_url: str) -> int:
         """Messages in the queue that nobody has received."""

@@ -101,13 +101,14 @@ def test_a_notification_that_a_node_refuses_to_take_ends_in_the_dead_letter_queu
     queue = deployed.queue_url("beta")
     text = "nobody deletes this"
     sqs.send_message(QueueUrl=queue, MessageBody=text)
-    received = 0
-    while received < RECEIVES_BEFORE_DEAD_LETTER:
+    undelivered = deployed.queue_url("undelivered-plans")
+    received, letters = 0, []
+    while not letters:
         received += len(receive(sqs, queue, lambda body: body == text))
-    assert receive(sqs, queue, lambda body: body == text) == []
-    (letter,) = sqs.receive_message(
-        QueueUrl=deployed.queue_url("undelivered-plans"), WaitTimeSeconds=20
-    )["Messages"]
+        letters = sqs.receive_message(QueueUrl=undelivered, WaitTimeSeconds=0).get("Messages", [])
+    # Fewer, if the poll of a sidecar that has just stopped took it once.
+    assert 0 < received <= RECEIVES_BEFORE_DEAD_LETTER
+    (letter,) = letters
     assert letter["Body"] == text
 
 

@@ -89,8 +89,8 @@ def test_a_node_may_do_its_work(judge: Judge, deployed: Any) -> None:
         ("s3:PutObject", judge.object(observations, observation_key("alpha", 1))),
         ("s3:GetObject", judge.object(observations, settings_key("alpha", "modest"))),
         ("s3:GetObject", judge.object(plans, plan_key("alpha", 1))),
-        ("sqs:ReceiveMessage", f"arn:aws:sqs:us-east-1:{ACCOUNT}:spreds-alpha"),
-        ("sqs:DeleteMessage", f"arn:aws:sqs:us-east-1:{ACCOUNT}:spreds-alpha"),
+        ("sqs:ReceiveMessage", f"arn:aws:sqs:us-east-1:{ACCOUNT}:spreds_alpha"),
+        ("sqs:DeleteMessage", f"arn:aws:sqs:us-east-1:{ACCOUNT}:spreds_alpha"),
     ):
         assert judge.allows(ALPHA, action, resource), (action, resource)
     posted = output_name("gamma", "RoleArn")
@@ -106,7 +106,7 @@ def test_a_node_cannot_touch_what_is_another_nodes(judge: Judge, other: str) -> 
         ("s3:GetObject", judge.object(plans, f"plans/{other}/000000000001.json")),
         ("s3:PutObject", judge.object(observations, f"observations/{other}/000000000001.json")),
         ("s3:GetObject", judge.object(observations, f"settings/{other}/modest.json")),
-        ("sqs:ReceiveMessage", f"arn:aws:sqs:us-east-1:{ACCOUNT}:spreds-{other}"),
+        ("sqs:ReceiveMessage", f"arn:aws:sqs:us-east-1:{ACCOUNT}:spreds_{other}"),
     ):
         assert not judge.allows(ALPHA, action, resource), (action, resource)
 

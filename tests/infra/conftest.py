@@ -28,8 +28,9 @@ CONTROLLERS = (*CLOUD_CONTROLLERS, "embedded")
 
 @dataclass(frozen=True)
 class Synthesised:
-    """A template and where it lies."""
+    """A template, what it was made of, and where it lies."""
 
+    configuration: Configuration
     path: Path
     template: dict[str, Any]
 
@@ -71,7 +72,7 @@ def synthesise(
             review(app, stack)
             app.synth()
             path = folder / "spreds.template.json"
-            made[changed] = Synthesised(path, json.loads(path.read_text()))
+            made[changed] = Synthesised(changed, path, json.loads(path.read_text()))
         return made[changed]
 
     return of

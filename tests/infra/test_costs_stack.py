@@ -9,8 +9,15 @@ from aws_cdk import App, aws_lambda
 from aws_cdk.assertions import Template
 
 from infra.configuration import Configuration, Node
-from infra.costs.workload import TASK_GB, TASK_VCPU, Workload
+from infra.costs.workload import (
+    FUNCTION_TIMEOUT_SECONDS,
+    MOST_SERVERS,
+    TASK_GB,
+    TASK_VCPU,
+    Workload,
+)
 from infra.stack import SpredsStack
+from solver_lambda.document import MAX_SERVERS
 
 TWO_NODES = (Node("one", ("cart", "shop")), Node("two", ("cart",)))
 
@@ -33,9 +40,17 @@ def with_function(tmp_path_factory: pytest.TempPathFactory) -> Template:
 
 def test_the_function(with_function: Template) -> None:
     default = Workload()
-    properties = {"MemorySize": default.memory_mb, "Architectures": ["arm64"]}
+    properties = {
+        "MemorySize": default.memory_mb,
+        "Timeout": FUNCTION_TIMEOUT_SECONDS,
+        "Architectures": ["arm64"],
+    }
     with_function.has_resource_properties("AWS::Lambda::Function", properties)
     with_function.resource_count_is("AWS::Lambda::Function", 1)
+
+
+def test_a_node_has_as_many_servers_as_its_observation_holds() -> None:
+    assert MOST_SERVERS == MAX_SERVERS
 
 
 def test_alarms_belong_to_the_stack_and_not_to_its_nodes(with_function: Template) -> None:

@@ -29,7 +29,7 @@ OUTPUTS = {
     "ObservationsBucket": "spreds-observations-123456789012-us-east-2",
     "PlansBucket": "spreds-plans-123456789012-us-east-2",
     "PlansTopicArn": "arn:aws:sns:us-east-2:123456789012:spreds-plans",
-    "Node1QueueUrl": "https://sqs.us-east-2.amazonaws.com/123456789012/spreds-node-1",
+    "Node1QueueUrl": "https://sqs.us-east-2.amazonaws.com/123456789012/spreds_node-1",
     "EdgePublicUrl": "https://edge.example.com/plans",
 }
 
@@ -71,10 +71,30 @@ def test_the_command_takes_what_cdk_wrote(tmp_path: Path) -> None:
     assert "NobodyQueueUrl" in refused.stderr
 
 
+def example_of(node: str) -> str:
+    text = Path(sidecar.__file__).with_name("example.toml").read_text()
+    assert 'node = "cache-1"' in text
+    return text.replace('node = "cache-1"', f'node = "{node}"')
+
+
+def test_another_nodes_file_is_left_as_it_is(tmp_path: Path) -> None:
+    outputs, node = tmp_path / "outputs.json", tmp_path / "node.toml"
+    outputs.write_text(json.dumps({"spreds": OUTPUTS}))
+    node.write_text(example_of("node-2"))
+    command = [sys.executable, "-m", "infra.node_config", "--outputs", str(outputs)]
+    command += ["--into", str(node), "--node", "node-1"]
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"node_config: {node}: node is 'node-2' there, and --node is 'node-1'\n"
+    )
+    assert node.read_text() == example_of("node-2")
+
+
 def test_it_takes_the_place_of_the_examples_own_table(tmp_path: Path) -> None:
     outputs, node = tmp_path / "outputs.json", tmp_path / "node.toml"
     outputs.write_text(json.dumps({"spreds": OUTPUTS}))
-    example = Path(sidecar.__file__).with_name("example.toml").read_text()
+    example = example_of("node-1")
     node.write_text(example)
     node.chmod(0o600)
     command = [sys.executable, "-m", "infra.node_config", "--outputs", str(outputs)]

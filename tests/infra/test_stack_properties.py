@@ -104,7 +104,7 @@ class TestWhateverTheController:
         self, controller: str, synthesise: Callable, configuration: Configuration
     ) -> None:
         made = synthesise(controller=controller)
-        node_queues = {f"{configuration.name}-{node.name}" for node in configuration.nodes}
+        node_queues = {f"{configuration.name}_{node.name}" for node in configuration.nodes}
         dead = {q["QueueName"] for q in made.of_type("SQS::Queue").values()} - node_queues
         watched = {
             dimension["Value"]["Fn::GetAtt"][0]
@@ -319,6 +319,34 @@ def test_one_more_line_is_one_more_node(synthesise: Callable, configuration: Con
     filters = [json.dumps(s["FilterPolicy"]) for s in subscriptions]
     expected = [own_plans(name) for name in ("node-1", "node-2", "third", "edge")]
     assert sorted(filters) == sorted(map(json.dumps, expected))
+
+
+def names(made: Any) -> set[tuple[str, str]]:
+    """Of all that has a name of its own in the template: kind and name as JSON."""
+    found = set()
+    for resource in made.template["Resources"].values():
+        kind = resource["Type"].rpartition(":")[2]
+        if f"{kind}Name" in resource["Properties"]:
+            found.add((kind, json.dumps(resource["Properties"][f"{kind}Name"])))
+    return found
+
+
+def test_stacks_and_nodes_that_sound_alike_share_no_name(synthesise: Callable) -> None:
+    one = names(synthesise(controller="embedded", name="a", nodes=(Node("b-c"),)))
+    other = names(synthesise(controller="embedded", name="a-b", nodes=(Node("c"),)))
+    assert {"Role", "InstanceProfile", "Queue", "Bucket"} <= {kind for kind, _ in one}
+    assert not one & other
+    # A queue of the node's own, and the dead letters of the stack.
+    dead = synthesise(controller="embedded", name="a", nodes=(Node("undelivered-plans"),))
+    queues = [queue["QueueName"] for queue in dead.of_type("SQS::Queue").values()]
+    assert len(queues) == len(set(queues)) == 2
+
+
+def test_a_second_region_can_have_the_same_stack(synthesise: Callable) -> None:
+    """IAM's names are of the account; those of buckets, of the world."""
+    shared = [n for n in names(synthesise()) if n[0] in ("Role", "InstanceProfile", "Bucket")]
+    assert {kind for kind, _ in shared} == {"Role", "InstanceProfile", "Bucket"}
+    assert all('{"Ref": "AWS::Region"}' in name for _, name in shared)
 
 
 def test_a_node_may_confirm_before_it_is_asked_to(synthesise: Callable) -> None:
