@@ -178,7 +178,7 @@ def _mean_with(
         for server in observation.servers
     }
     problem = build_problem(observation, kept, budget_bytes=budget, moving=False)
-    reserved = reserve_for_bounds(problem, observation)
+    reserved = reserve_for_bounds(problem, observation, deadline_seconds=deadline_seconds)
     problem = with_reserved(problem, reserved.sizes_bytes)
     # Hill climbing starts the certificate as well as Dirichlet search does, and takes no time.
     planning = dataclasses.replace(observation.planning, method="hill_climbing")

@@ -109,7 +109,8 @@ class ServerObservation:
         fill_ratio: share of the misses that were filled, ``None`` if unknown: far below 1, the
             measured latency says little of the others.
         latency_bound_seconds: wanted EAT at most, or ``None``. It comes before the other servers
-            where it can be met, and counts for nothing where it cannot.
+            where it can be met at a small price, and counts for nothing where it cannot: see
+            ``latency_bounds``.
         miss_ratio: that the server itself reported for the window, ``None`` if it had no reads.
         curve: miss ratio over ``maxmemory``.
         curve_error_ratio: expected absolute error of the curve's miss ratio.

@@ -118,15 +118,20 @@ def _find(
 ) -> _Found:
     """The best split, or the best step towards it where a cycle may not go all the way."""
     planning = observation.planning
-    may_step = planning.max_step_ratio is not None or any(
-        is_quiet(server, observation) for server in observation.servers
+    bounded = any(server.latency_bound_seconds is not None for server in observation.servers)
+    may_step = (
+        planning.max_step_ratio is not None
+        or bounded
+        or any(is_quiet(server, observation) for server in observation.servers)
     )
     now_seconds = time.perf_counter()
     first_deadline = now_seconds + (deadline_seconds - now_seconds) / (2 if may_step else 1)
     problem = _problem(observation, ranges)
-    reserved = reserve_for_bounds(problem, observation)
+    reserved = reserve_for_bounds(
+        problem, observation, deadline_seconds=(now_seconds + first_deadline) / 2
+    )
     solution, wanted = _split(observation, problem, reserved, first_deadline)
-    step = step_towards(wanted, observation, ranges)
+    step = step_towards(wanted, observation, ranges, reserved.sizes_bytes)
     if step is None:
         return _Found(solution, wanted, wanted, None, reserved)
     problem = _problem(observation, step.ranges)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from solver_lambda.observation import Observation, ServerObservation
@@ -13,6 +13,9 @@ from solver_lambda.size_ranges import SizeRange, least_bytes, listed
 QUIET_READS = 10.0
 # So it loses at most this part of its size in one cycle, beside what the budget forces.
 QUIET_STEP_RATIO = 0.1
+# With fewer reads, a server that takes memory for its latency bound gains at most the same part:
+# around the quiet threshold it is not given at once what it lost slowly.
+FEW_READS = 100.0
 
 
 class Step(NamedTuple):
@@ -29,17 +32,26 @@ class Step(NamedTuple):
 
 def is_quiet(server: ServerObservation, observation: Observation) -> bool:
     """Whether the window had too few reads to plan by."""
-    return server.request_rate_per_second * observation.window_seconds < QUIET_READS
+    return _reads(server, observation) < QUIET_READS
+
+
+def _reads(server: ServerObservation, observation: Observation) -> float:
+    return server.request_rate_per_second * observation.window_seconds
 
 
 def step_towards(
-    wanted_bytes: Mapping[str, int], observation: Observation, ranges: Mapping[str, SizeRange]
+    wanted_bytes: Mapping[str, int],
+    observation: Observation,
+    ranges: Mapping[str, SizeRange],
+    bounded: Collection[str],
 ) -> Step | None:
     """What one cycle may do of the way to a split; ``None`` if it may go there at once.
 
     * ``max_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
     * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
-      (or the bounds, where these ask for more) exceed the budget by.
+      (or the bounds, where these ask for more) exceed the budget by;
+    * one of ``bounded``, which take memory for their latency bounds, gains ``QUIET_STEP_RATIO`` of
+      its size at most if it has fewer than ``FEW_READS``.
 
     A server goes towards its wanted size only. Where the budget does not allow that, it may go
     either way; where even so the least sizes exceed it, ``max_step_ratio`` is dropped.
@@ -54,7 +66,9 @@ def step_towards(
         ways: dict[str, SizeRange] = {}
         for server in observation.servers:
             name, found, wanted = server.name, ranges[server.name], wanted_bytes[server.name]
-            step = _step_range(server, found, observation, max(0, excess), most_ratio)
+            step = _step_range(
+                server, found, observation, max(0, excess), most_ratio, name in bounded
+            )
             if wanted < step.low_bytes or wanted > step.high_bytes:
                 assert step.kept_because is not None, "it was in range before the step was cut"
                 held_by.setdefault(step.kept_because, []).append(name)
@@ -80,6 +94,7 @@ def _step_range(
     observation: Observation,
     excess_bytes: int,
     most_ratio: float | None,
+    bounded: bool,
 ) -> SizeRange:
     """The part of a range that one cycle may reach; ``kept_because`` says what cut it."""
     size = server.maxmemory_bytes
@@ -96,4 +111,9 @@ def _step_range(
         if size - step > low:
             low = size - step
             because = "a server loses a tenth of its size at most: hardly any reads of"
+    elif bounded and _reads(server, observation) < FEW_READS:
+        step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes)
+        if size + step < high:
+            high = size + step
+            because = "a server gains a tenth of its size at most for its bound: few reads of"
     return SizeRange(min(low, within), max(high, within), because)

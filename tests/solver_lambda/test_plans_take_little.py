@@ -112,6 +112,34 @@ def test_an_impossible_bound_takes_no_more_than_the_share_of_its_server():
         assert plan.servers[1].reason == free.servers[1].reason
 
 
+def test_a_bound_takes_nothing_that_costs_the_others_much_more_than_it_is_worth():
+    busy = server("busy", 54, 5000.0)
+    free = plan_for(busy, server("small", 10, 1.0))
+    plan = plan_for(busy, server("small", 10, 1.0, latency_bound_seconds=0.005))
+    assert sizes_mib(plan) == sizes_mib(free)
+    assert "takes no memory: it would cost the node's mean access time" in plan.servers[1].reason
+    assert "more than 10%" in plan.servers[1].reason
+
+
+def test_the_bound_of_a_server_without_weight_takes_nothing():
+    servers = server("busy", 44), server("small", 20, weight=0.0, latency_bound_seconds=0.04)
+    plan = plan_for(*servers)
+    assert plan.servers[1].maxmemory_bytes < 20 * MIB
+    assert "takes no memory, because its weight is 0" in plan.servers[1].reason
+
+
+def test_a_bounded_server_with_few_reads_gains_as_slowly_as_a_quiet_one_loses():
+    others = server("flat", 40, curve=MissRatioCurve(np.array([1.0]), np.array([0.5])))
+    few = plan_for(others, server("trickle", 20, 0.5, latency_bound_seconds=0.0065))
+    assert sizes_mib(few) == [40, 22]
+    assert (
+        "gains a tenth of its size at most for its bound: few reads of trickle"
+        in few.servers[1].reason
+    )
+    many = plan_for(others, server("trickle", 20, 100.0, latency_bound_seconds=0.0065))
+    assert sizes_mib(many)[1] > 22
+
+
 def test_of_bounds_that_cannot_all_be_met_those_that_take_the_least_are():
     bounds = [(server("a", 20), 0.012), (server("b", 20), 0.004), (server("c", 24), 0.016)]
     plan = plan_for(*(dataclasses.replace(s, latency_bound_seconds=b) for s, b in bounds))
