@@ -30,6 +30,7 @@ class Circumstances(NamedTuple):
         held: why a size is not free, by name.
         unmet_bounds: why a latency bound takes no memory, by name.
         limit: what shortens this cycle's step, or ``None``.
+        minima_bytes: that can be had, by name.
     """
 
     decision: str
@@ -38,6 +39,7 @@ class Circumstances(NamedTuple):
     held: Mapping[str, str]
     unmet_bounds: Mapping[str, str]
     limit: str | None
+    minima_bytes: Mapping[str, int]
 
 
 def explain_server(
@@ -63,6 +65,7 @@ def explain_server(
         marginal_gain_seconds_per_mebibyte=share * (after - one_more),
         reason=_reason(server, size_bytes, before, after, circumstances)
         + _bound_note(server, after, circumstances)
+        + _minimum_note(server, circumstances)
         + _backend_note(server),
         settings_version=server.settings_version,
     )
@@ -118,6 +121,16 @@ def _bound_note(server: ServerObservation, after: float, circumstances: Circumst
         why = circumstances.limit if circumstances.limit and not circumstances.keeps else None
         why = f"is not met yet: {why}" if why else "is not met now"
     return f"; its bound of {_time(bound)} {why}, {_time(after)} is what it gets"
+
+
+def _minimum_note(server: ServerObservation, circumstances: Circumstances) -> str:
+    had = circumstances.minima_bytes[server.name]
+    if server.keep_reason is not None or had >= server.minimum_bytes:
+        return ""
+    return (
+        f"; its minimum of {_size(server.minimum_bytes)} cannot be had beside the sizes that are "
+        f"kept and the other minima, {_size(had)} is what is left of it"
+    )
 
 
 def _backend_note(server: ServerObservation) -> str:

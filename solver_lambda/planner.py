@@ -14,7 +14,7 @@ from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan
 from solver_lambda.problem import PartitionProblem, build_problem, shares
-from solver_lambda.size_ranges import InfeasibleError, SizeRange, size_ranges
+from solver_lambda.size_ranges import InfeasibleError, SizeRange, attainable_minima, size_ranges
 from solver_lambda.solver import Solution, solve
 from solver_lambda.spare_units import give_back, with_surplus
 from solver_lambda.step_limits import is_quiet, step_towards
@@ -89,6 +89,7 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
         held={name: item.kept_because for name, item in ranges.items() if item.kept_because},
         unmet_bounds=found.reserved.unmet if found else {},
         limit=found.limit if found else None,
+        minima_bytes=attainable_minima(observation),
     )
     share = shares(observation.servers)
     return AdaptationPlan(
@@ -210,10 +211,11 @@ def _must_move(observation: Observation) -> str | None:
     total = sum(server.maxmemory_bytes for server in observation.servers)
     if total > observation.budget_bytes:
         return f"over_budget: the sizes in force sum to {total} bytes"
+    minima = attainable_minima(observation)
     for server in observation.servers:
         if server.keep_reason is not None:
             continue
-        if server.maxmemory_bytes < server.minimum_bytes:
+        if server.maxmemory_bytes < minima[server.name]:
             return f"bounds: {server.name} is below its minimum of {server.minimum_bytes} bytes"
         if server.maximum_bytes is not None and server.maxmemory_bytes > server.maximum_bytes:
             return f"bounds: {server.name} is above its maximum of {server.maximum_bytes} bytes"

@@ -72,6 +72,18 @@ def test_a_raised_minimum_on_an_idle_node_takes_no_more_than_it_asks():
     assert 120 - a == pytest.approx(2 * 118 / 136, abs=0.0625)
 
 
+def test_minima_that_cannot_all_be_had_are_cut_and_planning_goes_on():
+    kept = server("a", 20, keep_reason="noeviction")
+    plan = plan_for(kept, server("b", 5), server("c", 5, minimum_bytes=10 * MIB), budget_mib=30)
+    assert sizes_mib(plan) == [20, 2, 8]
+    assert plan.decision == "apply"
+    assert "its minimum of 10 MiB cannot be had beside the sizes" in plan.servers[2].reason
+    # Even the sizes in force are too much: minima give way in proportion.
+    plan = plan_for(kept, *(server(n, 6, minimum_bytes=5 * MIB) for n in "bc"), budget_mib=28)
+    assert sizes_mib(plan) == [20, 4, 4]
+    assert plan_for(kept, server("b", 5), budget_mib=20).reason.startswith("infeasible: ")
+
+
 def test_a_bounded_server_with_reads_takes_from_idle_ones_what_it_gains_by_and_slowly():
     idle = [server("a", 147, 0), server("b", 11, 0)]
     plan = plan_for(*idle, server("c", 2, latency_bound_seconds=0.02), budget_mib=160)
