@@ -93,6 +93,8 @@ def _reason(
     change = size_bytes - server.maxmemory_bytes
     if change > 0:
         text, idle = f"grows: {_size(change)} more", "in reserve; its curve promises no gain"
+        if _code(circumstances) == "way":
+            idle = "on the way to a size at which it gains"
     else:
         text, idle = f"shrinks: {_size(-change)} less", "do not change its mean access time"
     return f"{text} {_effect(before, after, circumstances) or idle}"
@@ -102,12 +104,16 @@ def _effect(before: float, after: float, circumstances: Circumstances) -> str | 
     """What another size does to one server; ``None``: nothing."""
     words = f"{_time(before)} to {_time(after)}"
     if after > before:
-        code = circumstances.decision.partition(":")[0]
-        why = "others more than save" if circumstances.mean_falls else f"{code} asks for"
+        saved = "others more than save"
+        why = saved if circumstances.mean_falls else f"{_code(circumstances)} asks for"
         return f"cost it {_time(after - before)} ({words}), which {why}"
     if _time(after) != _time(before):
         return f"bring its mean access time from {words}"
     return f"hardly change its mean access time of {_time(before)}" if after < before else None
+
+
+def _code(circumstances: Circumstances) -> str:
+    return circumstances.decision.partition(":")[0]
 
 
 def _bound_note(server: ServerObservation, after: float, circumstances: Circumstances) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from solver_lambda.effective_access_time import EffectiveAccessTime
+from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.problem import shares
 from solver_lambda.size_ranges import SizeRange, least_bytes, listed
 
 # With fewer reads in its window a server is quiet: its rate is known to a third at best, and may
@@ -16,6 +19,9 @@ QUIET_STEP_RATIO = 0.1
 # With fewer reads, a server that takes memory for its latency bound gains at most the same part:
 # around the quiet threshold it is not given at once what it lost slowly.
 FEW_READS = 100.0
+# Where a step gains nothing, what it takes from a server may cost the node this part of the whole
+# way's gain at most, in proportion to what the server gives of all that is given on the way.
+STEP_COST_RATIO = 0.1
 
 
 class Step(NamedTuple):
@@ -86,6 +92,59 @@ def step_towards(
             if least_bytes(limited) <= observation.budget_bytes:
                 return Step(limited, because)
     return None
+
+
+def along_the_way(
+    wanted_bytes: Mapping[str, int],
+    observation: Observation,
+    ranges: Mapping[str, SizeRange],
+    gain_seconds: float,
+) -> dict[str, int] | None:
+    """A step towards a split that gains only when it is reached, as where a curve has a cliff.
+
+    Each server goes as far as ``ranges``, of a ``Step``, let it, in whole units. Memory comes from
+    servers that lose next to nothing by it: see ``STEP_COST_RATIO``, of ``gain_seconds``, by which
+    the whole way lowers the weighted mean access time. ``None`` if there are no such servers.
+    """
+    unit = observation.unit_bytes
+    given_in_all = sum(
+        max(0, server.maxmemory_bytes - wanted_bytes[server.name]) for server in observation.servers
+    )
+    share = shares(observation.servers)
+    gives: dict[str, int] = {}
+    takes: dict[str, int] = {}
+    for server in observation.servers:
+        size, found = server.maxmemory_bytes, ranges[server.name]
+        if wanted_bytes[server.name] > size:
+            takes[server.name] = max(0, found.high_bytes - size) // unit
+        elif units := max(0, size - found.low_bytes) // unit:
+            low = size - units * unit
+            before, after = EffectiveAccessTime.of(server).seconds([size, low]).tolist()
+            horizon = observation.planning.horizon_seconds
+            loss = after - before + float(moving_seconds(server, low, horizon))
+            most = STEP_COST_RATIO * gain_seconds * (size - low) / given_in_all
+            if share[server.name] * loss <= most:
+                gives[server.name] = units
+    spare = observation.budget_bytes - sum(s.maxmemory_bytes for s in observation.servers)
+    moved = min(sum(takes.values()), sum(gives.values()) + max(0, spare) // unit)
+    given = _in_proportion(gives, max(0, moved - max(0, spare) // unit))
+    taken = _in_proportion(takes, moved)
+    if not moved:
+        return None
+    return {
+        server.name: server.maxmemory_bytes
+        + unit * (taken.get(server.name, 0) - given.get(server.name, 0))
+        for server in observation.servers
+    }
+
+
+def _in_proportion(most: Mapping[str, int], total: int) -> dict[str, int]:
+    """``total`` whole parts in proportion to the most of each, which sum to ``total`` at least."""
+    reached, whole, parts = 0, sum(most.values()), {}
+    for name, units in most.items():
+        parts[name] = (reached + units) * total // whole - reached * total // whole if whole else 0
+        reached += units
+    return parts
 
 
 def _step_range(

@@ -13,10 +13,11 @@ from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan, ServerPlan
 from solver_lambda.planner import make_plan
 from solver_lambda.problem import shares
+from solver_lambda.step_limits import STEP_COST_RATIO
 from tests.solver_lambda.odd_observations import odd_observations
 
 PLAN_CODES = {
-    "apply": {"gain", "step", "over_budget", "no_limit", "bounds", "latency_bound"},
+    "apply": {"gain", "step", "way", "over_budget", "no_limit", "bounds", "latency_bound"},
     "keep": {"optimal", "small_gain", "step_limit", "no_demand", "infeasible"},
 }
 FROM_TO = re.compile(r"mean access time from (\S+) ms to (\S+) ms")
@@ -62,7 +63,11 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         assert claims == (None, None)
     if code in ("small_gain", "step_limit"):
         assert (float(WAY.search(words)[1]) <= least) == (code == "small_gain") or least == 0
-    if code in ("step", "step_limit"):
+    if code == "way":
+        assert float(WAY.search(words)[1]) >= least - HUNDREDTH
+        part = plan.mean_access_time_seconds / plan.mean_access_time_before_seconds - 1
+        assert part <= STEP_COST_RATIO * float(WAY.search(words)[1]) / 100 + DIGITS
+    if code in ("step", "way", "step_limit"):
         assert re.search("limits a cycle's step|hardly any reads|few reads", words)
     if code == "no_demand":
         assert not any(s.weight and s.request_rate_per_second for s in observation.servers)

@@ -193,9 +193,24 @@ def test_a_step_below_one_unit_is_one_unit():
     assert sizes_mib(step) == [2.5 + 0.0625, 2.5 - 0.0625]
 
 
+@pytest.mark.parametrize("rate", [0.0, 10.0])
+def test_a_cliff_beyond_a_step_is_reached_with_memory_that_nobody_misses(rate):
+    cliff = MissRatioCurve(np.array([1, 47.9, 48]) * MIB, np.array([0.98, 0.98, 0.02]))
+    useless = MissRatioCurve(np.array([1.0, 2.0]) * MIB, np.array([0.9, 0.1]))
+    servers = server("busy", 32, 1000.0, curve=cliff), server("other", 32, rate, curve=useless)
+    ratio = {"max_step_ratio": 0.1} if rate else {}
+    first = plan_for(*servers, **ratio)
+    assert first.reason.startswith("way: a step that gains nothing yet")
+    assert sizes_mib(first) == [32 + 3.1875, 32 - 3.1875]
+    assert "on the way to a size at which it gains" in first.servers[0].reason
+    last = closed_loop(12, *servers, **ratio)
+    assert last.decision == "keep"
+    assert sizes_mib(last)[0] >= 48
+
+
 def test_a_plan_that_a_step_limit_holds_back_names_it():
     cliff = MissRatioCurve(np.array([0, 40, 40.1]) * MIB, np.array([1.0, 1.0, 0.0]))
-    servers = (server("a", 32, curve=cliff), server("b", 32, 10.0))
+    servers = (server("a", 32, curve=cliff), server("b", 32, 200.0))
     assert plan_for(*servers).decision == "apply"
     plan = plan_for(*servers, max_step_ratio=0.05)
     assert plan.decision == "keep"
