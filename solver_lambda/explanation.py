@@ -31,6 +31,7 @@ class Circumstances(NamedTuple):
         unmet_bounds: why a latency bound takes no memory, by name.
         limit: what shortens this cycle's step, or ``None``.
         minima_bytes: that can be had, by name.
+        unit_bytes: of the observation.
     """
 
     decision: str
@@ -40,6 +41,7 @@ class Circumstances(NamedTuple):
     unmet_bounds: Mapping[str, str]
     limit: str | None
     minima_bytes: Mapping[str, int]
+    unit_bytes: int
 
 
 def explain_server(
@@ -87,6 +89,7 @@ def _reason(
         why = circumstances.held.get(server.name)
         if why is None and circumstances.keeps:
             why = circumstances.decision
+        why = why or _at_bound(server, circumstances)
         return f"stays: {why or 'this plan gains nothing by another size of it'}"
     if not server.maxmemory_bytes:
         return f"shrinks: it had no limit, and gets {_size(size_bytes)}"
@@ -98,6 +101,18 @@ def _reason(
     else:
         text, idle = f"shrinks: {_size(-change)} less", "do not change its mean access time"
     return f"{text} {_effect(before, after, circumstances) or idle}"
+
+
+def _at_bound(server: ServerObservation, circumstances: Circumstances) -> str | None:
+    """Which bound is less than a unit away from the size in force."""
+    minimum = circumstances.minima_bytes[server.name]
+    for kind, bound, distance in (
+        ("maximum", server.maximum_bytes, (server.maximum_bytes or 0) - server.maxmemory_bytes),
+        ("minimum", minimum, server.maxmemory_bytes - minimum),
+    ):
+        if bound is not None and distance < circumstances.unit_bytes:
+            return f"it is {'within a unit of' if distance else 'at'} its {kind}"
+    return None
 
 
 def _effect(before: float, after: float, circumstances: Circumstances) -> str | None:

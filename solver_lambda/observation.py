@@ -204,7 +204,8 @@ class Observation:
         made_at_seconds: Unix time.
         window_seconds: length of the window that rates and ratios cover.
         budget_bytes: M.
-        unit_bytes: sizes in the plan are minimum + a multiple of it.
+        unit_bytes: step of the planner's grid, which meets the size in force or the nearest that
+            a server may have; a grid that would be too large takes a multiple of it.
     """
 
     node: str

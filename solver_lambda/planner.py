@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from solver_lambda.certificate import CertifiedSplit
+from solver_lambda.coarse_grid import bound_of_finer_grids
 from solver_lambda.effective_access_time import EffectiveAccessTime
 from solver_lambda.explanation import Circumstances, explain_server, size_in_force, what_if
 from solver_lambda.latency_bounds import Reserved, reserve_for_bounds, with_reserved
@@ -100,6 +102,7 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
         unmet_bounds=found.reserved.unmet if found else {},
         limit=found.limit if found else None,
         minima_bytes=attainable_minima(observation),
+        unit_bytes=observation.unit_bytes,
     )
     share = shares(observation.servers)
     return AdaptationPlan(
@@ -108,10 +111,10 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
         observation_made_at_seconds=observation.made_at_seconds,
         made_at_seconds=now_seconds,
         budget_bytes=observation.budget_bytes,
-        method=found.solution.method if found else observation.planning.method,
+        method=found.solution.method if found else "none",
         decision=decision.word,
         reason=decision.reason,
-        optimality_gap=found.solution.gap_ratio if found else 0.0,
+        optimality_gap=found.solution.gap_ratio if found else 1.0,
         mean_access_time_before_seconds=gain.before,
         mean_access_time_seconds=gain.after,
         servers=tuple(
@@ -141,12 +144,12 @@ def _find(
     reserved = reserve_for_bounds(
         problem, observation, deadline_seconds=(now_seconds + first_deadline) / 2
     )
-    solution, wanted = _split(observation, problem, reserved, first_deadline)
+    solution, wanted = _split(observation, problem, ranges, reserved, first_deadline)
     step = step_towards(wanted, observation, ranges, reserved.sizes_bytes)
     if step is None:
         return _Found(solution, wanted, wanted, None, reserved)
     problem = _problem(observation, step.ranges)
-    solution, sizes = _split(observation, problem, reserved, deadline_seconds)
+    solution, sizes = _split(observation, problem, step.ranges, reserved, deadline_seconds)
     return _Found(solution, sizes, wanted, step, reserved)
 
 
@@ -157,11 +160,16 @@ def _problem(observation: Observation, ranges: dict[str, SizeRange]) -> Partitio
 def _split(
     observation: Observation,
     problem: PartitionProblem,
+    ranges: dict[str, SizeRange],
     reserved: Reserved,
     deadline_seconds: float,
 ) -> tuple[Solution, Sizes]:
     problem = with_reserved(problem, reserved.sizes_bytes)
     solution = solve(problem, observation.planning, deadline_seconds=deadline_seconds)
+    if problem.unit_bytes > observation.unit_bytes:
+        bound = bound_of_finer_grids(problem, observation, ranges)
+        gap_ratio = CertifiedSplit(solution.units, solution.value, bound).gap_ratio
+        solution = solution._replace(gap_ratio=max(solution.gap_ratio, gap_ratio))
     in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
     units = give_back(problem, solution.units, in_force)
     return solution, problem.sizes_bytes(with_surplus(problem, units, solution.units))

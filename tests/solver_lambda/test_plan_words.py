@@ -14,7 +14,7 @@ from solver_lambda.plan import AdaptationPlan, ServerPlan
 from solver_lambda.planner import make_plan
 from solver_lambda.problem import shares
 from solver_lambda.step_limits import STEP_COST_RATIO
-from tests.solver_lambda.odd_observations import odd_observations
+from tests.solver_lambda.odd_observations import UNIT_BYTES, odd_observations
 
 PLAN_CODES = {
     "apply": {"gain", "step", "way", "over_budget", "no_limit", "bounds", "latency_bound"},
@@ -69,6 +69,8 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         assert part <= STEP_COST_RATIO * float(WAY.search(words)[1]) / 100 + DIGITS
     if code in ("step", "way", "step_limit"):
         assert re.search("limits a cycle's step|hardly any reads|few reads", words)
+    if code == "infeasible":
+        assert (plan.optimality_gap, plan.method) == (1.0, "none")
     if code == "no_demand":
         assert not any(s.weight and s.request_rate_per_second for s in observation.servers)
     if code == "over_budget":
@@ -88,6 +90,10 @@ def check_server_words(before: ServerObservation, after: ServerPlan, plan: Adapt
         assert code == "stays"
     else:
         assert code == ("shrinks" if change < 0 or had_no_limit else "grows")
+    if after.reason.startswith("stays: this plan gains nothing"):
+        size = after.maxmemory_bytes
+        assert size + UNIT_BYTES <= (before.maximum_bytes or size + UNIT_BYTES)
+        assert size - UNIT_BYTES >= before.minimum_bytes or " cannot be had" in after.reason
     words = FROM_TO.search(after.reason)
     if words:
         assert after.eat_seconds < after.eat_before_seconds

@@ -130,6 +130,23 @@ def test_sizes_above_the_budget_must_move_and_the_impossible_is_said(make_observ
     assert (stuck.decision, stuck.reason.split(":")[0]) == ("keep", "infeasible")
 
 
+@pytest.mark.parametrize("moving", [None, 100.0])
+def test_the_gap_counts_what_a_coarser_grid_hides(make_observation, monkeypatch, moving):
+    gaps = []
+    for seed in range(8):
+        observation = make_observation(3, 60, seed=seed, minimum_gain_ratio=0.0)
+        observation = with_server(observation, 0, mean_object_bytes=moving)
+        fine = plan_of(observation)
+        assert fine.optimality_gap <= 1e-4
+        with monkeypatch.context() as patched:
+            patched.setattr("solver_lambda.problem.MAX_UNITS", 7)
+            coarse = plan_of(observation)
+        best = coarse.mean_access_time_seconds * (1 - coarse.optimality_gap)
+        assert best <= fine.mean_access_time_seconds * (1 + 1e-9)
+        gaps.append(1 - fine.mean_access_time_seconds / coarse.mean_access_time_seconds)
+    assert max(gaps) > 0.1, "no case in which the grid hides much"
+
+
 def test_a_latency_bound_comes_before_the_rest(make_observation):
     observation = make_observation(3, seed=1)
     free = plan_of(observation, minimum_gain_ratio=0.0)
