@@ -12,8 +12,8 @@ import numpy as np
 from solver_lambda.effective_access_time import EffectiveAccessTime
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.quiet import is_quiet
 from solver_lambda.solver import solve
-from solver_lambda.step_limits import is_quiet
 
 # By so much may bounds raise the node's weighted mean access time, all together: the second goal
 # is worth a part of the first, and not all of it.

@@ -16,10 +16,11 @@ from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan
 from solver_lambda.problem import PartitionProblem, build_problem, shares
+from solver_lambda.quiet import is_quiet
 from solver_lambda.size_ranges import InfeasibleError, SizeRange, attainable_minima, size_ranges
 from solver_lambda.solver import Solution, solve
 from solver_lambda.spare_units import give_back, with_surplus
-from solver_lambda.step_limits import Step, along_the_way, is_quiet, step_towards
+from solver_lambda.step_limits import Step, along_the_way, step_towards
 
 Sizes = Mapping[str, int]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.quiet import is_quiet
 
 _LISTED = 5
 
@@ -18,12 +19,17 @@ class SizeRange(NamedTuple):
     """From ``low_bytes`` to ``high_bytes``, both included.
 
     Attributes:
-        kept_because: why the size is not free, for people; ``None`` if it is.
+        kept_because: why the size is kept, or may not grow, for people; ``None`` if it is free.
     """
 
     low_bytes: int
     high_bytes: int
     kept_because: str | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there is only one size."""
+        return self.low_bytes == self.high_bytes
 
 
 def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str, SizeRange]:
@@ -33,7 +39,8 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
 
     1. the budget: if the least sizes exceed it, rule 4 is dropped;
     2. ``keep_reason`` and a curve whose expected error is above ``maximum_curve_error_ratio``
-       keep a size as it is (the second within the server's bounds);
+       keep a size as it is (the second within the server's bounds, and a quiet server may lose
+       what others gain by: next to nothing is missed of it, whatever its curve is);
     3. a server's minimum, as far as ``attainable_minima`` goes, and its maximum; a minimum of 0
        is one byte;
     4. ``dwell_seconds``: a server that was changed keeps its size for so long.
@@ -58,7 +65,7 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
         for server in observation.servers
     }
     if least_bytes(ranges) > observation.budget_bytes:
-        kept = sorted(name for name, found in ranges.items() if found.kept_because)
+        kept = sorted(name for name, found in ranges.items() if _is_kept(found))
         raise InfeasibleError(
             f"the sizes that must be kept ({listed(kept)}) sum, with a byte for each of the "
             f"others, to {least_bytes(ranges)} bytes, more than the budget of "
@@ -106,10 +113,15 @@ def _needed_bytes(observation: Observation, minima: Mapping[str, int]) -> int:
 
 def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int:
     """The size that a server keeps because of its curve's error, 0 if it is free."""
-    if server.curve_error_ratio <= observation.planning.maximum_curve_error_ratio:
+    most_error = observation.planning.maximum_curve_error_ratio
+    if server.curve_error_ratio <= most_error or is_quiet(server, observation):
         return 0
     most = server.maximum_bytes
     return server.maxmemory_bytes if most is None else min(server.maxmemory_bytes, most)
+
+
+def _is_kept(found: SizeRange) -> bool:
+    return found.is_fixed and found.kept_because is not None
 
 
 def listed(names: list[str]) -> str:
@@ -131,7 +143,8 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
     if server.keep_reason is not None:
         low, high, reason = size, size, server.keep_reason
     elif server.curve_error_ratio > most_error:
-        low = high = min(max(size, low), high)
+        high = min(max(size, low), high)
+        low = low if size and is_quiet(server, observation) else high
         reason = (
             f"its curve's expected error of {server.curve_error_ratio:.3g} "
             f"is above {most_error:.3g}"
@@ -148,7 +161,7 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
 def _range_now(server: ServerObservation, observation: Observation, low: int) -> SizeRange:
     lasting = _lasting_range(server, observation, low)
     size, planning = server.maxmemory_bytes, observation.planning
-    if lasting.kept_because or not size or server.changed_at_seconds is None:
+    if lasting.is_fixed or not size or server.changed_at_seconds is None:
         return lasting
     ago = observation.made_at_seconds - server.changed_at_seconds
     if ago >= planning.dwell_seconds:

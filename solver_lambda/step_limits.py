@@ -9,16 +9,12 @@ from solver_lambda.effective_access_time import EffectiveAccessTime
 from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.problem import shares
+from solver_lambda.quiet import has_few_reads, is_quiet
 from solver_lambda.size_ranges import SizeRange, least_bytes, listed
 
-# With fewer reads in its window a server is quiet: its rate is known to a third at best, and may
-# be anything in the next window.
-QUIET_READS = 10.0
-# So it loses at most this part of its size in one cycle, beside what the budget forces.
+# A quiet server loses at most this part of its size in one cycle, beside what the budget forces. So
+# much at most gains one with few reads that takes memory for its latency bound.
 QUIET_STEP_RATIO = 0.1
-# With fewer reads, a server that takes memory for its latency bound gains at most the same part:
-# around the quiet threshold it is not given at once what it lost slowly.
-FEW_READS = 100.0
 # Where a step gains nothing, what it takes from a server may cost the node this part of the whole
 # way's gain at most, in proportion to what the server gives of all that is given on the way.
 STEP_COST_RATIO = 0.1
@@ -36,15 +32,6 @@ class Step(NamedTuple):
     because: str
 
 
-def is_quiet(server: ServerObservation, observation: Observation) -> bool:
-    """Whether the window had too few reads to plan by."""
-    return _reads(server, observation) < QUIET_READS
-
-
-def _reads(server: ServerObservation, observation: Observation) -> float:
-    return server.request_rate_per_second * observation.window_seconds
-
-
 def step_towards(
     wanted_bytes: Mapping[str, int],
     observation: Observation,
@@ -57,7 +44,7 @@ def step_towards(
     * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
       (or the bounds, where these ask for more) exceed the budget by;
     * one of ``bounded``, which take memory for their latency bounds, gains ``QUIET_STEP_RATIO`` of
-      its size at most if it has fewer than ``FEW_READS``.
+      its size at most if it has few reads.
 
     A server goes towards its wanted size only. Where the budget does not allow that, it may go
     either way; where even so the least sizes exceed it, ``max_step_ratio`` is dropped.
@@ -157,7 +144,7 @@ def _step_range(
 ) -> SizeRange:
     """The part of a range that one cycle may reach; ``kept_because`` says what cut it."""
     size = server.maxmemory_bytes
-    if not size or found.kept_because:
+    if not size or found.is_fixed:
         return found
     low, high, because = found.low_bytes, found.high_bytes, None
     within = min(max(size, low), high)
@@ -170,7 +157,7 @@ def _step_range(
         if size - step > low:
             low = size - step
             because = "a server loses a tenth of its size at most: hardly any reads of"
-    elif bounded and _reads(server, observation) < FEW_READS:
+    elif bounded and has_few_reads(server, observation):
         step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes)
         if size + step < high:
             high = size + step

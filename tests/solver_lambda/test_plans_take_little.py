@@ -12,7 +12,8 @@ from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
 from solver_lambda.plan import AdaptationPlan
 from solver_lambda.planner import make_plan
-from solver_lambda.step_limits import QUIET_STEP_RATIO, is_quiet
+from solver_lambda.quiet import is_quiet
+from solver_lambda.step_limits import QUIET_STEP_RATIO
 from tests.solver_lambda.odd_observations import odd_observations
 
 MIB = 1 << 20
@@ -100,6 +101,16 @@ def test_a_server_that_is_quiet_for_one_window_loses_little():
     assert plan.decision == "apply"
     assert sizes_mib(plan) == [36, 28]
     assert "a tenth of its size at most: hardly any reads of a" in plan.reason
+
+
+def test_an_uncertain_curve_keeps_a_quiet_server_from_growing_but_not_from_giving():
+    plan = plan_for(server("a", 40, 0.1, curve_error_ratio=0.5), server("b", 24))
+    assert sizes_mib(plan) == [36, 28]
+    plan = plan_for(server("a", 20, 0.1, curve_error_ratio=0.5), server("b", 24, 0))
+    assert sizes_mib(plan) == [20, 24]
+    assert "its curve's expected error of 0.5 is above 0.1" in plan.servers[0].reason
+    busy = plan_for(server("a", 40, 1.0, curve_error_ratio=0.5), server("b", 24))
+    assert sizes_mib(busy) == [40, 24]
 
 
 def test_a_quiet_server_gives_more_where_the_budget_demands_it():
