@@ -58,7 +58,8 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         assert same(mean[2], plan.mean_access_time_seconds)
         assert 0 <= float(gain[1]) <= 100 * plan.predicted_gain_ratio + HUNDREDTH
         assert plan.predicted_gain_ratio > 0
-        assert (float(gain[1]) >= least - HUNDREDTH) == (code == "gain") or least == 0
+        over = float(gain[1]) - least
+        assert over >= -HUNDREDTH if code == "gain" else over <= HUNDREDTH or least == 0
     else:
         assert claims == (None, None)
     if code in ("small_gain", "step_limit"):
