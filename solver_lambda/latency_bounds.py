@@ -18,6 +18,9 @@ from solver_lambda.solver import solve
 # By so much may bounds raise the node's weighted mean access time, all together: the second goal
 # is worth a part of the first, and not all of it.
 MOST_COST_RATIO = 0.1
+# And by so much as long as each of them is met by the size in force: a price that wavers around
+# the limit does not give and take memory in turn.
+KEPT_COST_RATIO = 0.15
 
 
 class Reserved(NamedTuple):
@@ -39,9 +42,10 @@ def reserve_for_bounds(
 
     What a bound takes comes before the objective, which divides the rest, but it has a price:
     all bounds together raise the best weighted mean access time (the cost of moving included) by
-    ``MOST_COST_RATIO`` at most. Those that take the least go first, so that as many as possible
-    are met; one that would go beyond takes nothing. Nor does one that no size meets, or whose
-    server is quiet or has no weight: then the objective alone gives the server its share.
+    ``MOST_COST_RATIO`` at most, or ``KEPT_COST_RATIO`` if none is new. Those that take the least go
+    first, so that as many as possible are met; one that would go beyond takes nothing. Nor does one
+    that no size meets, or whose server is quiet or has no weight: then the objective alone gives
+    the server its share.
 
     ``deadline_seconds`` is on the clock of ``time.perf_counter``; what could not be looked at
     until then takes nothing.
@@ -97,7 +101,7 @@ def _affordable(
     # What fits as a whole fits in all its parts, so only a batch that does not is halved.
     batches = [list(wanted.sizes_bytes)] if wanted.sizes_bytes else []
     best = mean_with({}) if batches else 0.0
-    most = best * (1 + MOST_COST_RATIO)
+    met = {server.name for server in observation.servers if _is_met(server)}
     while batches:
         names = batches.pop()
         if time.perf_counter() > deadline_seconds:
@@ -105,22 +109,31 @@ def _affordable(
             continue
         tried = accepted | {name: wanted.sizes_bytes[name] for name in names}
         mean = mean_with(tried)
-        if mean <= most:
+        most_ratio = KEPT_COST_RATIO if tried.keys() <= met else MOST_COST_RATIO
+        if mean <= best * (1 + most_ratio):
             accepted = tried
         elif len(names) > 1:
             middle = len(names) // 2
             batches += [names[middle:], names[:middle]]
         else:
-            unmet[names[0]] = _too_dear(mean, best, beside=bool(accepted))
+            unmet[names[0]] = _too_dear(mean, best, most_ratio, beside=bool(accepted))
     return Reserved(accepted, unmet)
 
 
-def _too_dear(mean_seconds: float, best_seconds: float, *, beside: bool) -> str:
+def _is_met(server: ServerObservation) -> bool:
+    """By the size in force; without ``maxmemory`` it counts as new."""
+    bound, size = server.latency_bound_seconds, server.maxmemory_bytes
+    if bound is None or not size:
+        return False
+    return float(EffectiveAccessTime.of(server).seconds(size)) <= bound
+
+
+def _too_dear(mean_seconds: float, best_seconds: float, most_ratio: float, *, beside: bool) -> str:
     others = "with the bounds that take less it" if beside else "it"
     cost = f" {mean_seconds / best_seconds - 1:.1%}," if best_seconds else ""
     return (
         f"takes no memory: {others} would cost the node's mean access time{cost} "
-        f"more than {MOST_COST_RATIO:.0%}"
+        f"more than {most_ratio:.0%}"
     )
 
 

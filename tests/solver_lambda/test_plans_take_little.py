@@ -144,6 +144,18 @@ def test_a_bound_takes_nothing_that_costs_the_others_much_more_than_it_is_worth(
     assert "more than 10%" in plan.servers[1].reason
 
 
+def test_a_bound_that_is_met_is_not_dropped_where_a_new_one_would_be_too_dear():
+    busy = MissRatioCurve(np.array([0, 64.0]) * MIB, np.array([1.0, 0.5]))
+    small = {"rate": 10.0, "latency_bound_seconds": 0.0195}
+    costs = []
+    for size, is_met in ((11, False), (20, True)):
+        servers = server("busy", 64 - size, 100.0, curve=busy), server("small", size, **small)
+        plan = plan_for(*servers)
+        assert ("its bound of 19.5 ms is met" in plan.servers[1].reason) == is_met
+        costs.append(plan.servers[1].reason)
+    assert "more than 10%" in costs[0]
+
+
 def test_the_bound_of_a_server_without_weight_takes_nothing():
     servers = server("busy", 44), server("small", 20, weight=0.0, latency_bound_seconds=0.04)
     plan = plan_for(*servers)
