@@ -15,6 +15,7 @@ from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import Asked
 from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.size_ranges import attainable_minima
 
 
 @dataclass(frozen=True)
@@ -158,19 +159,22 @@ def _with_minimum(server: ServerObservation, minimum_bytes: int) -> ServerObserv
 
 
 def asked_about(observation: Observation) -> Asked:
-    """What the answer must respect."""
+    """What the answer must respect; of the minima, as much as can be had."""
+    minima = attainable_minima(observation)
     return Asked(
         cycle=observation.cycle,
         asked_at_seconds=observation.made_at_seconds,
         budget_bytes=observation.budget_bytes,
-        bounds_bytes={server.name: _bounds(server) for server in observation.servers},
+        bounds_bytes={
+            server.name: _bounds(server, minima[server.name]) for server in observation.servers
+        },
     )
 
 
-def _bounds(server: ServerObservation) -> tuple[int, int | None]:
+def _bounds(server: ServerObservation, minimum_bytes: int) -> tuple[int, int | None]:
     if server.keep_reason is not None:
         return server.maxmemory_bytes, server.maxmemory_bytes
-    return server.minimum_bytes, server.maximum_bytes
+    return minimum_bytes, server.maximum_bytes
 
 
 def reserved(claims_bytes: Mapping[str, int], seen: list[Seen]) -> int:

@@ -30,6 +30,8 @@ class Circumstances(NamedTuple):
         held: why a size is not free, by name.
         unmet_bounds: why a latency bound takes no memory, by name.
         limit: what shortens this cycle's step, or ``None``.
+        minima_bytes: that can be had, by name.
+        unit_bytes: of the observation.
     """
 
     decision: str
@@ -38,6 +40,8 @@ class Circumstances(NamedTuple):
     held: Mapping[str, str]
     unmet_bounds: Mapping[str, str]
     limit: str | None
+    minima_bytes: Mapping[str, int]
+    unit_bytes: int
 
 
 def explain_server(
@@ -63,6 +67,7 @@ def explain_server(
         marginal_gain_seconds_per_mebibyte=share * (after - one_more),
         reason=_reason(server, size_bytes, before, after, circumstances)
         + _bound_note(server, after, circumstances)
+        + _minimum_note(server, circumstances)
         + _backend_note(server),
         settings_version=server.settings_version,
     )
@@ -84,27 +89,46 @@ def _reason(
         why = circumstances.held.get(server.name)
         if why is None and circumstances.keeps:
             why = circumstances.decision
+        why = why or _at_bound(server, circumstances)
         return f"stays: {why or 'this plan gains nothing by another size of it'}"
     if not server.maxmemory_bytes:
         return f"shrinks: it had no limit, and gets {_size(size_bytes)}"
     change = size_bytes - server.maxmemory_bytes
     if change > 0:
         text, idle = f"grows: {_size(change)} more", "in reserve; its curve promises no gain"
+        if _code(circumstances) == "way":
+            idle = "on the way to a size at which it gains"
     else:
         text, idle = f"shrinks: {_size(-change)} less", "do not change its mean access time"
     return f"{text} {_effect(before, after, circumstances) or idle}"
+
+
+def _at_bound(server: ServerObservation, circumstances: Circumstances) -> str | None:
+    """Which bound is less than a unit away from the size in force."""
+    minimum = circumstances.minima_bytes[server.name]
+    for kind, bound, distance in (
+        ("maximum", server.maximum_bytes, (server.maximum_bytes or 0) - server.maxmemory_bytes),
+        ("minimum", minimum, server.maxmemory_bytes - minimum),
+    ):
+        if bound is not None and distance < circumstances.unit_bytes:
+            return f"it is {'within a unit of' if distance else 'at'} its {kind}"
+    return None
 
 
 def _effect(before: float, after: float, circumstances: Circumstances) -> str | None:
     """What another size does to one server; ``None``: nothing."""
     words = f"{_time(before)} to {_time(after)}"
     if after > before:
-        code = circumstances.decision.partition(":")[0]
-        why = "others more than save" if circumstances.mean_falls else f"{code} asks for"
+        saved = "others more than save"
+        why = saved if circumstances.mean_falls else f"{_code(circumstances)} asks for"
         return f"cost it {_time(after - before)} ({words}), which {why}"
     if _time(after) != _time(before):
         return f"bring its mean access time from {words}"
     return f"hardly change its mean access time of {_time(before)}" if after < before else None
+
+
+def _code(circumstances: Circumstances) -> str:
+    return circumstances.decision.partition(":")[0]
 
 
 def _bound_note(server: ServerObservation, after: float, circumstances: Circumstances) -> str:
@@ -118,6 +142,16 @@ def _bound_note(server: ServerObservation, after: float, circumstances: Circumst
         why = circumstances.limit if circumstances.limit and not circumstances.keeps else None
         why = f"is not met yet: {why}" if why else "is not met now"
     return f"; its bound of {_time(bound)} {why}, {_time(after)} is what it gets"
+
+
+def _minimum_note(server: ServerObservation, circumstances: Circumstances) -> str:
+    had = circumstances.minima_bytes[server.name]
+    if server.keep_reason is not None or had >= server.minimum_bytes:
+        return ""
+    return (
+        f"; its minimum of {_size(server.minimum_bytes)} cannot be had beside the sizes that are "
+        f"kept and the other minima, {_size(had)} is what is left of it"
+    )
 
 
 def _backend_note(server: ServerObservation) -> str:
@@ -178,7 +212,7 @@ def _mean_with(
         for server in observation.servers
     }
     problem = build_problem(observation, kept, budget_bytes=budget, moving=False)
-    reserved = reserve_for_bounds(problem, observation)
+    reserved = reserve_for_bounds(problem, observation, deadline_seconds=deadline_seconds)
     problem = with_reserved(problem, reserved.sizes_bytes)
     # Hill climbing starts the certificate as well as Dirichlet search does, and takes no time.
     planning = dataclasses.replace(observation.planning, method="hill_climbing")

@@ -1,7 +1,9 @@
-"""The second goal: bounds on mean access times, which come first where they can be met."""
+"""The second goal: bounds on mean access times, which come first where the price is small."""
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -10,7 +12,15 @@ import numpy as np
 from solver_lambda.effective_access_time import EffectiveAccessTime
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.problem import IntArray, PartitionProblem
-from solver_lambda.step_limits import is_quiet
+from solver_lambda.quiet import is_quiet
+from solver_lambda.solver import solve
+
+# By so much may bounds raise the node's weighted mean access time, all together: the second goal
+# is worth a part of the first, and not all of it.
+MOST_COST_RATIO = 0.1
+# And by so much as long as each of them is met by the size in force: a price that wavers around
+# the limit does not give and take memory in turn.
+KEPT_COST_RATIO = 0.15
 
 
 class Reserved(NamedTuple):
@@ -25,14 +35,20 @@ class Reserved(NamedTuple):
     unmet: dict[str, str]
 
 
-def reserve_for_bounds(problem: PartitionProblem, observation: Observation) -> Reserved:
+def reserve_for_bounds(
+    problem: PartitionProblem, observation: Observation, *, deadline_seconds: float
+) -> Reserved:
     """The least size with which each bounded server meets its bound.
 
-    Lexicographic: what a bound takes comes before the objective, which divides the rest. But
-    memory is taken from others only for a bound that is met by it. One that no size meets, or
-    whose server is quiet, takes nothing: then the objective alone gives the server its share.
-    Where all cannot be met together, those that take the least go first, so that as many as
-    possible are met.
+    What a bound takes comes before the objective, which divides the rest, but it has a price:
+    all bounds together raise the best weighted mean access time (the cost of moving included) by
+    ``MOST_COST_RATIO`` at most, or ``KEPT_COST_RATIO`` if none is new. Those that take the least go
+    first, so that as many as possible are met; one that would go beyond takes nothing. Nor does one
+    that no size meets, or whose server is quiet or has no weight: then the objective alone gives
+    the server its share.
+
+    ``deadline_seconds`` is on the clock of ``time.perf_counter``; what could not be looked at
+    until then takes nothing.
     """
     needed: dict[str, tuple[int, int]] = {}
     unmet: dict[str, str] = {}
@@ -41,6 +57,9 @@ def reserve_for_bounds(problem: PartitionProblem, observation: Observation) -> R
         server = servers[name]
         bound = server.latency_bound_seconds
         if bound is None:
+            continue
+        if not server.weight:
+            unmet[name] = "takes no memory, because its weight is 0"
             continue
         if is_quiet(server, observation):
             unmet[name] = "takes no memory while it has hardly any reads"
@@ -59,7 +78,63 @@ def reserve_for_bounds(problem: PartitionProblem, observation: Observation) -> R
             reserved[name] = size_bytes
         else:
             unmet[name] = "cannot be met beside the bounds that take less"
-    return Reserved(reserved, unmet)
+    return _affordable(problem, observation, Reserved(reserved, unmet), deadline_seconds)
+
+
+def _affordable(
+    problem: PartitionProblem,
+    observation: Observation,
+    wanted: Reserved,
+    deadline_seconds: float,
+) -> Reserved:
+    """Those of the bounds, in their order, that keep within ``MOST_COST_RATIO``."""
+    # As good a start for the certificate as Dirichlet search, and it takes no time.
+    planning = dataclasses.replace(observation.planning, method="hill_climbing")
+
+    def mean_with(sizes_bytes: Mapping[str, int]) -> float:
+        return -solve(
+            with_reserved(problem, sizes_bytes), planning, deadline_seconds=deadline_seconds
+        ).value
+
+    accepted: dict[str, int] = {}
+    unmet = dict(wanted.unmet)
+    # What fits as a whole fits in all its parts, so only a batch that does not is halved.
+    batches = [list(wanted.sizes_bytes)] if wanted.sizes_bytes else []
+    best = mean_with({}) if batches else 0.0
+    met = {server.name for server in observation.servers if _is_met(server)}
+    while batches:
+        names = batches.pop()
+        if time.perf_counter() > deadline_seconds:
+            unmet.update(dict.fromkeys(names, "takes no memory: its price was not found in time"))
+            continue
+        tried = accepted | {name: wanted.sizes_bytes[name] for name in names}
+        mean = mean_with(tried)
+        most_ratio = KEPT_COST_RATIO if tried.keys() <= met else MOST_COST_RATIO
+        if mean <= best * (1 + most_ratio):
+            accepted = tried
+        elif len(names) > 1:
+            middle = len(names) // 2
+            batches += [names[middle:], names[:middle]]
+        else:
+            unmet[names[0]] = _too_dear(mean, best, most_ratio, beside=bool(accepted))
+    return Reserved(accepted, unmet)
+
+
+def _is_met(server: ServerObservation) -> bool:
+    """By the size in force; without ``maxmemory`` it counts as new."""
+    bound, size = server.latency_bound_seconds, server.maxmemory_bytes
+    if bound is None or not size:
+        return False
+    return float(EffectiveAccessTime.of(server).seconds(size)) <= bound
+
+
+def _too_dear(mean_seconds: float, best_seconds: float, most_ratio: float, *, beside: bool) -> str:
+    others = "with the bounds that take less it" if beside else "it"
+    cost = f" {mean_seconds / best_seconds - 1:.1%}," if best_seconds else ""
+    return (
+        f"takes no memory: {others} would cost the node's mean access time{cost} "
+        f"more than {most_ratio:.0%}"
+    )
 
 
 def _why_not(server: ServerObservation, bound_seconds: float) -> str:

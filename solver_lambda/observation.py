@@ -28,6 +28,8 @@ MAX_BYTES = 16 * 1024 * 1024
 # Of characters, so that a plan of all servers that an observation may have can be read.
 MAX_REASON = 300
 MAX_VERSION = 128
+# The function is ended after 60 s, in which it also starts, reads and writes.
+MOST_TIME_SECONDS = 45
 METHODS = ("auto", "dirichlet", "hill_climbing")
 
 
@@ -39,7 +41,7 @@ class PlanningSettings:
         method: ``auto`` is the thesis' rule: Dirichlet search up to 7 servers, hill climbing above.
         certify: prove the gap to the optimum, and close it to ``epsilon_ratio`` if time allows.
         epsilon_ratio: accepted optimality gap, relative to the optimum.
-        time_limit_seconds: for search and certificate together.
+        time_limit_seconds: for search and certificate together, ``MOST_TIME_SECONDS`` at most.
         horizon_seconds: how long a plan is expected to last; a move must pay for itself in it.
         minimum_gain_ratio: relative gain in weighted mean access time below which nothing moves.
             Where a rule shortens a cycle's step, it counts for the whole way.
@@ -72,7 +74,7 @@ class PlanningSettings:
             certify=fields.boolean("certify", cls.certify),
             epsilon_ratio=fields.number("epsilon_ratio", cls.epsilon_ratio, low=0, high=1),
             time_limit_seconds=fields.number(
-                "time_limit_seconds", cls.time_limit_seconds, above=0, high=600
+                "time_limit_seconds", cls.time_limit_seconds, above=0, high=MOST_TIME_SECONDS
             ),
             horizon_seconds=fields.number("horizon_seconds", cls.horizon_seconds, above=0),
             minimum_gain_ratio=fields.number(
@@ -109,7 +111,8 @@ class ServerObservation:
         fill_ratio: share of the misses that were filled, ``None`` if unknown: far below 1, the
             measured latency says little of the others.
         latency_bound_seconds: wanted EAT at most, or ``None``. It comes before the other servers
-            where it can be met, and counts for nothing where it cannot.
+            where it can be met at a small price, and counts for nothing where it cannot: see
+            ``latency_bounds``.
         miss_ratio: that the server itself reported for the window, ``None`` if it had no reads.
         curve: miss ratio over ``maxmemory``.
         curve_error_ratio: expected absolute error of the curve's miss ratio.
@@ -203,7 +206,8 @@ class Observation:
         made_at_seconds: Unix time.
         window_seconds: length of the window that rates and ratios cover.
         budget_bytes: M.
-        unit_bytes: sizes in the plan are minimum + a multiple of it.
+        unit_bytes: step of the planner's grid, which meets the size in force or the nearest that
+            a server may have; a grid that would be too large takes a multiple of it.
     """
 
     node: str

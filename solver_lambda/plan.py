@@ -91,11 +91,14 @@ class AdaptationPlan:
         node, cycle, observation_made_at_seconds: of the observation it answers.
         made_at_seconds: Unix time.
         budget_bytes: M, as observed.
-        method: the solver whose solution it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
+        method: the solver whose solution it is: ``dirichlet``, ``hill_climbing`` or ``certified``;
+            ``none`` if no split keeps the rules.
         decision: ``apply``, or ``keep``: all sizes stay, and ``reason`` says why.
         optimality_gap: the part of the objective (the mean access time, the cost of moving
             included) of the split found by which a better one may undercut it: 0 is proven
-            optimal, 1 is nothing proven. Hysteresis may still hold the split back.
+            optimal, 1 is nothing proven. Hysteresis may still hold the split back. It is of the
+            grid of the observation's unit; where that was made coarser, of all finer sizes, with
+            no cost of moving.
         mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted.
         servers: in the observation's order.
         what_if: other budgets.

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from solver_lambda.certificate import CertifiedSplit
+from solver_lambda.coarse_grid import bound_of_finer_grids
 from solver_lambda.effective_access_time import EffectiveAccessTime
 from solver_lambda.explanation import Circumstances, explain_server, size_in_force, what_if
 from solver_lambda.latency_bounds import Reserved, reserve_for_bounds, with_reserved
@@ -14,10 +16,11 @@ from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan
 from solver_lambda.problem import PartitionProblem, build_problem, shares
-from solver_lambda.size_ranges import InfeasibleError, SizeRange, size_ranges
+from solver_lambda.quiet import is_quiet
+from solver_lambda.size_ranges import InfeasibleError, SizeRange, attainable_minima, size_ranges
 from solver_lambda.solver import Solution, solve
 from solver_lambda.spare_units import give_back, with_surplus
-from solver_lambda.step_limits import is_quiet, step_towards
+from solver_lambda.step_limits import Step, along_the_way, step_towards
 
 Sizes = Mapping[str, int]
 
@@ -28,15 +31,20 @@ class _Found(NamedTuple):
     Attributes:
         sizes: that a cycle may reach.
         wanted: where it leads in the end: the same, but for the rules about a cycle's step.
-        limit: what makes the two differ, for people.
+        step: what makes the two differ, ``None`` if nothing does.
         reserved: what latency bounds take of ``wanted``.
     """
 
     solution: Solution
     sizes: Sizes
     wanted: Sizes
-    limit: str | None
+    step: Step | None
     reserved: Reserved
+
+    @property
+    def limit(self) -> str | None:
+        """What shortens this cycle's step, for people."""
+        return self.step.because if self.step else None
 
 
 class _Gain(NamedTuple):
@@ -47,16 +55,22 @@ class _Gain(NamedTuple):
     moving: float
 
     @property
+    def seconds(self) -> float:
+        """By which the mean falls, with the cost counted."""
+        return self.before - self.after - self.moving
+
+    @property
     def ratio(self) -> float:
         """Of the mean before, with the cost counted."""
-        return (self.before - self.after - self.moving) / self.before if self.before > 0 else 0.0
+        return self.seconds / self.before if self.before > 0 else 0.0
 
 
 class _Decision(NamedTuple):
-    """``apply`` or ``keep``, and why."""
+    """``apply`` or ``keep``, why, and the sizes then."""
 
     word: str
     reason: str
+    sizes: Sizes
 
 
 def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan:
@@ -71,16 +85,15 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
     started = time.perf_counter()
     deadline = started + observation.planning.time_limit_seconds
     in_force: Sizes = {server.name: server.maxmemory_bytes for server in observation.servers}
-    sizes = in_force
     ranges: dict[str, SizeRange] = {}
     found = None
     try:
         ranges = size_ranges(observation)
         found = _find(observation, ranges, deadline)
         decision = _decide(observation, found)
-        sizes = found.sizes if decision.word == "apply" else in_force
     except InfeasibleError as error:
-        decision = _Decision("keep", f"infeasible: {error}")
+        decision = _Decision("keep", f"infeasible: {error}", in_force)
+    sizes = decision.sizes
     gain = _gain(observation, sizes)
     circumstances = Circumstances(
         decision=decision.reason,
@@ -89,6 +102,8 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
         held={name: item.kept_because for name, item in ranges.items() if item.kept_because},
         unmet_bounds=found.reserved.unmet if found else {},
         limit=found.limit if found else None,
+        minima_bytes=attainable_minima(observation),
+        unit_bytes=observation.unit_bytes,
     )
     share = shares(observation.servers)
     return AdaptationPlan(
@@ -97,10 +112,10 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
         observation_made_at_seconds=observation.made_at_seconds,
         made_at_seconds=now_seconds,
         budget_bytes=observation.budget_bytes,
-        method=found.solution.method if found else observation.planning.method,
+        method=found.solution.method if found else "none",
         decision=decision.word,
         reason=decision.reason,
-        optimality_gap=found.solution.gap_ratio if found else 0.0,
+        optimality_gap=found.solution.gap_ratio if found else 1.0,
         mean_access_time_before_seconds=gain.before,
         mean_access_time_seconds=gain.after,
         servers=tuple(
@@ -118,20 +133,25 @@ def _find(
 ) -> _Found:
     """The best split, or the best step towards it where a cycle may not go all the way."""
     planning = observation.planning
-    may_step = planning.max_step_ratio is not None or any(
-        is_quiet(server, observation) for server in observation.servers
+    bounded = any(server.latency_bound_seconds is not None for server in observation.servers)
+    may_step = (
+        planning.max_step_ratio is not None
+        or bounded
+        or any(is_quiet(server, observation) for server in observation.servers)
     )
     now_seconds = time.perf_counter()
     first_deadline = now_seconds + (deadline_seconds - now_seconds) / (2 if may_step else 1)
     problem = _problem(observation, ranges)
-    reserved = reserve_for_bounds(problem, observation)
-    solution, wanted = _split(observation, problem, reserved, first_deadline)
-    step = step_towards(wanted, observation, ranges)
+    reserved = reserve_for_bounds(
+        problem, observation, deadline_seconds=(now_seconds + first_deadline) / 2
+    )
+    solution, wanted = _split(observation, problem, ranges, reserved, first_deadline)
+    step = step_towards(wanted, observation, ranges, reserved.sizes_bytes)
     if step is None:
         return _Found(solution, wanted, wanted, None, reserved)
     problem = _problem(observation, step.ranges)
-    solution, sizes = _split(observation, problem, reserved, deadline_seconds)
-    return _Found(solution, sizes, wanted, step.because, reserved)
+    solution, sizes = _split(observation, problem, step.ranges, reserved, deadline_seconds)
+    return _Found(solution, sizes, wanted, step, reserved)
 
 
 def _problem(observation: Observation, ranges: dict[str, SizeRange]) -> PartitionProblem:
@@ -141,11 +161,16 @@ def _problem(observation: Observation, ranges: dict[str, SizeRange]) -> Partitio
 def _split(
     observation: Observation,
     problem: PartitionProblem,
+    ranges: dict[str, SizeRange],
     reserved: Reserved,
     deadline_seconds: float,
 ) -> tuple[Solution, Sizes]:
     problem = with_reserved(problem, reserved.sizes_bytes)
     solution = solve(problem, observation.planning, deadline_seconds=deadline_seconds)
+    if problem.unit_bytes > observation.unit_bytes:
+        bound = bound_of_finer_grids(problem, observation, ranges)
+        gap_ratio = CertifiedSplit(solution.units, solution.value, bound).gap_ratio
+        solution = solution._replace(gap_ratio=max(solution.gap_ratio, gap_ratio))
     in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
     units = give_back(problem, solution.units, in_force)
     return solution, problem.sizes_bytes(with_surplus(problem, units, solution.units))
@@ -167,20 +192,24 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
     """Hysteresis: nothing moves unless it must, or the gain is worth it.
 
     A step that a rule shortens gains little, however much the whole way gains. So it is taken if
-    it gains anything and the whole way gains enough.
+    it gains anything, or next to nothing is lost by it, and the whole way gains enough.
     """
     limit = f"; {found.limit}" if found.limit else ""
     in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
     if found.wanted == in_force:
-        return _Decision("keep", "optimal: the sizes in force are the best found")
+        return _Decision("keep", "optimal: the sizes in force are the best found", in_force)
     if found.sizes != in_force:
         if must := _must_move(observation):
-            return _Decision("apply", must)
+            return _Decision("apply", must, found.sizes)
         for server in observation.servers:
             if _nearer_to_bound(server, found, observation):
-                return _Decision("apply", f"latency_bound: {server.name} comes nearer to its bound")
+                return _Decision(
+                    "apply",
+                    f"latency_bound: {server.name} comes nearer to its bound",
+                    found.sizes,
+                )
     if not any(shares(observation.servers).values()):
-        return _Decision("keep", "no_demand: no server has both reads and a weight")
+        return _Decision("keep", "no_demand: no server has both reads and a weight", in_force)
     least = observation.planning.minimum_gain_ratio
     gain, way = _gain(observation, found.sizes), _gain(observation, found.wanted)
     words = (
@@ -188,13 +217,26 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
         f"{gain.ratio:.2%} less with the cost of moving counted"
     )
     if gain.ratio > 0 and gain.ratio >= least:
-        return _Decision("apply", f"gain: {words}{limit}")
+        return _Decision("apply", f"gain: {words}{limit}", found.sizes)
     the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
     if way.ratio < least or way.ratio <= 0:
-        return _Decision("keep", f"small_gain: {the_way}, and moving starts at {least:.2%}{limit}")
+        return _Decision(
+            "keep", f"small_gain: {the_way}, and moving starts at {least:.2%}{limit}", in_force
+        )
     if gain.ratio > 0:
-        return _Decision("apply", f"step: {words}, of {way.ratio:.2%} for the whole way{limit}")
-    return _Decision("keep", f"step_limit: {the_way}, but a step towards it gains nothing{limit}")
+        return _Decision(
+            "apply", f"step: {words}, of {way.ratio:.2%} for the whole way{limit}", found.sizes
+        )
+    assert found.step is not None, "what gains enough at once was applied above"
+    part = along_the_way(found.wanted, observation, found.step.ranges, way.seconds)
+    if part is not None:
+        words = f"a step that gains nothing yet, towards a split that would gain {way.ratio:.2%}"
+        return _Decision("apply", f"way: {words}{limit}", part)
+    return _Decision(
+        "keep",
+        f"step_limit: {the_way}, but a step towards it gains nothing and costs much{limit}",
+        in_force,
+    )
 
 
 def _must_move(observation: Observation) -> str | None:
@@ -205,10 +247,11 @@ def _must_move(observation: Observation) -> str | None:
     total = sum(server.maxmemory_bytes for server in observation.servers)
     if total > observation.budget_bytes:
         return f"over_budget: the sizes in force sum to {total} bytes"
+    minima = attainable_minima(observation)
     for server in observation.servers:
         if server.keep_reason is not None:
             continue
-        if server.maxmemory_bytes < server.minimum_bytes:
+        if server.maxmemory_bytes < minima[server.name]:
             return f"bounds: {server.name} is below its minimum of {server.minimum_bytes} bytes"
         if server.maximum_bytes is not None and server.maxmemory_bytes > server.maximum_bytes:
             return f"bounds: {server.name} is above its maximum of {server.maximum_bytes} bytes"

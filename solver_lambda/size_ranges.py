@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.quiet import is_quiet
 
 _LISTED = 5
 
@@ -18,12 +19,17 @@ class SizeRange(NamedTuple):
     """From ``low_bytes`` to ``high_bytes``, both included.
 
     Attributes:
-        kept_because: why the size is not free, for people; ``None`` if it is.
+        kept_because: why the size is kept, or may not grow, for people; ``None`` if it is free.
     """
 
     low_bytes: int
     high_bytes: int
     kept_because: str | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there is only one size."""
+        return self.low_bytes == self.high_bytes
 
 
 def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str, SizeRange]:
@@ -33,29 +39,89 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
 
     1. the budget: if the least sizes exceed it, rule 4 is dropped;
     2. ``keep_reason`` and a curve whose expected error is above ``maximum_curve_error_ratio``
-       keep a size as it is (the second within the server's bounds);
-    3. a server's minimum and maximum; a minimum of 0 is one byte;
+       keep a size as it is (the second within the server's bounds, and a quiet server may lose
+       what others gain by: next to nothing is missed of it, whatever its curve is);
+    3. a server's minimum, as far as ``attainable_minima`` goes, and its maximum; a minimum of 0
+       is one byte;
     4. ``dwell_seconds``: a server that was changed keeps its size for so long.
 
     With ``lasting`` rule 4 is left out, because it passes with time. ``step_limits`` has the
     rules for what a single cycle may do.
 
     Raises:
-        InfeasibleError: the budget does not hold the least sizes, or a server without
+        InfeasibleError: the budget does not hold the sizes that must be kept, or a server without
             ``maxmemory`` has to keep it.
     """
+    minima = attainable_minima(observation)
     if not lasting:
-        ranges = {server.name: _range_now(server, observation) for server in observation.servers}
+        ranges = {
+            server.name: _range_now(server, observation, minima[server.name])
+            for server in observation.servers
+        }
         if least_bytes(ranges) <= observation.budget_bytes:
             return ranges
-    ranges = {server.name: _lasting_range(server, observation) for server in observation.servers}
+    ranges = {
+        server.name: _lasting_range(server, observation, minima[server.name])
+        for server in observation.servers
+    }
     if least_bytes(ranges) > observation.budget_bytes:
-        kept = sorted(name for name, found in ranges.items() if found.kept_because)
+        kept = sorted(name for name, found in ranges.items() if _is_kept(found))
         raise InfeasibleError(
-            f"the sizes that must be kept ({listed(kept)}) and the minima of the others sum to "
-            f"{least_bytes(ranges)} bytes, more than the budget of {observation.budget_bytes}"
+            f"the sizes that must be kept ({listed(kept)}) sum, with a byte for each of the "
+            f"others, to {least_bytes(ranges)} bytes, more than the budget of "
+            f"{observation.budget_bytes}"
         )
     return ranges
+
+
+def attainable_minima(observation: Observation) -> dict[str, int]:
+    """The least size of each server that is not kept, by name: its minimum, if that can be had.
+
+    Minima are checked against the budget when they are set, but not beside sizes that must be
+    kept. Where both exceed it, what minima ask above the sizes in force is cut first, and then
+    what is left of them, each time all in proportion. So one team's minimum never stops the
+    planning for all; a minimum is one byte at least, because Redis takes 0 for no limit.
+    """
+    asked = {server.name: max(1, server.minimum_bytes) for server in observation.servers}
+    held = {
+        server.name: min(asked[server.name], max(1, server.maxmemory_bytes))
+        for server in observation.servers
+    }
+    least = dict.fromkeys(asked, 1)
+    for low, high in ((held, asked), (least, held)):
+        needed_low, needed_high = (_needed_bytes(observation, minima) for minima in (low, high))
+        if needed_high <= observation.budget_bytes:
+            return high
+        spare = observation.budget_bytes - needed_low
+        if spare >= 0:
+            return {
+                name: low[name] + (high[name] - low[name]) * spare // (needed_high - needed_low)
+                for name in asked
+            }
+    return least
+
+
+def _needed_bytes(observation: Observation, minima: Mapping[str, int]) -> int:
+    """By all servers with these minima, those that are kept included."""
+    return sum(
+        server.maxmemory_bytes
+        if server.keep_reason is not None
+        else max(minima[server.name], _uncertain_bytes(server, observation))
+        for server in observation.servers
+    )
+
+
+def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int:
+    """The size that a server keeps because of its curve's error, 0 if it is free."""
+    most_error = observation.planning.maximum_curve_error_ratio
+    if server.curve_error_ratio <= most_error or is_quiet(server, observation):
+        return 0
+    most = server.maximum_bytes
+    return server.maxmemory_bytes if most is None else min(server.maxmemory_bytes, most)
+
+
+def _is_kept(found: SizeRange) -> bool:
+    return found.is_fixed and found.kept_because is not None
 
 
 def listed(names: list[str]) -> str:
@@ -69,16 +135,16 @@ def least_bytes(ranges: Mapping[str, SizeRange]) -> int:
     return sum(found.low_bytes for found in ranges.values())
 
 
-def _lasting_range(server: ServerObservation, observation: Observation) -> SizeRange:
+def _lasting_range(server: ServerObservation, observation: Observation, low: int) -> SizeRange:
+    """``low`` is its attainable minimum."""
     high = observation.budget_bytes if server.maximum_bytes is None else server.maximum_bytes
-    # Redis takes a maxmemory of 0 for no limit.
-    low = max(1, server.minimum_bytes)
     size = server.maxmemory_bytes
     most_error = observation.planning.maximum_curve_error_ratio
     if server.keep_reason is not None:
         low, high, reason = size, size, server.keep_reason
     elif server.curve_error_ratio > most_error:
-        low = high = min(max(size, low), high)
+        high = min(max(size, low), high)
+        low = low if size and is_quiet(server, observation) else high
         reason = (
             f"its curve's expected error of {server.curve_error_ratio:.3g} "
             f"is above {most_error:.3g}"
@@ -92,10 +158,10 @@ def _lasting_range(server: ServerObservation, observation: Observation) -> SizeR
     return SizeRange(low, high, reason)
 
 
-def _range_now(server: ServerObservation, observation: Observation) -> SizeRange:
-    lasting = _lasting_range(server, observation)
+def _range_now(server: ServerObservation, observation: Observation, low: int) -> SizeRange:
+    lasting = _lasting_range(server, observation, low)
     size, planning = server.maxmemory_bytes, observation.planning
-    if lasting.kept_because or not size or server.changed_at_seconds is None:
+    if lasting.is_fixed or not size or server.changed_at_seconds is None:
         return lasting
     ago = observation.made_at_seconds - server.changed_at_seconds
     if ago >= planning.dwell_seconds:

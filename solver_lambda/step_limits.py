@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from solver_lambda.effective_access_time import EffectiveAccessTime
+from solver_lambda.moving import moving_seconds
 from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.problem import shares
+from solver_lambda.quiet import has_few_reads, is_quiet
 from solver_lambda.size_ranges import SizeRange, least_bytes, listed
 
-# With fewer reads in its window a server is quiet: its rate is known to a third at best, and may
-# be anything in the next window.
-QUIET_READS = 10.0
-# So it loses at most this part of its size in one cycle, beside what the budget forces.
+# A quiet server loses at most this part of its size in one cycle, beside what the budget forces. So
+# much at most gains one with few reads that takes memory for its latency bound.
 QUIET_STEP_RATIO = 0.1
+# Where a step gains nothing, what it takes from a server may cost the node this part of the whole
+# way's gain at most, in proportion to what the server gives of all that is given on the way.
+STEP_COST_RATIO = 0.1
 
 
 class Step(NamedTuple):
@@ -27,19 +32,19 @@ class Step(NamedTuple):
     because: str
 
 
-def is_quiet(server: ServerObservation, observation: Observation) -> bool:
-    """Whether the window had too few reads to plan by."""
-    return server.request_rate_per_second * observation.window_seconds < QUIET_READS
-
-
 def step_towards(
-    wanted_bytes: Mapping[str, int], observation: Observation, ranges: Mapping[str, SizeRange]
+    wanted_bytes: Mapping[str, int],
+    observation: Observation,
+    ranges: Mapping[str, SizeRange],
+    bounded: Collection[str],
 ) -> Step | None:
     """What one cycle may do of the way to a split; ``None`` if it may go there at once.
 
     * ``max_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
     * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
-      (or the bounds, where these ask for more) exceed the budget by.
+      (or the bounds, where these ask for more) exceed the budget by;
+    * one of ``bounded``, which take memory for their latency bounds, gains ``QUIET_STEP_RATIO`` of
+      its size at most if it has few reads.
 
     A server goes towards its wanted size only. Where the budget does not allow that, it may go
     either way; where even so the least sizes exceed it, ``max_step_ratio`` is dropped.
@@ -54,7 +59,9 @@ def step_towards(
         ways: dict[str, SizeRange] = {}
         for server in observation.servers:
             name, found, wanted = server.name, ranges[server.name], wanted_bytes[server.name]
-            step = _step_range(server, found, observation, max(0, excess), most_ratio)
+            step = _step_range(
+                server, found, observation, max(0, excess), most_ratio, name in bounded
+            )
             if wanted < step.low_bytes or wanted > step.high_bytes:
                 assert step.kept_because is not None, "it was in range before the step was cut"
                 held_by.setdefault(step.kept_because, []).append(name)
@@ -74,16 +81,70 @@ def step_towards(
     return None
 
 
+def along_the_way(
+    wanted_bytes: Mapping[str, int],
+    observation: Observation,
+    ranges: Mapping[str, SizeRange],
+    gain_seconds: float,
+) -> dict[str, int] | None:
+    """A step towards a split that gains only when it is reached, as where a curve has a cliff.
+
+    Each server goes as far as ``ranges``, of a ``Step``, let it, in whole units. Memory comes from
+    servers that lose next to nothing by it: see ``STEP_COST_RATIO``, of ``gain_seconds``, by which
+    the whole way lowers the weighted mean access time. ``None`` if there are no such servers.
+    """
+    unit = observation.unit_bytes
+    given_in_all = sum(
+        max(0, server.maxmemory_bytes - wanted_bytes[server.name]) for server in observation.servers
+    )
+    share = shares(observation.servers)
+    gives: dict[str, int] = {}
+    takes: dict[str, int] = {}
+    for server in observation.servers:
+        size, found = server.maxmemory_bytes, ranges[server.name]
+        if wanted_bytes[server.name] > size:
+            takes[server.name] = max(0, found.high_bytes - size) // unit
+        elif units := max(0, size - found.low_bytes) // unit:
+            low = size - units * unit
+            before, after = EffectiveAccessTime.of(server).seconds([size, low]).tolist()
+            horizon = observation.planning.horizon_seconds
+            loss = after - before + float(moving_seconds(server, low, horizon))
+            most = STEP_COST_RATIO * gain_seconds * (size - low) / given_in_all
+            if share[server.name] * loss <= most:
+                gives[server.name] = units
+    spare = observation.budget_bytes - sum(s.maxmemory_bytes for s in observation.servers)
+    moved = min(sum(takes.values()), sum(gives.values()) + max(0, spare) // unit)
+    given = _in_proportion(gives, max(0, moved - max(0, spare) // unit))
+    taken = _in_proportion(takes, moved)
+    if not moved:
+        return None
+    return {
+        server.name: server.maxmemory_bytes
+        + unit * (taken.get(server.name, 0) - given.get(server.name, 0))
+        for server in observation.servers
+    }
+
+
+def _in_proportion(most: Mapping[str, int], total: int) -> dict[str, int]:
+    """``total`` whole parts in proportion to the most of each, which sum to ``total`` at least."""
+    reached, whole, parts = 0, sum(most.values()), {}
+    for name, units in most.items():
+        parts[name] = (reached + units) * total // whole - reached * total // whole if whole else 0
+        reached += units
+    return parts
+
+
 def _step_range(
     server: ServerObservation,
     found: SizeRange,
     observation: Observation,
     excess_bytes: int,
     most_ratio: float | None,
+    bounded: bool,
 ) -> SizeRange:
     """The part of a range that one cycle may reach; ``kept_because`` says what cut it."""
     size = server.maxmemory_bytes
-    if not size or found.kept_because:
+    if not size or found.is_fixed:
         return found
     low, high, because = found.low_bytes, found.high_bytes, None
     within = min(max(size, low), high)
@@ -96,4 +157,9 @@ def _step_range(
         if size - step > low:
             low = size - step
             because = "a server loses a tenth of its size at most: hardly any reads of"
+    elif bounded and has_few_reads(server, observation):
+        step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes)
+        if size + step < high:
+            high = size + step
+            because = "a server gains a tenth of its size at most for its bound: few reads of"
     return SizeRange(min(low, within), max(high, within), because)

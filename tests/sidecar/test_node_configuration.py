@@ -162,8 +162,8 @@ REFUSED = {
     "no time": ('method = "dirichlet"', 'time_limit = "0s"', ["planning.time_limit", "'0s'"]),
     "too much time": (
         'method = "dirichlet"',
-        'time_limit = "1h"',
-        ["planning.time_limit", "'1h'", "at most 600s"],
+        'time_limit = "46s"',
+        ["planning.time_limit", "'46s'", "at most 45s"],
     ),
     "weight": ("weight = 2", "weight = nan", ["server[0].weight", "nan"]),
     "not TOML": ("[memory]", "[memory", ["not a TOML file"]),

@@ -19,10 +19,13 @@ from sidecar.config.node import (
 )
 from sidecar.curves.monitor import Estimate
 from sidecar.observer import Seen, asked_about, observe, reserved
+from sidecar.plans.plan_check import check_plan
 from sidecar.servers.redis_server import ServerReading
 from sidecar.settings.team_settings import TeamSettings
+from sidecar.state import SidecarState
 from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
+from solver_lambda.planner import make_plan
 
 MB = 1 << 20
 
@@ -141,6 +144,22 @@ def test_the_bounds_asked_about_are_those_in_force() -> None:
     assert asked.bounds_bytes == {"a": (3 * MB, 9 * MB)}
     assert asked.budget_bytes == observation.budget_bytes == 60 * MB
     assert reserved({"a": 16 * MB, "gone": 4 * MB}, [seen]) == 4 * MB
+
+
+def test_a_minimum_is_asked_for_as_far_as_kept_sizes_leave_room() -> None:
+    fixed = _seen(_estimate(keep_reason="noeviction: kept"), backend_latency_seconds=0.1)
+    free = _seen(_estimate(), TeamSettings("ann", "2026-11-21", minimum_bytes=60 * MB))
+    free = dataclasses.replace(
+        free,
+        config=dataclasses.replace(free.config, name="b", backend_latency_seconds=0.1),
+    )
+    observation = observe(_config(), 1, 1e6, [fixed, free], 0)
+    assert asked_about(observation).bounds_bytes == {"a": (16 * MB, 16 * MB), "b": (48 * MB, None)}
+    plan = make_plan(observation, now_seconds=1e6)
+    assert plan.servers[1].maxmemory_bytes == 48 * MB
+    state = SidecarState()
+    state.ask(asked_about(observation))
+    check_plan(plan, state, observation.node, now_seconds=1e6, maximum_age_seconds=60.0)
 
 
 @pytest.mark.parametrize(

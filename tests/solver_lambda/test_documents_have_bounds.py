@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from sidecar.config.node import SettingsLimits
 from sidecar.plans.notification import NotificationRefusedError, _read
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state import Asked, Replaced, SeenLatency, SidecarState
+from sidecar.state import ASKED_LIMIT, Asked, Replaced, SeenLatency, SidecarState
 from solver_lambda.curve import MAX_POINTS, MissRatioCurve
 from solver_lambda.document import (
     LEAST_NUMBER,
+    MAX_NODES,
     MAX_SERVERS,
     MOST_BYTES,
     MOST_INTEGER,
@@ -321,3 +322,37 @@ def test_counts_have_bounds():
     document["servers"][0]["curve"]["sizes_bytes"] = list(range(MAX_POINTS + 1))
     with pytest.raises(DocumentError, match="sizes_bytes must have 65536 numbers at most"):
         Observation.loads(json.dumps(document), "o.json")
+
+
+@pytest.mark.parametrize("part", ["[]", "{}", '{"":0}', "[[[[[[[[]]]]]]]]", '{"a":[{}]}'])
+@pytest.mark.parametrize("kind", [bytes, str])
+def test_what_takes_much_memory_is_refused_before_it_is_made(monkeypatch, part, kind):
+    text = '{"x":[' + ",".join([part] * (MAX_NODES + 1)) + "]}"
+    monkeypatch.setattr("solver_lambda.document.json.loads", lambda text: pytest.fail("was read"))
+    with pytest.raises(DocumentError, match=r"o\.json: more than 131072 tables, lists and keys"):
+        parse_json(text.encode() if kind is bytes else text, "o.json", len(text))
+
+
+@pytest.mark.parametrize("kind", [bytes, str])
+def test_brackets_within_a_text_are_no_lists(kind):
+    text = json.dumps({"a": '[:{"\\' * MAX_NODES, "b": 1})
+    assert parse_json(text.encode() if kind is bytes else text, "o", len(text)).integer("b") == 1
+    with pytest.raises(DocumentError, match="not a JSON document"):
+        parse_json('{"a": "' + '\\"[' * MAX_NODES, "o", 1 << 24)
+
+
+def test_the_state_of_a_sidecar_of_the_most_servers_is_read():
+    names = [f"{number:063}" for number in range(MAX_SERVERS)]
+    latency = SeenLatency(0.1, "team", 0.2, 0.5)
+    state = SidecarState(
+        asked={
+            n: Asked(n, 1.0, 1 << 40, dict.fromkeys(names, (1, 1 << 40)))
+            for n in range(ASKED_LIMIT)
+        },
+        targets_bytes=dict.fromkeys(names, 1 << 30),
+        changed_at_seconds=dict.fromkeys(names, 1e9),
+        replaced=dict.fromkeys(names, Replaced("r" * 40, {f"knob-{n}": "1" for n in range(4)})),
+        latencies=dict.fromkeys(names, latency),
+    )
+    text = json.dumps(state.to_json())
+    assert SidecarState.from_json(parse_json(text, "s", len(text))) == state

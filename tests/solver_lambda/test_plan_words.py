@@ -13,10 +13,11 @@ from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import AdaptationPlan, ServerPlan
 from solver_lambda.planner import make_plan
 from solver_lambda.problem import shares
-from tests.solver_lambda.odd_observations import odd_observations
+from solver_lambda.step_limits import STEP_COST_RATIO
+from tests.solver_lambda.odd_observations import UNIT_BYTES, odd_observations
 
 PLAN_CODES = {
-    "apply": {"gain", "step", "over_budget", "no_limit", "bounds", "latency_bound"},
+    "apply": {"gain", "step", "way", "over_budget", "no_limit", "bounds", "latency_bound"},
     "keep": {"optimal", "small_gain", "step_limit", "no_demand", "infeasible"},
 }
 FROM_TO = re.compile(r"mean access time from (\S+) ms to (\S+) ms")
@@ -57,13 +58,20 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         assert same(mean[2], plan.mean_access_time_seconds)
         assert 0 <= float(gain[1]) <= 100 * plan.predicted_gain_ratio + HUNDREDTH
         assert plan.predicted_gain_ratio > 0
-        assert (float(gain[1]) >= least - HUNDREDTH) == (code == "gain") or least == 0
+        over = float(gain[1]) - least
+        assert over >= -HUNDREDTH if code == "gain" else over <= HUNDREDTH or least == 0
     else:
         assert claims == (None, None)
     if code in ("small_gain", "step_limit"):
         assert (float(WAY.search(words)[1]) <= least) == (code == "small_gain") or least == 0
-    if code in ("step", "step_limit"):
-        assert "limits a cycle's step" in words or "hardly any reads" in words
+    if code == "way":
+        assert float(WAY.search(words)[1]) >= least - HUNDREDTH
+        part = plan.mean_access_time_seconds / plan.mean_access_time_before_seconds - 1
+        assert part <= STEP_COST_RATIO * float(WAY.search(words)[1]) / 100 + DIGITS
+    if code in ("step", "way", "step_limit"):
+        assert re.search("limits a cycle's step|hardly any reads|few reads", words)
+    if code == "infeasible":
+        assert (plan.optimality_gap, plan.method) == (1.0, "none")
     if code == "no_demand":
         assert not any(s.weight and s.request_rate_per_second for s in observation.servers)
     if code == "over_budget":
@@ -83,6 +91,10 @@ def check_server_words(before: ServerObservation, after: ServerPlan, plan: Adapt
         assert code == "stays"
     else:
         assert code == ("shrinks" if change < 0 or had_no_limit else "grows")
+    if after.reason.startswith("stays: this plan gains nothing"):
+        size = after.maxmemory_bytes
+        assert size + UNIT_BYTES <= (before.maximum_bytes or size + UNIT_BYTES)
+        assert size - UNIT_BYTES >= before.minimum_bytes or " cannot be had" in after.reason
     words = FROM_TO.search(after.reason)
     if words:
         assert after.eat_seconds < after.eat_before_seconds

@@ -12,7 +12,8 @@ from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
 from solver_lambda.plan import AdaptationPlan
 from solver_lambda.planner import make_plan
-from solver_lambda.step_limits import QUIET_STEP_RATIO, is_quiet
+from solver_lambda.quiet import is_quiet
+from solver_lambda.step_limits import QUIET_STEP_RATIO
 from tests.solver_lambda.odd_observations import odd_observations
 
 MIB = 1 << 20
@@ -72,6 +73,18 @@ def test_a_raised_minimum_on_an_idle_node_takes_no_more_than_it_asks():
     assert 120 - a == pytest.approx(2 * 118 / 136, abs=0.0625)
 
 
+def test_minima_that_cannot_all_be_had_are_cut_and_planning_goes_on():
+    kept = server("a", 20, keep_reason="noeviction")
+    plan = plan_for(kept, server("b", 5), server("c", 5, minimum_bytes=10 * MIB), budget_mib=30)
+    assert sizes_mib(plan) == [20, 2, 8]
+    assert plan.decision == "apply"
+    assert "its minimum of 10 MiB cannot be had beside the sizes" in plan.servers[2].reason
+    # Even the sizes in force are too much: minima give way in proportion.
+    plan = plan_for(kept, *(server(n, 6, minimum_bytes=5 * MIB) for n in "bc"), budget_mib=28)
+    assert sizes_mib(plan) == [20, 4, 4]
+    assert plan_for(kept, server("b", 5), budget_mib=20).reason.startswith("infeasible: ")
+
+
 def test_a_bounded_server_with_reads_takes_from_idle_ones_what_it_gains_by_and_slowly():
     idle = [server("a", 147, 0), server("b", 11, 0)]
     plan = plan_for(*idle, server("c", 2, latency_bound_seconds=0.02), budget_mib=160)
@@ -88,6 +101,16 @@ def test_a_server_that_is_quiet_for_one_window_loses_little():
     assert plan.decision == "apply"
     assert sizes_mib(plan) == [36, 28]
     assert "a tenth of its size at most: hardly any reads of a" in plan.reason
+
+
+def test_an_uncertain_curve_keeps_a_quiet_server_from_growing_but_not_from_giving():
+    plan = plan_for(server("a", 40, 0.1, curve_error_ratio=0.5), server("b", 24))
+    assert sizes_mib(plan) == [36, 28]
+    plan = plan_for(server("a", 20, 0.1, curve_error_ratio=0.5), server("b", 24, 0))
+    assert sizes_mib(plan) == [20, 24]
+    assert "its curve's expected error of 0.5 is above 0.1" in plan.servers[0].reason
+    busy = plan_for(server("a", 40, 1.0, curve_error_ratio=0.5), server("b", 24))
+    assert sizes_mib(busy) == [40, 24]
 
 
 def test_a_quiet_server_gives_more_where_the_budget_demands_it():
@@ -110,6 +133,46 @@ def test_an_impossible_bound_takes_no_more_than_the_share_of_its_server():
         assert sizes_mib(plan) == sizes_mib(free)
         assert words in plan.servers[0].reason
         assert plan.servers[1].reason == free.servers[1].reason
+
+
+def test_a_bound_takes_nothing_that_costs_the_others_much_more_than_it_is_worth():
+    busy = server("busy", 54, 5000.0)
+    free = plan_for(busy, server("small", 10, 1.0))
+    plan = plan_for(busy, server("small", 10, 1.0, latency_bound_seconds=0.005))
+    assert sizes_mib(plan) == sizes_mib(free)
+    assert "takes no memory: it would cost the node's mean access time" in plan.servers[1].reason
+    assert "more than 10%" in plan.servers[1].reason
+
+
+def test_a_bound_that_is_met_is_not_dropped_where_a_new_one_would_be_too_dear():
+    busy = MissRatioCurve(np.array([0, 64.0]) * MIB, np.array([1.0, 0.5]))
+    small = {"rate": 10.0, "latency_bound_seconds": 0.0195}
+    costs = []
+    for size, is_met in ((11, False), (20, True)):
+        servers = server("busy", 64 - size, 100.0, curve=busy), server("small", size, **small)
+        plan = plan_for(*servers)
+        assert ("its bound of 19.5 ms is met" in plan.servers[1].reason) == is_met
+        costs.append(plan.servers[1].reason)
+    assert "more than 10%" in costs[0]
+
+
+def test_the_bound_of_a_server_without_weight_takes_nothing():
+    servers = server("busy", 44), server("small", 20, weight=0.0, latency_bound_seconds=0.04)
+    plan = plan_for(*servers)
+    assert plan.servers[1].maxmemory_bytes < 20 * MIB
+    assert "takes no memory, because its weight is 0" in plan.servers[1].reason
+
+
+def test_a_bounded_server_with_few_reads_gains_as_slowly_as_a_quiet_one_loses():
+    others = server("flat", 40, curve=MissRatioCurve(np.array([1.0]), np.array([0.5])))
+    few = plan_for(others, server("trickle", 20, 0.5, latency_bound_seconds=0.0065))
+    assert sizes_mib(few) == [40, 22]
+    assert (
+        "gains a tenth of its size at most for its bound: few reads of trickle"
+        in few.servers[1].reason
+    )
+    many = plan_for(others, server("trickle", 20, 100.0, latency_bound_seconds=0.0065))
+    assert sizes_mib(many)[1] > 22
 
 
 def test_of_bounds_that_cannot_all_be_met_those_that_take_the_least_are():
@@ -153,9 +216,24 @@ def test_a_step_below_one_unit_is_one_unit():
     assert sizes_mib(step) == [2.5 + 0.0625, 2.5 - 0.0625]
 
 
+@pytest.mark.parametrize("rate", [0.0, 10.0])
+def test_a_cliff_beyond_a_step_is_reached_with_memory_that_nobody_misses(rate):
+    cliff = MissRatioCurve(np.array([1, 47.9, 48]) * MIB, np.array([0.98, 0.98, 0.02]))
+    useless = MissRatioCurve(np.array([1.0, 2.0]) * MIB, np.array([0.9, 0.1]))
+    servers = server("busy", 32, 1000.0, curve=cliff), server("other", 32, rate, curve=useless)
+    ratio = {"max_step_ratio": 0.1} if rate else {}
+    first = plan_for(*servers, **ratio)
+    assert first.reason.startswith("way: a step that gains nothing yet")
+    assert sizes_mib(first) == [32 + 3.1875, 32 - 3.1875]
+    assert "on the way to a size at which it gains" in first.servers[0].reason
+    last = closed_loop(12, *servers, **ratio)
+    assert last.decision == "keep"
+    assert sizes_mib(last)[0] >= 48
+
+
 def test_a_plan_that_a_step_limit_holds_back_names_it():
     cliff = MissRatioCurve(np.array([0, 40, 40.1]) * MIB, np.array([1.0, 1.0, 0.0]))
-    servers = (server("a", 32, curve=cliff), server("b", 32, 10.0))
+    servers = (server("a", 32, curve=cliff), server("b", 32, 200.0))
     assert plan_for(*servers).decision == "apply"
     plan = plan_for(*servers, max_step_ratio=0.05)
     assert plan.decision == "keep"
