@@ -177,7 +177,7 @@ def backend_latency_words(
             limits += f"; {1 - fill_ratio:.0%} of the misses were never filled, and left out"
         return f"{told}{_time(measured_seconds)} as measured ({limits})"
     if fill_ratio is not None:
-        return f"{told}not measured: {fill_ratio:.0%} of the misses were filled"
+        return f"{told}not measured: too few fills yet ({fill_ratio:.0%} of the misses)"
     return f"{told}not measured"
 
 

@@ -16,7 +16,7 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 from sidecar.curves.shards import References, Shards, object_ids
 from sidecar.samples import FLAG_TTL, Batch
 from sidecar.servers.server_stats import ServerStats
-from solver_lambda.step_limits import QUIET_READS
+from solver_lambda.quiet import QUIET_READS
 
 FloatArray = npt.NDArray[np.float64]
 
