@@ -58,8 +58,10 @@ def observe(
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
     if sum(server.minimum_bytes for server in servers) > budget_bytes:
         # Not all can have what they cannot evict. Then what people set has to do.
-        wanted = [effective(item.config, item.settings).minimum_bytes for item in seen]
-        servers = tuple(map(_with_minimum, servers, wanted))
+        servers = tuple(
+            replace(server, minimum_bytes=effective(item.config, item.settings).minimum_bytes)
+            for server, item in zip(servers, seen, strict=True)
+        )
     windows = [item.estimate.window_seconds for item in seen if item.estimate]
     return Observation(
         node=config.node,
@@ -152,10 +154,6 @@ def _keep_reason(seen: Seen, latency_seconds: float | None) -> str | None:
 
 def _no_curve(size_bytes: int) -> MissRatioCurve:
     return MissRatioCurve(np.array([float(size_bytes)]), np.array([1.0]))
-
-
-def _with_minimum(server: ServerObservation, minimum_bytes: int) -> ServerObservation:
-    return replace(server, minimum_bytes=minimum_bytes)
 
 
 def asked_about(observation: Observation) -> Asked:

@@ -123,10 +123,8 @@ class Shards:
         more as soon as more have been seen. Without any that were seen, each is of the mean size.
         """
         seen = len(self.pinned)
-        if not seen and not self.volatile:
-            return 0.0
         if not seen:
-            return max(0.0, self._pinned_least) * self._default_bytes
+            return max(0.0, self._pinned_least) * self._default_bytes if self.volatile else 0.0
         count = max(self._pinned_least, self._pinned_scale * seen / self.rate)
         return count * self._pinned_weight / seen
 

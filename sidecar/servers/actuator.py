@@ -51,7 +51,8 @@ class Actuator:
 
     Attributes:
         latest: the states of the last step, for those who must not wait for a server that hangs.
-        too_small: then, the least sizes of servers that can keep no key in theirs, by name.
+        latest_least_bytes: then, what ``least_bytes`` says.
+        too_small: then, the servers that can keep no key in the sizes that they are to have.
     """
 
     def __init__(
@@ -76,7 +77,8 @@ class Actuator:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.latest: list[ServerState] = []
-        self.too_small: dict[str, int] = {}
+        self.latest_least_bytes: dict[str, int] = {}
+        self.too_small: set[str] = set()
         self._settled = threading.Event()
         self._purpose = ""
         self._failure: Exception | None = None
@@ -206,11 +208,8 @@ class Actuator:
                     watch.try_again()
             moved = False
             states = self.latest = self.states()
-            self.too_small = {
-                name: least
-                for name, watch in self._watches.items()
-                if watch.is_too_small and (least := watch.least_bytes())
-            }
+            self.latest_least_bytes = self.least_bytes()
+            self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
             for transition in resolve(states, self._budget_bytes):
                 moved = True
                 if self._stop.is_set() or not self._carry_out(transition):

@@ -74,8 +74,9 @@ class BudgetKeeper:
         if not over and not too_small:
             self._too_little = None
             return
-        sizes |= too_small
-        least = self._actuator.least_bytes()
+        # Nothing here may wait for the actuator, which may wait for a server that hangs.
+        least = self._actuator.latest_least_bytes
+        sizes |= {name: least[name] for name in too_small & least.keys()}  # of two steps, perhaps
         try:
             sizes = initial_sizes(servers, sizes, fixed, self._budget_bytes, least)
         except DocumentError as error:
@@ -84,7 +85,7 @@ class BudgetKeeper:
                 self._counters.add("budgets_exceeded")
                 log.warning("the budget is exceeded: %s", error)
             return
-        if sizes == self._actuator.targets():
+        if sizes == {state.name: state.target_bytes for state in states}:
             return  # it is all that there is
         self._counters.add("sizes_fitted")
         if too_small:

@@ -21,7 +21,7 @@ def initial_sizes(
     or unknown gets an equal share of the budget. If that is more than the budget, what each has
     above its minimum is scaled down by one factor. The servers in ``fixed`` (those that do not
     evict, and would refuse writes, or that refuse another size) keep what they have. Nobody gets
-    less than its ``least_bytes``, with which it would refuse writes, while the budget allows that;
+    less than its ``least_bytes``, below which it would refuse writes, while the budget allows that;
     where it does not, these give way in proportion.
 
     Raises:

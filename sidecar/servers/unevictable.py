@@ -18,7 +18,7 @@ def is_too_small(maxmemory_bytes: float, unevictable_bytes: float) -> bool:
 
 
 def least_maxmemory_bytes(maxmemory_bytes: float, unevictable_bytes: float) -> int:
-    """What a server may be shrunk to at most: with headroom, but no more than it works with now.
+    """How far a server may be shrunk: with headroom, but no more than it works with now.
 
     One that is too small, or unlimited (0), needs the headroom too.
     """
