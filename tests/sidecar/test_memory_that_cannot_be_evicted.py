@@ -38,9 +38,9 @@ def takes_writes(server: LocalServer) -> bool:
     return True
 
 
-def load_scripts(server: LocalServer, megabytes: int) -> None:
-    """The server keeps them whatever its maxmemory is."""
-    for number in range(megabytes):
+def load_scripts(server: LocalServer, numbers: range) -> None:
+    """Of a megabyte each; the server keeps them whatever its maxmemory is."""
+    for number in numbers:
         server.client.script_load(f"return {number} --" + "x" * MB)
 
 
@@ -88,7 +88,7 @@ def test_keys_without_a_ttl_and_scripts_stay_in_what_plans_leave(
     pinned = start_server("24mb", **{"maxmemory-policy": "volatile-lru"})
     fill(pinned, 10)
     scripts, hungry = start_server("8mb"), start_server("16mb")
-    load_scripts(scripts, 3)
+    load_scripts(scripts, range(3))
     path = write_node(
         {"pinned": pinned.url, "scripts": scripts.url, "hungry": hungry.url},
         budget="48mb",
@@ -123,13 +123,13 @@ def test_a_server_that_refuses_writes_grows_without_waiting_for_a_plan(
     start_server: StartServer, write_node: WriteNode
 ) -> None:
     server, other = start_server("2mb"), start_server("16mb")
-    load_scripts(server, 3)
+    load_scripts(server, range(3))
     assert not takes_writes(server)
     path = write_node({"small": server.url, "other": other.url}, budget="18mb")
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: takes_writes(server), sidecar.counters.snapshot)
         # What comes later than the start is noticed as well.
-        load_scripts(server, 3)
+        load_scripts(server, range(3, 6))
         wait_until(
             lambda: maxmemory(server) > 6 * MB and takes_writes(server), sidecar.counters.snapshot
         )
