@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.costs.workload import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS
 from infra.node_names import role_name
 from infra.outputs import node_outputs
 from infra.template_limits import excess
@@ -24,8 +25,6 @@ NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-MOST_CYCLES_PER_DAY = 10_000  # the most that infra.costs counts with
-MOST_RETENTION_DAYS = 36_500  # a century; S3 would take 32 bits
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
 ROLE_NAME_CHARACTERS = 64

@@ -17,6 +17,7 @@ from aws_cdk import (
 )
 from constructs import Construct
 
+from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS
 from infra.dead_letters import ALARM_PERIOD, raise_alarm
 from infra.naming import bucket_arn, regional_arn
 from infra.notifications import key_filter
@@ -84,7 +85,7 @@ class SolverFunction(Construct):
                 "SPREDS_SOLVER": solver,
             },
             memory_size=512,
-            timeout=Duration.seconds(60),
+            timeout=Duration.seconds(FUNCTION_TIMEOUT_SECONDS),
             reserved_concurrent_executions=reserved_concurrency,
             # What S3 does not do at once is tried again within the run; a refusal stays one. Events
             # that Lambda itself could not start come again whatever this says.

@@ -38,12 +38,13 @@ from infra.costs.workload import (
     DAY_SECONDS,
     DELIVERIES,
     FUNCTION_TIMEOUT_SECONDS,
+    MOST_CYCLES_PER_DAY,
+    MOST_RETENTION_DAYS,
     MOST_SERVERS,
     POLLINGS,
     Workload,
 )
 
-MOST_CYCLES_PER_DAY = 10_000
 SHOWN_CYCLES_PER_DAY = (1, 24, 100, 288, 606, 1000, MOST_CYCLES_PER_DAY)
 BREAK_EVEN_LIMIT = 1_000_000
 # What AWS lets a function have.
@@ -165,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _workload(options: argparse.Namespace, measured: Measured, prices: PriceList) -> Workload:
     """Raises InputError."""
-    retention = _number("--retention-days", options.retention_days, 1, 36_500)
+    retention = _number("--retention-days", options.retention_days, 1, MOST_RETENTION_DAYS)
     workload = Workload(
         cycles_per_day=_number("--cycles-per-day", options.cycles_per_day, 1, MOST_CYCLES_PER_DAY),
         servers=_whole("--servers", options.servers, 1, MOST_SERVERS),

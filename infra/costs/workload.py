@@ -14,6 +14,8 @@ DAYS = 365
 MONTHS = 12
 GB = 1 << 30
 DAY_SECONDS = 86_400
+MOST_CYCLES_PER_DAY = 10_000
+MOST_RETENTION_DAYS = 36_500  # a century; S3 would take 32 bits
 
 # AWS: at 1,769 MB a function has one whole processor, in proportion below it
 # (https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html).
