@@ -162,14 +162,11 @@ def _texts(fields: Fields) -> dict[str, str]:
 
 
 def _latency(fields: Fields) -> SeenLatency:
-    def optional(key: str) -> float | None:
-        return fields.number(key, low=0) if fields.has(key) else None
-
     return SeenLatency(
         fields.number("backend_latency_seconds", low=0),
         fields.text("backend_latency_source"),
-        optional("measured_backend_latency_seconds"),
-        optional("fill_ratio"),
+        fields.optional_number("measured_backend_latency_seconds", low=0),
+        fields.optional_number("fill_ratio", low=0),
     )
 
 

@@ -167,6 +167,17 @@ class Fields:
             raise self.refuse(key, f"must be {least} and at most {high:g}, not {self.given(key)}")
         return float(value)
 
+    def optional_number(
+        self,
+        key: str,
+        *,
+        low: float = -MOST_NUMBER,
+        high: float = MOST_NUMBER,
+        above: float = -math.inf,
+    ) -> float | None:
+        """The same, or ``None`` where the key is absent or null."""
+        return self.number(key, low=low, high=high, above=above) if self.has(key) else None
+
     def given(self, key: str) -> str:
         """The raw value, for messages."""
         return shown(self._table.get(key))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from solver_lambda.effective_access_time import EffectiveAccessTime
-from solver_lambda.latency_bounds import reserve_for_bounds, with_reserved
+from solver_lambda.latency_bounds import best_mean_seconds, reserve_for_bounds, with_reserved
 from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.plan import ServerPlan, WhatIf
 from solver_lambda.problem import build_problem
 from solver_lambda.size_ranges import InfeasibleError, SizeRange, size_ranges
-from solver_lambda.solver import solve
 
 MEBIBYTE = 1 << 20
 MORE_MEMORY_RATIOS = (1.10, 1.25, 1.50)
@@ -214,9 +212,10 @@ def _mean_with(
     problem = build_problem(observation, kept, budget_bytes=budget, moving=False)
     reserved = reserve_for_bounds(problem, observation, deadline_seconds=deadline_seconds)
     problem = with_reserved(problem, reserved.sizes_bytes)
-    # Hill climbing starts the certificate as well as Dirichlet search does, and takes no time.
-    planning = dataclasses.replace(observation.planning, method="hill_climbing")
-    return max(0.0, -solve(problem, planning, deadline_seconds=deadline_seconds).value)
+    mean_seconds = best_mean_seconds(
+        problem, observation.planning, deadline_seconds=deadline_seconds
+    )
+    return max(0.0, mean_seconds)
 
 
 def _size(size_bytes: float) -> str:

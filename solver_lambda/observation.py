@@ -81,9 +81,7 @@ class PlanningSettings:
                 "minimum_gain_ratio", cls.minimum_gain_ratio, low=0, high=1
             ),
             dwell_seconds=fields.number("dwell_seconds", cls.dwell_seconds, low=0),
-            max_step_ratio=(
-                fields.number("max_step_ratio", above=0) if fields.has("max_step_ratio") else None
-            ),
+            max_step_ratio=fields.optional_number("max_step_ratio", above=0),
             maximum_curve_error_ratio=fields.number(
                 "maximum_curve_error_ratio", cls.maximum_curve_error_ratio, low=0, high=1
             ),
@@ -150,10 +148,6 @@ class ServerObservation:
     @classmethod
     def from_json(cls, fields: Fields) -> ServerObservation:
         """Raises DocumentError."""
-
-        def optional(key: str, **bounds: float) -> float | None:
-            return fields.number(key, **bounds) if fields.has(key) else None
-
         server = cls(
             name=read_server(fields),
             maxmemory_bytes=fields.integer("maxmemory_bytes", low=0),
@@ -170,15 +164,17 @@ class ServerObservation:
             backend_latency_source=fields.text(
                 "backend_latency_source", "configured", ("team", "configured", "measured")
             ),
-            measured_backend_latency_seconds=optional("measured_backend_latency_seconds", low=0),
-            fill_ratio=optional("fill_ratio", low=0, high=1),
-            latency_bound_seconds=optional("latency_bound_seconds", above=0),
-            miss_ratio=optional("miss_ratio", low=0, high=1),
+            measured_backend_latency_seconds=fields.optional_number(
+                "measured_backend_latency_seconds", low=0
+            ),
+            fill_ratio=fields.optional_number("fill_ratio", low=0, high=1),
+            latency_bound_seconds=fields.optional_number("latency_bound_seconds", above=0),
+            miss_ratio=fields.optional_number("miss_ratio", low=0, high=1),
             curve=MissRatioCurve.from_json(fields.table("curve")),
             curve_error_ratio=fields.number("curve_error_ratio", 0.0, low=0, high=1),
             sampled_objects=fields.integer("sampled_objects", 0, low=0),
-            mean_object_bytes=optional("mean_object_bytes", above=0),
-            changed_at_seconds=optional("changed_at_seconds", low=0),
+            mean_object_bytes=fields.optional_number("mean_object_bytes", above=0),
+            changed_at_seconds=fields.optional_number("changed_at_seconds", low=0),
             keep_reason=(
                 fields.text("keep_reason", most=MAX_REASON) if fields.has("keep_reason") else None
             ),
@@ -218,6 +214,11 @@ class Observation:
     servers: tuple[ServerObservation, ...]
     unit_bytes: int = 65536
     planning: PlanningSettings = field(default_factory=PlanningSettings)
+
+    @property
+    def in_force_bytes(self) -> dict[str, int]:
+        """``maxmemory`` of each server now, by name."""
+        return {server.name: server.maxmemory_bytes for server in self.servers}
 
     def to_json(self) -> dict[str, Any]:
         return {

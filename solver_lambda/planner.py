@@ -84,7 +84,7 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
     """
     started = time.perf_counter()
     deadline = started + observation.planning.time_limit_seconds
-    in_force: Sizes = {server.name: server.maxmemory_bytes for server in observation.servers}
+    in_force: Sizes = observation.in_force_bytes
     ranges: dict[str, SizeRange] = {}
     found = None
     try:
@@ -171,8 +171,7 @@ def _split(
         bound = bound_of_finer_grids(problem, observation, ranges)
         gap_ratio = CertifiedSplit(solution.units, solution.value, bound).gap_ratio
         solution = solution._replace(gap_ratio=max(solution.gap_ratio, gap_ratio))
-    in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
-    units = give_back(problem, solution.units, in_force)
+    units = give_back(problem, solution.units, observation.in_force_bytes)
     return solution, problem.sizes_bytes(with_surplus(problem, units, solution.units))
 
 
@@ -195,7 +194,7 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
     it gains anything, or next to nothing is lost by it, and the whole way gains enough.
     """
     limit = f"; {found.limit}" if found.limit else ""
-    in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
+    in_force: Sizes = observation.in_force_bytes
     if found.wanted == in_force:
         return _Decision("keep", "optimal: the sizes in force are the best found", in_force)
     if found.sizes != in_force:

@@ -31,6 +31,10 @@ class SizeRange(NamedTuple):
         """Whether there is only one size."""
         return self.low_bytes == self.high_bytes
 
+    def nearest_bytes(self, size_bytes: int) -> int:
+        """The size within that is nearest to ``size_bytes``."""
+        return min(max(size_bytes, self.low_bytes), self.high_bytes)
+
 
 def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str, SizeRange]:
     """The range of each server, by name.
@@ -166,7 +170,7 @@ def _range_now(server: ServerObservation, observation: Observation, low: int) ->
     ago = observation.made_at_seconds - server.changed_at_seconds
     if ago >= planning.dwell_seconds:
         return lasting
-    within = min(max(size, lasting.low_bytes), lasting.high_bytes)
+    within = lasting.nearest_bytes(size)
     return SizeRange(
         within,
         within,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -34,8 +35,16 @@ def give_back(
     total, spare = int(missing.sum()), problem.capacity - int(units.sum())
     if total <= spare:
         return np.asarray(units + missing)
-    ends = np.cumsum(missing) * spare // total
-    return np.asarray(units + np.diff(ends, prepend=0))
+    return np.asarray(units + in_proportion(missing.tolist(), spare))
+
+
+def in_proportion(most: Sequence[int], total: int) -> list[int]:
+    """``total`` whole parts in proportion to the most of each, which sum to ``total`` at least."""
+    whole = sum(most)
+    if not whole:
+        return [0] * len(most)
+    ends = [reached * total // whole for reached in itertools.accumulate(most, initial=0)]
+    return [end - start for start, end in itertools.pairwise(ends)]
 
 
 def with_surplus(problem: PartitionProblem, units: IntArray, weights: IntArray) -> IntArray:

@@ -11,6 +11,7 @@ from solver_lambda.observation import Observation, ServerObservation
 from solver_lambda.problem import shares
 from solver_lambda.quiet import has_few_reads, is_quiet
 from solver_lambda.size_ranges import SizeRange, least_bytes, listed
+from solver_lambda.spare_units import in_proportion
 
 # A quiet server loses at most this part of its size in one cycle, beside what the budget forces. So
 # much at most gains one with few reads that takes memory for its latency bound.
@@ -51,8 +52,7 @@ def step_towards(
     """
     excess = -observation.budget_bytes
     for server in observation.servers:
-        found = ranges[server.name]
-        excess += min(max(server.maxmemory_bytes, found.low_bytes), found.high_bytes)
+        excess += ranges[server.name].nearest_bytes(server.maxmemory_bytes)
     for most_ratio in dict.fromkeys((observation.planning.max_step_ratio, None)):
         held_by: dict[str, list[str]] = {}
         steps: dict[str, SizeRange] = {}
@@ -65,7 +65,7 @@ def step_towards(
             if wanted < step.low_bytes or wanted > step.high_bytes:
                 assert step.kept_because is not None, "it was in range before the step was cut"
                 held_by.setdefault(step.kept_because, []).append(name)
-            size = min(max(server.maxmemory_bytes, step.low_bytes), step.high_bytes)
+            size = step.nearest_bytes(server.maxmemory_bytes)
             low, high = (
                 max(step.low_bytes, min(size, wanted)),
                 min(step.high_bytes, max(size, wanted)),
@@ -114,24 +114,17 @@ def along_the_way(
                 gives[server.name] = units
     spare = observation.budget_bytes - sum(s.maxmemory_bytes for s in observation.servers)
     moved = min(sum(takes.values()), sum(gives.values()) + max(0, spare) // unit)
-    given = _in_proportion(gives, max(0, moved - max(0, spare) // unit))
-    taken = _in_proportion(takes, moved)
     if not moved:
         return None
+    given, taken = (
+        dict(zip(most, in_proportion(list(most.values()), units), strict=True))
+        for most, units in ((gives, max(0, moved - max(0, spare) // unit)), (takes, moved))
+    )
     return {
         server.name: server.maxmemory_bytes
         + unit * (taken.get(server.name, 0) - given.get(server.name, 0))
         for server in observation.servers
     }
-
-
-def _in_proportion(most: Mapping[str, int], total: int) -> dict[str, int]:
-    """``total`` whole parts in proportion to the most of each, which sum to ``total`` at least."""
-    reached, whole, parts = 0, sum(most.values()), {}
-    for name, units in most.items():
-        parts[name] = (reached + units) * total // whole - reached * total // whole if whole else 0
-        reached += units
-    return parts
 
 
 def _step_range(
@@ -147,7 +140,7 @@ def _step_range(
     if not size or found.is_fixed:
         return found
     low, high, because = found.low_bytes, found.high_bytes, None
-    within = min(max(size, low), high)
+    within = found.nearest_bytes(size)
     if most_ratio is not None:
         step = max(int(size * most_ratio), observation.unit_bytes)
         low, high = max(low, size - step), min(high, size + step)

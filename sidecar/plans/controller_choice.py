@@ -19,6 +19,7 @@ from sidecar.plans.controller import (
 )
 from sidecar.plans.delivery_sqs import long_poll_seconds
 from sidecar.plans.plan_inbox import PlanInbox, TakePlan, confirmer
+from sidecar.storage.aws import USUAL_SECONDS
 from sidecar.storage.store import FolderStore, Store
 from solver_lambda.document import DocumentError
 from solver_lambda.observation import Observation
@@ -83,14 +84,12 @@ def make_settings_store(controller: ControllerConfig) -> Store | None:
 
 
 def make_bucket(
-    name: str, region: str, endpoint_url: str | None, limit_seconds: float | None = None
+    name: str, region: str, endpoint_url: str | None, limit_seconds: float = USUAL_SECONDS
 ) -> Store:
     """A bucket as a store; a call fails within ``limit_seconds`` if nobody answers."""
     # Imported only where a cloud is asked for: embedded works without boto3.
     from sidecar.storage.store_s3 import S3Store
 
-    if limit_seconds is None:
-        return S3Store(name, region, endpoint_url)
     return S3Store(name, region, endpoint_url, limit_seconds)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -62,11 +61,6 @@ class TeamSettings:
         fields = parse_json(text, source, MAX_BYTES)
         check_kind(fields, KIND, VERSION)
 
-        def optional(
-            key: str, low: float, high: float = MOST_NUMBER, *, above: float = -math.inf
-        ) -> float | None:
-            return fields.number(key, low=low, high=high, above=above) if fields.has(key) else None
-
         minimum = None
         if fields.has("minimum_bytes"):
             most = limits.maximum_minimum_bytes if limits else MOST_BYTES
@@ -74,18 +68,18 @@ class TeamSettings:
         settings = cls(
             set_by=fields.text("set_by", most=200),
             set_at=fields.text("set_at", most=64),
-            weight=optional(
+            weight=fields.optional_number(
                 "weight",
-                limits.minimum_weight if limits else 0,
-                limits.maximum_weight if limits else MOST_NUMBER,
+                low=limits.minimum_weight if limits else 0,
+                high=limits.maximum_weight if limits else MOST_NUMBER,
             ),
-            backend_latency_seconds=optional(
+            backend_latency_seconds=fields.optional_number(
                 "backend_latency_seconds",
-                0,
-                limits.maximum_backend_latency_seconds if limits else MOST_NUMBER,
+                low=0,
+                high=limits.maximum_backend_latency_seconds if limits else MOST_NUMBER,
             ),
             minimum_bytes=minimum,
-            latency_bound_seconds=optional("latency_bound_seconds", 0, above=0),
+            latency_bound_seconds=fields.optional_number("latency_bound_seconds", low=0, above=0),
         )
         fields.done()
         try:
