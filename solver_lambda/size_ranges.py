@@ -168,7 +168,8 @@ def _range_now(server: ServerObservation, observation: Observation, low: int) ->
     if lasting.is_fixed or not size or server.changed_at_seconds is None:
         return lasting
     ago = observation.made_at_seconds - server.changed_at_seconds
-    if ago >= planning.dwell_seconds:
+    # A change that is still to come was noted by another clock.
+    if not 0 <= ago < planning.dwell_seconds:
         return lasting
     within = lasting.nearest_bytes(size)
     return SizeRange(

@@ -110,6 +110,18 @@ def test_kept_dwelling_and_uncertain_servers_keep_their_size_and_the_plan_says_w
         assert words in plan.servers[2].reason
 
 
+@pytest.mark.parametrize("dwell_seconds", [0.0, 600.0])
+def test_a_change_that_a_clock_puts_into_the_future_holds_nothing(make_observation, dwell_seconds):
+    base = make_observation(4, seed=5)
+    free = plan_of(base, dwell_seconds=dwell_seconds)
+    ahead = {"changed_at_seconds": base.made_at_seconds + 3600}
+    for number in range(4):
+        base = with_server(base, number, **ahead)
+    plan = plan_of(base, dwell_seconds=dwell_seconds)
+    assert plan.decision == "apply"
+    assert sizes(plan) == sizes(free)
+
+
 def test_no_plan_below_the_minimum_gain(make_observation):
     observation = make_observation(4, seed=5)
     assert plan_of(observation).decision == "apply"
