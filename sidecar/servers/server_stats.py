@@ -129,13 +129,23 @@ def baseline_bytes(info: Mapping[str, Any], config: Mapping[str, Any]) -> int:
 
 def unevictable_bytes(info: Mapping[str, Any], config: Mapping[str, Any], policy: str) -> int:
     """Of ``counted_memory_bytes``, what no eviction frees: the baseline and, under ``volatile-*``,
-    the keys without a TTL, as if all keys weighed the same. Raises as that."""
+    the keys without a TTL, as if all keys weighed the same; or more, if clients are only allowed a
+    part of ``maxmemory``, and need more of it for what they have. Raises as that."""
     baseline = baseline_bytes(info, config)
     keys, with_ttl = count_keys(info)
-    if not policy.startswith("volatile-") or not keys:
-        return baseline
-    of_keys = max(0, counted_memory_bytes(info) - baseline)
-    return baseline + of_keys * (keys - with_ttl) // keys
+    if policy.startswith("volatile-") and keys:
+        of_keys = max(0, counted_memory_bytes(info) - baseline)
+        baseline += of_keys * (keys - with_ttl) // keys
+    return max(baseline, _bytes_for_clients(info, config))
+
+
+def _bytes_for_clients(info: Mapping[str, Any], config: Mapping[str, Any]) -> int:
+    """Below this ``maxmemory`` the server disconnects clients that it has now; 0 if it does not
+    go by that (``maxmemory-clients`` is not a percentage)."""
+    most = str(config.get("maxmemory-clients", "0"))
+    if not most.endswith("%"):
+        return 0
+    return _number(info, "mem_clients_normal", 0) * 100 // max(1, int(most.removesuffix("%")))
 
 
 def count_keys(info: Mapping[str, Any]) -> tuple[int, int]:

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from sidecar.servers.redis_server import ServerReading
-from sidecar.servers.server_stats import LATENCY_HISTOGRAM_BYTES, ServerStats
+from sidecar.servers.server_stats import (
+    LATENCY_HISTOGRAM_BYTES,
+    ServerStats,
+    unevictable_bytes,
+)
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
@@ -39,6 +43,13 @@ def test_sums_over_databases_and_takes_the_baseline_apart() -> None:
     assert ServerStats.from_info(INFO, {"latency-tracking": "no"}, 1.5).baseline_bytes == 125
     assert stats.used_memory_bytes == 895
     assert (stats.maxmemory_samples, stats.lfu_log_factor) == (10, 10)
+
+
+@pytest.mark.parametrize(("most", "needed"), [("0", 0), ("1000", 0), ("5%", 600), ("100%", 30)])
+def test_clients_that_may_have_a_part_need_the_whole(most: str, needed: int) -> None:
+    """Else the server disconnects them as it shrinks."""
+    config = {"maxmemory-clients": most, "latency-tracking": "no"}
+    assert unevictable_bytes(INFO, config, "allkeys-lru") == max(125, needed)
 
 
 @pytest.mark.parametrize("key", ["run_id", "used_memory", "keyspace_hits"])
