@@ -10,8 +10,9 @@ FIRST_OVERHEAD_BYTES = 96
 FIRST_OBJECT_BYTES = 2 * FIRST_OVERHEAD_BYTES
 # Redis 7.0.15 and Valkey 8.1 hold so much that we cannot put down to anything.
 FIRST_FIXED_BYTES = 3_000
-# Below it the keys weigh less than what else there is, above it more.
+# Below both the keys weigh less than what else there is, above one of them more.
 _FEW_KEYS = 256
+_LITTLE_BYTES = 1 << 20
 
 
 class Calibration:
@@ -49,7 +50,7 @@ class Calibration:
             How many bytes heavier each object is than was thought.
         """
         beside_baseline = max(0, stats.used_memory_bytes - stats.baseline_bytes)
-        if stats.keys < _FEW_KEYS:
+        if not stats.keys or (stats.keys < _FEW_KEYS and beside_baseline < _LITTLE_BYTES):
             mean = self.object_bytes or FIRST_OBJECT_BYTES
             self.fixed_bytes = max(0, beside_baseline - round(stats.keys * mean))
             self.keys_bytes = float(beside_baseline - self.fixed_bytes)
