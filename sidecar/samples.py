@@ -14,6 +14,7 @@ VERSION = 1
 HEADER = struct.Struct("<4sHHHHI11Q")
 RECORD_BYTES = 16
 MAX_BATCH_BYTES = 16_384
+SOURCE_PATCH, SOURCE_MODULE = 1, 2
 FLAG_TTL = 1
 FLAG_SIZE_KNOWN = 2
 UNKNOWN_DB = 0xFFFF
@@ -102,8 +103,11 @@ def decode_batch(message: bytes) -> Batch:
         raise SampleError("magic", f"starts with {magic!r}, not {MAGIC!r}")
     if version != VERSION:
         raise SampleError("version", f"is of version {version}, not {VERSION}")
-    if source not in (1, 2):
-        raise SampleError("source", f"source {source} is neither patch (1) nor module (2)")
+    if source not in (SOURCE_PATCH, SOURCE_MODULE):
+        raise SampleError(
+            "source",
+            f"source {source} is neither patch ({SOURCE_PATCH}) nor module ({SOURCE_MODULE})",
+        )
     if header_bytes < HEADER.size:
         raise SampleError("header_length", f"header_bytes {header_bytes} < {HEADER.size}")
     if record_bytes < RECORD_BYTES:

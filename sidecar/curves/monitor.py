@@ -14,6 +14,7 @@ from sidecar.curves.lifetimes import Corrections, Lifetimes, TimedAccesses
 from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureSimulation
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 from sidecar.curves.shards import References, Shards, object_ids
+from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.samples import FLAG_TTL, Batch
 from sidecar.servers.server_stats import ServerStats
 from solver_lambda.quiet import QUIET_READS
@@ -32,6 +33,8 @@ _DEPTH_MARGIN = 1.25
 _REWEIGH_RATIO = 0.01
 _FULL_RATIO = 0.97
 _FEWEST_SAMPLES = 100
+# Of the reads that the sampler saw: if the server counts fewer, its counters were put back.
+_RESET_SHARE = 0.9
 # Of the present size: how far down a plan may be expected to go.
 _LEAST_SHARE = 0.1
 # From the budget down, a fifth smaller each: to 1/256 of it.
@@ -61,6 +64,7 @@ class ServerMonitor:
         self.anchor = Anchor()
         self.lifetimes = Lifetimes()
         self.samples_since_observation = 0
+        self.warm_up = WarmUp(half_life_seconds)
         # Reads sampled under the present policy.
         self._samples_taken = 0
         self._successor: Shards | None = None
@@ -99,6 +103,10 @@ class ServerMonitor:
         reads = self._true_reads(last, batch, references)
         self.histogram.reads += reads
         self._window_reads += reads
+        self.warm_up.take(
+            len(references.distances_bytes), references.unseen_hits, batch.last_time_us
+        )
+        self._warm_up()
         self.latency.take(batch)
         self.samples_since_observation += len(batch.records)
         self._last = batch
@@ -133,11 +141,23 @@ class ServerMonitor:
 
     def decay(self, factor: float) -> None:
         """Let all that was counted so far count ``factor`` times as much."""
-        self.histogram.decay(factor)
         self.latency.decay(factor)
+        self._decay_curve(factor)
+
+    def _decay_curve(self, factor: float) -> None:
+        self.histogram.decay(factor)
         self.anchor.decay(factor)
         if self.shards.simulation is not None:
             self.shards.simulation.misses *= factor
+
+    def _warm_up(self, least_reads: int = BLOCK_READS) -> None:
+        """Forget what was counted by guesses."""
+        if self.warm_up.must_forget(least_reads):
+            self._decay_curve(0.0)
+            if self.shards.simulation is not None:
+                self.shards.simulation.take_window()
+            self._samples_taken = 0
+            self._window_misses = self._window_reads = 0.0
 
     def _true_reads(self, last: Batch | None, batch: Batch, references: References) -> float:
         """Reads that the batch stands for: by the server's count, less what went with lost
@@ -158,6 +178,7 @@ class ServerMonitor:
         ``budget_bytes`` is how far the curve must reach. ``None`` also after a restart of the
         server, and when the window has no length.
         """
+        self._warm_up(_FEWEST_SAMPLES)
         previous, self._previous = self._previous, stats
         window_misses, self._window_misses = self._window_misses, 0.0
         window_reads, self._window_reads = self._window_reads, 0.0
@@ -168,7 +189,8 @@ class ServerMonitor:
         self._widen()
         self.lifetimes.keep_only(self.shards.stack)
         self.lifetimes.distribution.refresh(stats.average_ttl_seconds)
-        self.shards.know_pinned(stats.keys - stats.keys_with_ttl)
+        if self.shards.volatile:
+            self.shards.know_pinned(stats.keys - stats.keys_with_ttl)
         self._depth_bytes = self.calibration.depth_at(stats, stats.maxmemory_bytes)
         simulation = self.shards.simulation
         if simulation is not None:
@@ -184,8 +206,11 @@ class ServerMonitor:
             return None
         hits = stats.keyspace_hits - previous.keyspace_hits
         misses = stats.keyspace_misses - previous.keyspace_misses
-        if hits < 0 or misses < 0:  # CONFIG RESETSTAT
+        if min(hits, misses) < 0 or hits + misses < _RESET_SHARE * window_reads:
+            # CONFIG RESETSTAT: since the last one there is less, but of one kind.
             hits, misses = stats.keyspace_hits, stats.keyspace_misses
+            scale = max(1.0, window_reads / max(1, hits + misses))
+            hits, misses = round(hits * scale), round(misses * scale)
         reads = hits + misses
         if reads and window_reads and _was_full(previous, stats):
             self.anchor.add(misses, window_misses / window_reads * reads, reads)
@@ -217,7 +242,13 @@ class ServerMonitor:
             self.calibration.overhead_bytes += heavier
 
     def _follow_policy(self, stats: ServerStats, budget_bytes: int) -> None:
-        self.shards.volatile = stats.maxmemory_policy == "volatile-lru"
+        volatile = stats.maxmemory_policy == "volatile-lru"
+        if volatile != self.shards.volatile:
+            # What was counted before belongs to another policy, and pinned keys have no history.
+            self._decay_curve(0.0)
+            self._samples_taken = 0
+            self.warm_up = WarmUp(self.half_life_seconds)
+            self.shards.volatile = volatile
         simulation = self.shards.simulation
         if stats.maxmemory_policy not in SIMULATED_POLICIES:
             self.shards.simulation = None
@@ -294,6 +325,11 @@ class ServerMonitor:
             return f"no_model: for maxmemory-policy {stats.maxmemory_policy}"
         # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's
         # rules. What has faded since it was known is known well enough for that.
+        if self.warm_up.is_on and reads >= QUIET_READS:
+            return (
+                f"warming_up: {self.warm_up.unseen_share:.0%} of the last reads were of keys that "
+                "were there before the sampler"
+            )
         if self._samples_taken < _FEWEST_SAMPLES and reads >= QUIET_READS:
             return f"few_samples: {self._samples_taken} reads sampled so far"
         return None

@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray, LruStack
 from sidecar.curves.miniature_simulation import MiniatureSimulation
-from sidecar.samples import FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB, Batch, Operation
+from sidecar.samples import (
+    FLAG_SIZE_KNOWN,
+    FLAG_TTL,
+    SOURCE_PATCH,
+    UNKNOWN_DB,
+    Batch,
+    Operation,
+)
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -32,12 +39,14 @@ class References:
         ids: shape (n,), u64 identities of the objects, see ``object_ids``.
         records: all records that were taken, of which the reads are n.
         rate: R in force: each read stands for 1 / R reads.
+        unseen_hits: reads among them whose object the server had and the stack did not know.
     """
 
     distances_bytes: FloatArray
     ids: npt.NDArray[np.uint64]
     records: npt.NDArray[np.void]
     rate: float
+    unseen_hits: int
 
 
 def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
@@ -50,17 +59,25 @@ def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
 
 @dataclass(frozen=True, eq=False)
 class _Accesses:
-    """Columns of records between two flushes, shapes (n,); weights are 0 where unknown."""
+    """Columns of records between two flushes, shapes (n,); weights are 0 where unknown.
+
+    ``ttl_known``: no TTL means that the object has none, and not that nobody has looked.
+    """
 
     keys: list[int]
     operations: npt.NDArray[np.uint8]
     weights: npt.NDArray[np.int64]
     flags: npt.NDArray[np.uint8]
+    ttl_known: npt.NDArray[np.bool_]
 
     def part(self, start: int, end: int) -> _Accesses:
         part = slice(start, end)
         return _Accesses(
-            self.keys[part], self.operations[part], self.weights[part], self.flags[part]
+            self.keys[part],
+            self.operations[part],
+            self.weights[part],
+            self.flags[part],
+            self.ttl_known[part],
         )
 
 
@@ -97,7 +114,7 @@ class Shards:
         self.stack = LruStack()
         self.threshold: int | None = None
         self.modulus = 1
-        self.volatile = False
+        self._volatile = False
         self.pinned: dict[int, int] = {}
         self._pinned_weight = 0
         self._pinned_least = 0.0
@@ -116,6 +133,16 @@ class Shards:
         return (self.threshold or 0) / self.modulus
 
     @property
+    def volatile(self) -> bool:
+        return self._volatile
+
+    @volatile.setter
+    def volatile(self, volatile: bool) -> None:
+        self._volatile = volatile
+        if not volatile:
+            self.know_pinned(0)
+
+    @property
     def pinned_bytes(self) -> float:
         """Estimate for all pinned objects, sampled or not, as of now.
 
@@ -130,6 +157,8 @@ class Shards:
 
     def know_pinned(self, count: int) -> None:
         """The server has just counted ``count`` keys that it never evicts."""
+        if not count:
+            self._pin_only({})
         seen = len(self.pinned) / self.rate if self.pinned else 0.0
         self._pinned_least = float(count)
         # Fewer than seen: more of them happened to be sampled than their share.
@@ -158,7 +187,9 @@ class Shards:
         operations = records["operation"]
         known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
         weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
-        accesses = _Accesses(ids.tolist(), operations, weights, records["flags"])
+        # The module cannot look at each key that is read (redis_patch/MODULE.md).
+        ttl_known = known | (operations == Operation.WRITE) | (batch.source == SOURCE_PATCH)
+        accesses = _Accesses(ids.tolist(), operations, weights, records["flags"], ttl_known)
         access = self._access_volatile if self.volatile else self._access
         parts: list[tuple[IntArray, IntArray, FloatArray]] = []
         start = 0
@@ -182,7 +213,8 @@ class Shards:
         distances[above == COLD] = np.inf
         if self.live_objects is not None and len(self) > self.live_objects:
             self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
-        return References(distances, ids[operations <= Operation.READ_MISS], records, rate)
+        reads = ids[operations <= Operation.READ_MISS]
+        return References(distances, reads, records, rate, int(np.count_nonzero(unseen)))
 
     def _access(self, part: _Accesses, default_bytes: int) -> tuple[IntArray, IntArray, FloatArray]:
         """For each read what ``LruStack.access`` returns, and the bytes that are pinned."""
@@ -198,16 +230,18 @@ class Shards:
         beside: list[float] = []
         beside_now = self.pinned_bytes
         # A pinned read is none for the stack, which only learns that the object is not there.
-        for place, (key, operation, weight, has_ttl) in enumerate(
+        for place, (key, operation, weight, has_ttl, ttl_known) in enumerate(
             zip(
                 part.keys,
                 part.operations.tolist(),
                 part.weights.tolist(),
                 (part.flags & FLAG_TTL != 0).tolist(),
+                part.ttl_known.tolist(),
                 strict=True,
             )
         ):
-            is_pinned = operation in (Operation.READ_HIT, Operation.WRITE) and not has_ttl
+            is_there = operation in (Operation.READ_HIT, Operation.WRITE)
+            is_pinned = is_there and not has_ttl and (ttl_known or key in pinned)
             if is_pinned:
                 before = pinned.get(key)
                 if before is None or (weight and weight != before):

@@ -95,7 +95,8 @@ class NaiveShards:
             elif key[1] % batch.modulus < self.threshold:
                 weight = max(1, size + overhead) if record["flags"] & FLAG_SIZE_KNOWN else 0
                 has_ttl = bool(record["flags"] & FLAG_TTL)
-                read = self._access(key, operation, weight, default, has_ttl)
+                by_patch = batch.source == 1
+                read = self._access(key, operation, weight, default, has_ttl, by_patch)
                 told.append(read and (read, sum(self.pinned.values()) / rate))
         least = self.stack.total_weight() / (rate or 1)
         distances = []
@@ -116,9 +117,16 @@ class NaiveShards:
         return distances
 
     def _access(
-        self, key: tuple[int, int], operation: int, weight: int, default: int, has_ttl: bool
+        self,
+        key: tuple[int, int],
+        operation: int,
+        weight: int,
+        default: int,
+        has_ttl: bool,
+        ttl_known: bool,
     ) -> tuple[int, int] | None:
-        if self.volatile and operation in (READ_HIT, WRITE) and not has_ttl:
+        told = ttl_known or operation == WRITE or weight or key in self.pinned
+        if self.volatile and operation in (READ_HIT, WRITE) and told and not has_ttl:
             self.pinned[key] = weight or self.pinned.get(key, default)
             self.stack.access(key, DELETE, 0, default)
             return (0, 0) if operation == READ_HIT else None

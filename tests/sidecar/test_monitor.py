@@ -182,6 +182,43 @@ def test_a_curve_that_the_server_contradicts_says_how_far_off_it_is() -> None:
     assert told.curve_error_ratio > 0.15
 
 
+@pytest.mark.parametrize("since_reset", [(90, 10), (3000, 1000)])
+def test_reads_are_counted_although_the_counters_were_put_back(
+    since_reset: tuple[int, int],
+) -> None:
+    """CONFIG RESETSTAT in the window; its counts may even be above those of before."""
+    before = replace(STATS, keyspace_hits=200, keyspace_misses=50)
+    monitor = monitor_of(before)
+    for batch in batches(zipf(3000, 30_000)):
+        monitor.take(batch)
+    hits, misses = since_reset
+    after = replace(later(before), keyspace_hits=hits, keyspace_misses=misses)
+    told = monitor.observe(after, BUDGET)
+    assert told is not None
+    assert told.request_rate_per_second == pytest.approx(3000, rel=0.01)
+    assert told.miss_ratio == pytest.approx(misses / (hits + misses), abs=0.001)
+
+
+def test_a_few_big_values_are_keys_and_not_the_server_itself() -> None:
+    size = 160_000
+    stats = replace(
+        STATS, keys=150, maxmemory_bytes=32_000_000, used_memory_bytes=BASELINE + 150 * size
+    )
+    monitor = monitor_of(stats)
+    keys = zipf(150, 3000, exponent=0.3)
+    hashes = np.repeat(number_hashes(keys, 0), 2)
+    operations, sizes = np.tile([2, 3], len(keys)), np.tile([0, size], len(keys))
+    for message in SampledServer().batches(hashes, operations, sizes):
+        monitor.take(decode_batch(message))
+    told = monitor.observe(later(stats), BUDGET)
+    assert told is not None
+    for objects in (50, 100, 140):
+        exact = lru_miss_ratio(keys, objects)
+        assert float(told.curve.miss_ratio(BASELINE + objects * size)) == pytest.approx(
+            exact, abs=0.02
+        )
+
+
 def test_order_of_servers_does_not_matter() -> None:
     streams = {i: batches(zipf(500, 4000, seed=i), SampledServer(instance=i)) for i in range(1, 4)}
     curves = []

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureCache
 from sidecar.curves.shards import Shards
-from sidecar.samples import decode_batch
+from sidecar.samples import SOURCE_MODULE, decode_batch
 from sidecar.servers.server_stats import ServerStats
 from tests.sidecar.monitored_load import (
     BASELINE,
@@ -105,6 +105,47 @@ def test_memory_that_was_pinned_only_later_does_not_count_for_earlier_reads(shar
         exact = pinning_miss_ratio(cached, pinned_then, capacity)
         predicted = float(told.curve.miss_ratio(BASELINE + capacity * (SIZE + OVERHEAD)))
         assert predicted == pytest.approx(exact, abs=0.005 if share == 1 else 0.04)
+
+
+def test_a_key_at_which_the_module_could_not_look_is_not_taken_for_one_without_a_ttl() -> None:
+    """On Redis 7.0, and in scripts, a read by the module tells neither size nor TTL."""
+    keys = zipf(3000, 30_000)
+    stats = replace(
+        STATS, maxmemory_policy="volatile-lru", keys=3000, keys_with_ttl=2999,
+        used_memory_bytes=BASELINE + 3000 * (SIZE + OVERHEAD),
+    )  # fmt: skip
+    monitor = monitor_of(stats)
+    cached = set[int]()
+    operations, sizes, asked = [], [], []
+    for key in keys.tolist():
+        hit = key in cached
+        cached.add(key)
+        asked += [key] if hit else [key, key]
+        operations += [READ_HIT] if hit else [READ_MISS, WRITE]
+        sizes += [0] if hit else [0, SIZE]
+    wrote = np.array(operations) == WRITE
+    hashes = number_hashes(np.array(asked), 0)
+    for message in SampledServer().batches(hashes, operations, sizes, ttl=wrote):
+        monitor.take(replace(decode_batch(message), source=SOURCE_MODULE))
+    told = monitor.observe(later(stats), BUDGET)
+    assert told is not None
+    for objects in (300, 1000, 2000):
+        size = BASELINE + objects * (SIZE + OVERHEAD)
+        exact = lru_miss_ratio(keys, objects)
+        assert float(told.curve.miss_ratio(size)) == pytest.approx(exact, abs=0.01)
+
+
+def test_keys_that_another_policy_evicts_are_pinned_no_longer() -> None:
+    stats = replace(STATS, maxmemory_policy="volatile-lru", keys=5000, keys_with_ttl=0)
+    monitor = monitor_of(stats)
+    for message in SampledServer().batches(number_hashes(np.arange(5000), 0), WRITE, SIZE):
+        monitor.take(decode_batch(message))
+    told = monitor.observe(stats := later(stats), BUDGET)
+    assert told is not None
+    assert told.unevictable_bytes > BASELINE + 5000 * SIZE
+    told = monitor.observe(later(replace(stats, maxmemory_policy="allkeys-lru")), BUDGET)
+    assert told is not None
+    assert told.unevictable_bytes == stats.baseline_bytes
 
 
 def test_an_lfu_server_is_simulated_at_all_sizes() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.shards import Shards
-from sidecar.samples import decode_batch
+from sidecar.samples import SOURCE_MODULE, SOURCE_PATCH, decode_batch
 from tests.sidecar.monitored_load import zipf
 from tests.sidecar.naive_shards import NaiveShards
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
@@ -189,6 +191,7 @@ def test_pinned_bytes_follow_the_servers_count_and_what_was_seen_since() -> None
     st.booleans(),
     st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4),
     st.integers(1, 60),
+    st.sampled_from([SOURCE_PATCH, SOURCE_MODULE]),
 )
 def test_every_record_as_the_naive_twin_takes_it(
     accesses: list[tuple[int, int, int, int, bool]],
@@ -196,6 +199,7 @@ def test_every_record_as_the_naive_twin_takes_it(
     volatile: bool,
     quarters: list[int],
     batch_records: int,
+    source: int,
 ) -> None:
     """Sizes that change or are unknown, deletions, flushes, swaps, TTLs, thresholds that fall."""
     shards, naive = Shards(live_objects), NaiveShards(live_objects, volatile)
@@ -216,7 +220,7 @@ def test_every_record_as_the_naive_twin_takes_it(
             ttl=ttl.astype(bool),
             batch_records=batch_records,
         ):
-            batch = decode_batch(message)
+            batch = replace(decode_batch(message), source=source)
             told = shards.take(batch, -7, 30, 900.0).distances_bytes.tolist()
             assert told == pytest.approx(naive.take(batch, -7, 30, 900.0), rel=1e-12)
             assert shards.threshold == naive.threshold
