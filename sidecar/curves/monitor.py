@@ -217,6 +217,10 @@ class ServerMonitor:
         depths, raw = self._miss_ratios()
         start = self.calibration.empty_bytes(stats)
         error = self._error_ratio(budget_bytes, raw, stats.baseline_swing_bytes)
+        keep_reason = self._keep_reason(stats, reads)
+        if keep_reason is not None and reads and self._samples_taken < _FEWEST_SAMPLES:
+            # All that is known is what the server says of the size that it has.
+            raw = np.full(len(depths), misses / reads)
         return Estimate(
             curve=curve_through(start, depths, self.anchor.anchored(raw), budget_bytes),
             raw_curve=curve_through(start, depths, raw, budget_bytes),
@@ -230,7 +234,7 @@ class ServerMonitor:
             measured_backend_latency_seconds=self.latency.mean_seconds,
             fill_ratio=self.latency.fill_ratio,
             unevictable_bytes=stats.baseline_bytes + round(self.shards.pinned_bytes),
-            keep_reason=self._keep_reason(stats, reads),
+            keep_reason=keep_reason,
         )
 
     def _calibrate(self, stats: ServerStats) -> None:

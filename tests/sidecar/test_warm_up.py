@@ -78,6 +78,9 @@ def test_a_curve_is_told_only_when_it_is_known(policy: str) -> None:
         assert estimate is not None
         if estimate.keep_reason is not None:
             kept.append(estimate.keep_reason.partition(":")[0])
+            # Until then a plan's words on it are those of the server.
+            at_present = float(estimate.curve.miss_ratio(stats.maxmemory_bytes))
+            assert at_present == pytest.approx(estimate.miss_ratio, abs=0.01)
         else:
             told.append(float(estimate.curve.miss_ratio(BASELINE + smaller * OBJECT_BYTES)))
     assert len(told) > 30  # it ends
