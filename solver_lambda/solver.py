@@ -52,7 +52,7 @@ def solve(
     half_time = now_seconds + (deadline_seconds - now_seconds) / 2
     if method == "dirichlet":
         search = DirichletSearch(seed=planning.seed, deadline_seconds=half_time)
-        units = search.solve(problem)
+        units = search.solve(problem, enough=bound.value * (1 + planning.epsilon_ratio))
     else:
         units = LookAhead(problem, bound, deadline_seconds=half_time).solve()
     found = split = CertifiedSplit(units, problem.value(units), bound.value)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
+from solver_lambda.dirichlet import DirichletSearch
 from solver_lambda.problem import PartitionProblem
 
 
@@ -35,6 +37,58 @@ def look_ahead(problem: PartitionProblem) -> list[int]:
         units[best[1]] += best[2]
         balance -= best[2]
     return units
+
+
+def algorithm_8(problem: PartitionProblem, search: DirichletSearch) -> list[int]:
+    """The thesis' probabilistic adaptive search, line by line, one draw after the other."""
+    n = len(problem.limits)
+    capacity = problem.capacity
+    greatest = [int(limit) / capacity for limit in problem.limits]
+    generator = np.random.default_rng(search.seed)
+
+    def draw(alpha: list[float]) -> list[float]:
+        gammas = np.array([generator.standard_gamma(a) for a in alpha])
+        x = (gammas / gammas.sum()).tolist()
+        excess = sum(max(0.0, part - most) for part, most in zip(x, greatest, strict=True))
+        x = [min(part, most) for part, most in zip(x, greatest, strict=True)]
+        room = [most - part for part, most in zip(x, greatest, strict=True)]
+        return [part + excess * more / (sum(room) or 1) for part, more in zip(x, room, strict=True)]
+
+    def units(x: list[float]) -> list[int]:
+        ends = [0, *(min(capacity, round(sum(x[: i + 1]) * capacity)) for i in range(n))]
+        return [min(ends[i + 1] - ends[i], int(problem.limits[i])) for i in range(n)]
+
+    def value(x: list[float]) -> float:
+        return problem.value(np.array(units(x)))
+
+    alpha = [1 / n] * n  # line 1
+    best = [draw(alpha) for _ in range(search.points)]  # line 2
+    best.sort(key=value, reverse=True)
+    failures = 0
+    for _ in range(search.rounds):  # line 3
+        if failures == search.patience:
+            break
+        highest = value(best[0])
+        x = best[generator.integers(search.points)]  # line 4: one of the K kernels
+        log_least, log_greatest = math.log(search.least_width), math.log(search.greatest_width)
+        width = math.exp(generator.uniform(log_least, log_greatest))
+        part = max(2 / n, generator.random())
+        moved = [generator.random() < part for _ in range(n)]
+        noise = [generator.standard_normal() for _ in range(n)]
+        alpha = [
+            max(search.floor, x[i] + (width * noise[i] if moved[i] else 0.0)) for i in range(n)
+        ]
+        alpha = [a / sum(alpha) for a in alpha]
+        for j in range(search.draws):  # line 5
+            share = j / (search.draws - 1)
+            growth = search.first_growth ** (1 - share) * search.last_growth**share
+            x = draw([growth * a for a in alpha])  # line 6
+            if value(x) > value(best[-1]):  # line 7
+                best.pop()  # line 8
+                place = sum(value(other) >= value(x) for other in best)
+                best.insert(place, x)
+        failures = 0 if value(best[0]) > highest else failures + 1  # line 9
+    return units(best[0])  # line 10
 
 
 def lagrangian_value(problem: PartitionProblem, price: float) -> float:

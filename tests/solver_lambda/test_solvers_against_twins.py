@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver_lambda.certificate import CertifiedSplit, Certifier
-from solver_lambda.dirichlet import DirichletSearch, units_of_splits
+from solver_lambda.dirichlet import DirichletSearch, units_of_splits, within_limits
 from solver_lambda.hill_climbing import LookAhead, hull_ends
 from solver_lambda.lagrangian import lagrangian_bound
 from solver_lambda.observation import PlanningSettings
@@ -19,6 +19,7 @@ from solver_lambda.problem import PartitionProblem
 from solver_lambda.solver import solve
 from solver_lambda.spare_units import with_surplus, without_idle_units
 from tests.solver_lambda.naive_solvers import (
+    algorithm_8,
     brute_force,
     lagrangian_value,
     look_ahead,
@@ -108,8 +109,8 @@ def test_after_the_deadline_the_answer_is_what_was_found_so_far(monkeypatch):
     bound = lagrangian_bound(problem)
     late = LookAhead(problem, bound, deadline_seconds=1.0).solve()
     assert late.tolist() == bound.units.tolist()
-    equal = problem.value(DirichletSearch(deadline_seconds=1.0).solve(problem))
-    assert equal == problem.value(units_of_splits(np.full((1, 8), 0.125), problem)[0])
+    first = DirichletSearch(rounds=0).solve(problem)
+    assert DirichletSearch(deadline_seconds=1.0).solve(problem).tolist() == first.tolist()
     for method in ("dirichlet", "hill_climbing"):
         found = solve(problem, PlanningSettings(method=method), deadline_seconds=1.0)
         check_split(problem, found.units)
@@ -229,27 +230,76 @@ def test_the_clock_is_looked_at_within_a_merge(monkeypatch):
         certifier._least_loss(certifier._points(1000.0), 1, 1000.0)
 
 
+@pytest.mark.parametrize("servers", [1, 2, 3, 6, 9])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_dirichlet_search_is_the_thesis_algorithm_8(servers, seed):
+    """On the same draws. Few of them go far enough to meet limits, ties and the patience."""
+    search = DirichletSearch(points=4, draws=24, rounds=12, patience=3, seed=seed)
+    generator = np.random.default_rng((servers, seed))
+    for shape in ("any", "whole"):
+        problem = random_problem(generator, servers, 60, shape)
+        if problem.capacity:
+            assert search.solve(problem).tolist() == algorithm_8(problem, search)
+    cliffs = partition_problem(generator, servers, 200, RANDOM_CURVES["steps"])
+    assert search.solve(cliffs).tolist() == algorithm_8(cliffs, search)
+
+
 @given(seed=st.integers(0, 1000), servers=st.integers(1, 6), units=st.integers(0, 50))
+@settings(max_examples=30)
 def test_the_dirichlet_search_keeps_the_rules_and_repeats_itself(seed, servers, units):
     problem = shapeless(seed, servers, units)
-    first = DirichletSearch(seed=seed).solve(problem)
+    search = DirichletSearch(rounds=6, seed=seed)
+    first = search.solve(problem)
     check_split(problem, first)
-    assert first.tolist() == DirichletSearch(seed=seed).solve(problem).tolist()
+    assert first.tolist() == search.solve(problem).tolist()
 
 
-def test_the_dirichlet_search_is_no_worse_than_the_equal_split():
-    for seed in range(20):
-        problem = shapeless(seed, 4, 40)
-        equal = units_of_splits(np.full((1, 4), 0.25), problem)[0]
-        assert problem.value(DirichletSearch().solve(problem)) >= problem.value(equal)
+@pytest.mark.parametrize("kind", RANDOM_CURVES)
+def test_the_dirichlet_search_is_near_the_optimum_of_few_servers(kind):
+    """The benchmark measures how near; a search without its rounds is far away."""
+    gaps = {0: [], DirichletSearch.rounds: []}
+    for seed in range(6):
+        problem = partition_problem(np.random.default_rng(seed), 4, 1024, RANDOM_CURVES[kind])
+        best = exact_optimum(problem)
+        for rounds, found in gaps.items():
+            value = problem.value(DirichletSearch(rounds=rounds).solve(problem))
+            found.append((value - best) / best)
+    assert np.mean(gaps[DirichletSearch.rounds]) < 0.02
+    assert np.mean(gaps[0]) > 5 * np.mean(gaps[DirichletSearch.rounds])
+
+
+def test_the_dirichlet_search_ends_when_it_has_enough():
+    problem = partition_problem(np.random.default_rng(1), 5, 1024, RANDOM_CURVES["smooth"])
+    first = DirichletSearch(rounds=0).solve(problem)
+    last = problem.value(DirichletSearch().solve(problem))
+    assert last > problem.value(first)
+    enough = problem.value(first)
+    assert DirichletSearch().solve(problem, enough=enough).tolist() == first.tolist()
+    between = (last + enough) / 2
+    assert between <= problem.value(DirichletSearch().solve(problem, enough=between)) <= last
 
 
 @pytest.mark.parametrize("servers", [2, 200, 1000])
-def test_no_coordinate_of_the_dirichlet_search_is_zero_or_not_a_number(servers):
+def test_the_dirichlet_search_draws_no_split_that_is_not_a_number(servers):
     generator = np.random.default_rng(servers)
     problem = partition_problem(generator, servers, 64, RANDOM_CURVES["steps"])
     with np.errstate(all="raise", under="ignore"):
-        check_split(problem, DirichletSearch(rounds=8).solve(problem))
+        check_split(problem, DirichletSearch(draws=32, rounds=8).solve(problem))
+
+
+@given(
+    splits=st.lists(st.lists(st.floats(1e-9, 1), min_size=4, max_size=4), min_size=1, max_size=5),
+    greatest=st.lists(st.floats(0, 1), min_size=4, max_size=4).filter(lambda g: sum(g) > 0.01),
+)
+def test_splits_are_brought_within_the_limits_and_keep_their_sum(splits, greatest):
+    table = np.array(splits)
+    table /= table.sum(axis=1, keepdims=True)
+    most = np.array(greatest) / min(1.0, sum(greatest))
+    brought = within_limits(table, most)
+    assert brought.sum(axis=1) == pytest.approx(np.ones(len(table)))
+    assert np.all(brought <= most + 1e-9)
+    assert np.all(brought >= np.minimum(table, most) - 1e-9)
+    assert within_limits(table, np.ones(4)) == pytest.approx(table)
 
 
 @given(
