@@ -19,7 +19,7 @@ TEXT = PAGE.read_text()
 LINKS = sorted(set(re.findall(r"\[`(\w+)`\]\(\.\./([^)]+)\)(?:`\.(\w+)`)?", TEXT)))
 COMMANDS = sorted(set(re.findall(r"`python -m ([\w.]+(?: [a-z]+)*)", TEXT)))
 PARTS = [
-    *(f"({8}.{number})" for number in range(1, 8)),
+    *(f"(8.{number})" for number in range(1, 8)),
     *(f"Table 8.{number}" for number in range(1, 8)),
     *(f"Figure 8.{number}" for number in range(2, 7)),
     *("Algorithm 8", "LookAhead", "n ≤ 7"),
