@@ -6,11 +6,10 @@ import logging
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 
 from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
-from sidecar.curves.monitor import Estimate, ServerMonitor
+from sidecar.curves.monitor import ServerMonitor
 from sidecar.observer import Seen, asked_about, observe, reserved
 from sidecar.plans.controller_choice import make_controller, make_settings_store
 from sidecar.plans.plan_application import PlanApplication
@@ -18,9 +17,7 @@ from sidecar.sample_endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper, claims_bytes, excess_bytes
 from sidecar.servers.initial_sizes import initial_sizes
-from sidecar.servers.redis_server import RedisServer, ServerReading
-from sidecar.servers.server_stats import ServerStats
-from sidecar.servers.unevictable import Window
+from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
@@ -161,7 +158,7 @@ class Sidecar:
         for name, reading in readings.items():
             if reading is not None:
                 # The first observation covers the time since now.
-                self._estimate(reading, self._monitors[name])
+                self._monitors[name].observe(reading, self.config.memory.budget_bytes)
         self._actuator.start(sizes)
         self._controller.start()
 
@@ -252,7 +249,9 @@ class Sidecar:
             if reading is None or not reading.maxmemory_bytes:
                 continue
             window = windows[server.name]
-            estimate = self._estimate(reading, self._monitors[server.name], window)
+            estimate = self._monitors[server.name].observe(
+                reading, self.config.memory.budget_bytes, window
+            )
             changed_at = self._state.changed_at_seconds.get(server.name)
             seen.append(
                 Seen(
@@ -308,23 +307,6 @@ class Sidecar:
         new = counts - self._logged
         self._logged = counts
         log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in sorted(new.items())))
-
-    def _estimate(
-        self, reading: ServerReading, monitor: ServerMonitor, window: Window | None = None
-    ) -> Estimate | None:
-        try:
-            stats = ServerStats.from_info(reading.info, reading.config, reading.at_seconds)
-        except ValueError as error:
-            self.counters.add("readings_refused")
-            log.warning("server %s: %s", monitor.name, error)
-            return None
-        if window is not None:
-            stats = replace(
-                stats,
-                usual_baseline_bytes=window.usual_baseline_bytes,
-                baseline_swing_bytes=window.baseline_swing_bytes,
-            )
-        return monitor.observe(stats, self.config.memory.budget_bytes)
 
     def _save(self) -> bool:
         with self._save_lock:

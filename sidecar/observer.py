@@ -9,7 +9,7 @@ import numpy as np
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.servers.redis_server import ServerReading
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import Asked
@@ -138,9 +138,8 @@ def _minimum_bytes(config: ServerConfig, seen: Seen) -> int:
 def _keep_reason(seen: Seen, latency_seconds: float | None) -> str | None:
     if seen.kept is not None:
         return seen.kept
-    if not seen.reading.evicts:
-        why = seen.reading.why_no_eviction
-        return f"no_eviction: {why}; a smaller maxmemory would make writes fail"
+    if fixed := seen.reading.keep_reason():
+        return fixed
     if seen.estimate is None:
         if seen.reading.sampler_prefix is None:
             return "no_sampler: neither the patch nor the module is in this server"

@@ -58,18 +58,18 @@ def _ask(config: ServerConfig, latency: SeenLatency | None) -> dict[str, Any]:
         return {"name": config.name, "error": str(error)}
     finally:
         server.close()
-    hits, misses = int(reading.info["keyspace_hits"]), int(reading.info["keyspace_misses"])
+    hits, misses = reading.keyspace_hits, reading.keyspace_misses
     prefix = reading.sampler_prefix
     return {
         "name": config.name,
         "error": None,
         "maxmemory_bytes": reading.maxmemory_bytes,
-        "used_memory_bytes": reading.used_memory_bytes,
+        "used_memory_bytes": reading.counted_bytes,
         "rss_bytes": reading.rss_bytes,
         "hit_ratio": hits / (hits + misses) if hits + misses else None,
         "sampler": {"spreds-": "patch", "spreds.": "module"}.get(prefix or ""),
         "sampling_endpoint": reading.config[f"{prefix}endpoint"] if prefix else None,
-        "maxmemory_policy": reading.policy,
+        "maxmemory_policy": reading.maxmemory_policy,
         "run_id": reading.run_id,
         "backend_latency": latency.__dict__ if latency else None,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.curves.shards import Shards
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.server_reading import ServerReading
 
 # Until the server tells: measured on Redis 7.0.15, 68 to 166 bytes by size of key and value.
 FIRST_OVERHEAD_BYTES = 96
@@ -33,29 +33,24 @@ class Calibration:
         self.object_bytes: float | None = None
         self.keys_bytes = 0.0
 
-    def empty_bytes(self, stats: ServerStats) -> int:
-        """The ``maxmemory`` that holds no key."""
-        usual = stats.usual_baseline_bytes
-        return (stats.baseline_bytes if usual is None else usual) + self.fixed_bytes
+    def empty_bytes(self, baseline_bytes: int) -> int:
+        """The ``maxmemory`` that holds no key, of a server with this baseline."""
+        return baseline_bytes + self.fixed_bytes
 
-    def depth_at(self, stats: ServerStats, maxmemory_bytes: float) -> float:
-        """Bytes of keys that ``maxmemory_bytes`` hold."""
-        return max(0.0, maxmemory_bytes - self.empty_bytes(stats))
-
-    def look(self, stats: ServerStats, shards: Shards) -> float:
+    def look(self, reading: ServerReading, shards: Shards) -> float:
         """Learn from a reading. The server holds about the most recent ``keys`` objects: their
         mean weight in the stack is compared with the memory that they take.
 
         Returns:
             How many bytes heavier each object is than was thought.
         """
-        beside_baseline = max(0, stats.used_memory_bytes - stats.baseline_bytes)
-        if not stats.keys or (stats.keys < _FEW_KEYS and beside_baseline < _LITTLE_BYTES):
+        beside_baseline = max(0, reading.counted_bytes - reading.baseline_bytes)
+        if not reading.keys or (reading.keys < _FEW_KEYS and beside_baseline < _LITTLE_BYTES):
             mean = self.object_bytes or FIRST_OBJECT_BYTES
-            self.fixed_bytes = max(0, beside_baseline - round(stats.keys * mean))
+            self.fixed_bytes = max(0, beside_baseline - round(reading.keys * mean))
             self.keys_bytes = float(beside_baseline - self.fixed_bytes)
             return 0.0
-        self.keys_bytes = float(max(stats.keys, beside_baseline - self.fixed_bytes))
-        self.object_bytes = self.keys_bytes / stats.keys
-        weighed = shards.mean_weight_of_top(stats.keys)
+        self.keys_bytes = float(max(reading.keys, beside_baseline - self.fixed_bytes))
+        self.object_bytes = self.keys_bytes / reading.keys
+        weighed = shards.mean_weight_of_top(reading.keys)
         return 0.0 if weighed is None else self.object_bytes - weighed

@@ -16,7 +16,8 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 from sidecar.curves.shards import References, Shards, object_ids
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.samples import FLAG_TTL, Batch
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.reading_window import ReadingWindow
+from sidecar.servers.server_reading import ServerReading
 from solver_lambda.quiet import QUIET_READS
 
 FloatArray = npt.NDArray[np.float64]
@@ -69,7 +70,7 @@ class ServerMonitor:
         self._samples_taken = 0
         self._successor: Shards | None = None
         self._successor_since_us = 0
-        self._previous: ServerStats | None = None
+        self._previous: ServerReading | None = None
         self._last: Batch | None = None
         self._faded_at_us: int | None = None
         self._depth_bytes = self._resident_bytes = np.inf
@@ -172,81 +173,85 @@ class ServerMonitor:
         share = received / sampled if sampled > received else 1.0
         return max(0, reads) * share
 
-    def observe(self, stats: ServerStats, budget_bytes: int) -> Estimate | None:
+    def observe(
+        self, reading: ServerReading, budget_bytes: int, window: ReadingWindow | None = None
+    ) -> Estimate | None:
         """Close the window that the previous call opened; the first call only opens one.
 
-        ``budget_bytes`` is how far the curve must reach. ``None`` also after a restart of the
-        server, and when the window has no length.
+        ``budget_bytes`` is how far the curve must reach, ``window`` what was read of the server
+        meanwhile. ``None`` also after a restart of the server, and when no time has passed.
         """
         self._warm_up(_FEWEST_SAMPLES)
-        previous, self._previous = self._previous, stats
+        previous, self._previous = self._previous, reading
         window_misses, self._window_misses = self._window_misses, 0.0
         window_reads, self._window_reads = self._window_reads, 0.0
         depth_bytes, self.samples_since_observation = self._depth_bytes, 0
-        self._calibrate(stats)
-        self._follow_policy(stats, budget_bytes)
+        self._calibrate(reading)
+        self._follow_policy(reading, budget_bytes)
         self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
         self._widen()
         self.lifetimes.keep_only(self.shards.stack)
-        self.lifetimes.distribution.refresh(stats.average_ttl_seconds)
+        self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:
-            self.shards.know_pinned(stats.keys - stats.keys_with_ttl)
-        self._depth_bytes = self.calibration.depth_at(stats, stats.maxmemory_bytes)
+            self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
+        baseline = window.usual_baseline_bytes if window else reading.baseline_bytes
+        empty_bytes = self.calibration.empty_bytes(baseline)
+        self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
         simulation = self.shards.simulation
         if simulation is not None:
             window_misses = float(
                 np.interp(depth_bytes, simulation.sizes_bytes, simulation.take_window())
             )
-        is_full = stats.used_memory_bytes >= _FULL_RATIO * stats.maxmemory_bytes > 0
+        is_full = reading.counted_bytes >= _FULL_RATIO * reading.maxmemory_bytes > 0
         self._resident_bytes = self._depth_bytes if is_full else np.inf
-        if previous is None or previous.instance != stats.instance:
+        if previous is None or previous.instance != reading.instance:
             return None
-        window = stats.at_seconds - previous.at_seconds
-        if window <= 0:
+        seconds = reading.at_seconds - previous.at_seconds
+        if seconds <= 0:
             return None
-        hits = stats.keyspace_hits - previous.keyspace_hits
-        misses = stats.keyspace_misses - previous.keyspace_misses
+        hits = reading.keyspace_hits - previous.keyspace_hits
+        misses = reading.keyspace_misses - previous.keyspace_misses
         if min(hits, misses) < 0 or hits + misses < _RESET_SHARE * window_reads:
             # CONFIG RESETSTAT: since the last one there is less, but of one kind.
-            hits, misses = stats.keyspace_hits, stats.keyspace_misses
+            hits, misses = reading.keyspace_hits, reading.keyspace_misses
             scale = max(1.0, window_reads / max(1, hits + misses))
             hits, misses = round(hits * scale), round(misses * scale)
         reads = hits + misses
-        if reads and window_reads and _was_full(previous, stats):
+        if reads and window_reads and _was_full(previous, reading):
             self.anchor.add(misses, window_misses / window_reads * reads, reads)
         depths, raw = self._miss_ratios()
-        start = self.calibration.empty_bytes(stats)
-        error = self._error_ratio(budget_bytes, raw, stats.baseline_swing_bytes)
-        keep_reason = self._keep_reason(stats, reads)
+        swing_bytes = window.baseline_swing_bytes if window else 0
+        error = self._error_ratio(budget_bytes, raw, swing_bytes)
+        keep_reason = self._keep_reason(reading, reads)
         if keep_reason is not None and reads and self._samples_taken < _FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), misses / reads)
         return Estimate(
-            curve=curve_through(start, depths, self.anchor.anchored(raw), budget_bytes),
-            raw_curve=curve_through(start, depths, raw, budget_bytes),
+            curve=curve_through(empty_bytes, depths, self.anchor.anchored(raw), budget_bytes),
+            raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
             curve_error_ratio=error,
             drift_ratio=self.anchor.drift_ratio,
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,
-            request_rate_per_second=reads / window,
+            request_rate_per_second=reads / seconds,
             miss_ratio=misses / reads if reads else None,
-            window_seconds=window,
+            window_seconds=seconds,
             measured_backend_latency_seconds=self.latency.mean_seconds,
             fill_ratio=self.latency.fill_ratio,
-            unevictable_bytes=stats.baseline_bytes + round(self.shards.pinned_bytes),
+            unevictable_bytes=reading.baseline_bytes + round(self.shards.pinned_bytes),
             keep_reason=keep_reason,
         )
 
-    def _calibrate(self, stats: ServerStats) -> None:
-        heavier = round(self.calibration.look(stats, self.shards))
+    def _calibrate(self, reading: ServerReading) -> None:
+        heavier = round(self.calibration.look(reading, self.shards))
         weight = self.calibration.object_bytes
         if weight is not None and abs(heavier) > _REWEIGH_RATIO * weight:
             self.histogram.stretch(weight / max(1.0, weight - heavier))
             self.shards.reweigh(heavier)
             self.calibration.overhead_bytes += heavier
 
-    def _follow_policy(self, stats: ServerStats, budget_bytes: int) -> None:
-        volatile = stats.maxmemory_policy == "volatile-lru"
+    def _follow_policy(self, reading: ServerReading, budget_bytes: int) -> None:
+        volatile = reading.maxmemory_policy == "volatile-lru"
         if volatile != self.shards.volatile:
             # What was counted before belongs to another policy, and pinned keys have no history.
             self._decay_curve(0.0)
@@ -254,11 +259,11 @@ class ServerMonitor:
             self.warm_up = WarmUp(self.half_life_seconds)
             self.shards.volatile = volatile
         simulation = self.shards.simulation
-        if stats.maxmemory_policy not in SIMULATED_POLICIES:
+        if reading.maxmemory_policy not in SIMULATED_POLICIES:
             self.shards.simulation = None
             return
         settings = EvictionSettings(
-            True, stats.maxmemory_samples, stats.lfu_log_factor, stats.lfu_decay_time_minutes
+            True, reading.maxmemory_samples, reading.lfu_log_factor, reading.lfu_decay_time_minutes
         )
         sizes = _SIMULATED_SHARES * budget_bytes
         if simulation is None or simulation.settings != settings:
@@ -320,13 +325,11 @@ class ServerMonitor:
         sampling = float(self.histogram.standard_errors()[first : last + 1].max())
         return min(1.0, max(sampling, abs(self.anchor.drift_ratio), swing))
 
-    def _keep_reason(self, stats: ServerStats, reads: int) -> str | None:
-        if stats.role != "master":
-            return f"replica: role is {stats.role}, and a replica ignores maxmemory"
-        if stats.maxmemory_policy == "noeviction":
-            return "noeviction: a smaller maxmemory would make writes fail"
-        if stats.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
-            return f"no_model: for maxmemory-policy {stats.maxmemory_policy}"
+    def _keep_reason(self, reading: ServerReading, reads: int) -> str | None:
+        if fixed := reading.keep_reason():
+            return fixed
+        if reading.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
+            return f"no_model: for maxmemory-policy {reading.maxmemory_policy}"
         # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's
         # rules. What has faded since it was known is known well enough for that.
         if self.warm_up.is_on and reads >= QUIET_READS:
@@ -339,8 +342,8 @@ class ServerMonitor:
         return None
 
 
-def _was_full(previous: ServerStats, stats: ServerStats) -> bool:
+def _was_full(previous: ServerReading, reading: ServerReading) -> bool:
     """Whether the server stood at one ``maxmemory`` for the whole window, and used it."""
-    size = stats.maxmemory_bytes
-    least = min(previous.used_memory_bytes, stats.used_memory_bytes)
+    size = reading.maxmemory_bytes
+    least = min(previous.counted_bytes, reading.counted_bytes)
     return previous.maxmemory_bytes == size > 0 and least >= _FULL_RATIO * size

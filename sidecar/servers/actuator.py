@@ -11,13 +11,10 @@ from sidecar.config.node import MemoryConfig, SamplingConfig
 from sidecar.counters import Counters
 from sidecar.node_lock import NodeLockedError
 from sidecar.servers.gentle_shrink import Save
-from sidecar.servers.redis_server import (
-    RedisServer,
-    ServerDownError,
-    ServerReading,
-    ServerRefusedError,
-)
+from sidecar.servers.reading_window import ReadingWindow
+from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_lock import ServerTakenError
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.transitions import (
     BeGentle,
@@ -28,7 +25,6 @@ from sidecar.servers.transitions import (
     Transition,
     resolve,
 )
-from sidecar.servers.unevictable import Window
 from sidecar.state import SidecarState
 from sidecar.units import format_size
 
@@ -177,7 +173,7 @@ class Actuator:
             found = {name: watch.keep_reason() for name, watch in self._watches.items()}
             return {name: reason for name, reason in found.items() if reason}
 
-    def windows(self) -> dict[str, Window]:
+    def windows(self) -> dict[str, ReadingWindow]:
         """What was read of each server since the last call."""
         with self._lock:
             return {name: watch.take_window() for name, watch in self._watches.items()}

@@ -6,13 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from sidecar.servers.redis_server import (
-    GENTLE,
-    TENACITY,
-    USUAL,
-    ServerReading,
-    ServerRefusedError,
-)
+from sidecar.servers.redis_server import GENTLE, USUAL, ServerRefusedError
+from sidecar.servers.server_reading import TENACITY, ServerReading
 from sidecar.state import Replaced, SidecarState
 
 Apply = Callable[[Mapping[str, str]], None]

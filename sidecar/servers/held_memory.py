@@ -7,7 +7,7 @@ import time
 
 from sidecar.config.node import MemoryConfig
 from sidecar.counters import Counters
-from sidecar.servers.redis_server import ServerReading
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from sidecar.units import format_size
 
@@ -44,12 +44,12 @@ class HeldMemory:
         """
         gated = bool(self._memory.rss_wait_seconds) and (shrinks or self._rss_until > 0)
         if not gated:
-            return reading.used_memory_bytes
+            return reading.counted_bytes
         resident = (reading.rss_bytes - RSS_ALLOWANCE_BYTES) / RSS_ALLOWANCE_RATIO
         if not shrinks and resident <= reading.maxmemory_bytes:
             self._rss_until = 0.0
-        if resident <= reading.used_memory_bytes:
-            return reading.used_memory_bytes
+        if resident <= reading.counted_bytes:
+            return reading.counted_bytes
         if not shrinks and time.monotonic() >= self._rss_until:
             self._rss_until = 0.0
             if resident > reading.maxmemory_bytes:
@@ -61,7 +61,7 @@ class HeldMemory:
                     reading.rss_bytes,
                     reading.maxmemory_bytes,
                 )
-            return reading.used_memory_bytes
+            return reading.counted_bytes
         return int(resident)
 
     def is_stuck(self, state: ServerState) -> bool:

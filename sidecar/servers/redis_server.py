@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import redis
@@ -14,19 +13,12 @@ from redis.retry import Retry
 
 from sidecar.config.node import SamplingConfig, ServerConfig
 from sidecar.servers.server_lock import CLIENT_NAME, check_clients
-from sidecar.servers.server_stats import (
-    baseline_bytes,
-    count_keys,
-    counted_memory_bytes,
-    unevictable_bytes,
-)
-from sidecar.servers.unevictable import is_too_small
+from sidecar.servers.server_reading import TENACITY, ServerReading
 from solver_lambda.document import DocumentError
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
-TENACITY = "maxmemory-eviction-tenacity"
 # In force while a server shrinks, as far as it has them: evictions do not hold up clients
 # (measured: p99 of 0.2 ms instead of 436 ms), and the pages that they leave half empty go back to
 # the machine, in many short slices (measured: p99 of 0.6 ms instead of 15 ms and more with hz 10).
@@ -45,8 +37,6 @@ USUAL: Mapping[str, str] = {
     "hz": "10",
 }
 _READ_PATTERNS = ("maxmemory*", "active*", "hz", "latency-tracking", "lfu*", "spreds*")
-# The patch's knobs and the module's.
-_SAMPLER_PREFIXES = ("spreds-", "spreds.")
 
 
 class ServerDownError(Exception):
@@ -55,81 +45,6 @@ class ServerDownError(Exception):
 
 class ServerRefusedError(Exception):
     """The server answered that it will not do it."""
-
-
-@dataclass(frozen=True)
-class ServerReading:
-    """What one server said of itself at one time."""
-
-    at_seconds: float
-    info: Mapping[str, Any]
-    config: Mapping[str, str]
-
-    @property
-    def run_id(self) -> str:
-        """Changes when the server restarts."""
-        return str(self.info["run_id"])
-
-    @property
-    def maxmemory_bytes(self) -> int:
-        """0: unlimited."""
-        return int(self.config["maxmemory"])
-
-    @property
-    def used_memory_bytes(self) -> int:
-        """What counts for ``maxmemory``."""
-        return counted_memory_bytes(self.info)
-
-    @property
-    def rss_bytes(self) -> int:
-        return int(self.info["used_memory_rss"])
-
-    @property
-    def tenacity(self) -> int:
-        return int(self.config.get(TENACITY, 10))
-
-    @property
-    def policy(self) -> str:
-        return self.config.get("maxmemory-policy", "noeviction")
-
-    @property
-    def evicts(self) -> bool:
-        """Whether a full server makes room: not with noeviction, not a replica, and not where the
-        policy evicts keys with a TTL only and none has one."""
-        if self.policy == "noeviction" or self.info.get("role") == "slave":
-            return False
-        keys, with_ttl = count_keys(self.info)
-        if with_ttl or not keys or not self.policy.startswith("volatile-"):
-            return True
-        # Where it refuses writes already, it must not keep that size.
-        return is_too_small(self.maxmemory_bytes, self.unevictable_bytes)
-
-    @property
-    def why_no_eviction(self) -> str:
-        """For people; of a server that does not evict."""
-        if self.info.get("role") == "slave":
-            return "a replica"
-        return (
-            self.policy if self.policy == "noeviction" else f"{self.policy}, and no key has a TTL"
-        )
-
-    @property
-    def baseline_bytes(self) -> int:
-        """Of ``used_memory_bytes``, what is not keys."""
-        return baseline_bytes(self.info, self.config)
-
-    @property
-    def unevictable_bytes(self) -> int:
-        """Of ``used_memory_bytes``, what no eviction frees."""
-        return unevictable_bytes(self.info, self.config, self.policy)
-
-    @property
-    def sampler_prefix(self) -> str | None:
-        """Of the sampler's knobs: ``spreds-`` (patch), ``spreds.`` (module) or ``None``."""
-        for prefix in _SAMPLER_PREFIXES:
-            if f"{prefix}endpoint" in self.config:
-                return prefix
-        return None
 
 
 class RedisServer:
@@ -195,7 +110,10 @@ class RedisServer:
         """Its state, from INFO and CONFIG GET."""
         info = self._ask("INFO", "default", "commandstats")
         config = self._ask("CONFIG GET", *_READ_PATTERNS)
-        return ServerReading(time.time(), info, config)
+        try:
+            return ServerReading.parse(info, config, time.time())
+        except ValueError as error:
+            raise ServerRefusedError(f"its answer makes no sense: {error}") from error
 
     def set(self, settings: Mapping[str, object]) -> None:
         """CONFIG SET, all or nothing."""

@@ -6,7 +6,7 @@ import logging
 import math
 
 from sidecar.counters import Counters
-from sidecar.servers.redis_server import ServerReading
+from sidecar.servers.server_reading import ServerReading
 
 log = logging.getLogger(__name__)
 

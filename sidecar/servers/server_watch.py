@@ -13,16 +13,13 @@ from sidecar.counters import Counters
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.gentle_shrink import GentleShrink, Save
 from sidecar.servers.held_memory import HeldMemory
-from sidecar.servers.redis_server import (
-    RedisServer,
-    ServerDownError,
-    ServerReading,
-    ServerRefusedError,
-)
+from sidecar.servers.reading_window import ReadingWindow
+from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_lock import ServerLock, ServerTakenError
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
-from sidecar.servers.unevictable import Window, is_too_small, least_maxmemory_bytes
+from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.state import SidecarState
 from sidecar.units import format_size
 
@@ -55,7 +52,7 @@ class ServerWatch:
         self._state = state
         self._counters = counters
         self._lock: ServerLock | None = None
-        self._window = Window()
+        self._window = ReadingWindow()
         self._last: ServerReading | None = None
         self._reachable = True
         self._asked_at = self._retry_at = 0.0
@@ -112,8 +109,7 @@ class ServerWatch:
         try:
             reading = self._server.read()
             self._claim(reading.run_id)
-            baseline_bytes, unevictable_bytes = reading.baseline_bytes, reading.unevictable_bytes
-        except (ServerDownError, ServerRefusedError, ServerTakenError, ValueError) as error:
+        except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
             self._lose(error)
             return None
         if not self._reachable:
@@ -126,8 +122,8 @@ class ServerWatch:
             self._accept()
             self._unsampled.reset()
             self._contested.reset()
-            self._window = Window()
-        self._window.add(baseline_bytes, unevictable_bytes)
+            self._window = ReadingWindow()
+        self._window.add(reading)
         self._unread.reset()
         self._reachable = True
         self._last = reading
@@ -182,11 +178,11 @@ class ServerWatch:
         )
         return replace(state, stuck=stuck)
 
-    def take_window(self) -> Window:
+    def take_window(self) -> ReadingWindow:
         """What was read since the last call."""
-        window, self._window = self._window, Window()
+        window, self._window = self._window, ReadingWindow()
         if self._last is not None and not window.readings:
-            window.add(self._last.baseline_bytes, self._last.unevictable_bytes)
+            window.add(self._last)
         return window
 
     def least_bytes(self) -> int | None:

@@ -5,8 +5,6 @@ Below it every write fails, as under ``noeviction``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 # Above what cannot be evicted: room for some keys, and for clients' buffers to grow.
 HEADROOM_BYTES = 256 << 10
 HEADROOM_RATIO = 1 / 8
@@ -27,33 +25,3 @@ def least_maxmemory_bytes(maxmemory_bytes: float, unevictable_bytes: float) -> i
     if not maxmemory_bytes or is_too_small(maxmemory_bytes, unevictable_bytes):
         return wanted
     return round(min(wanted, maxmemory_bytes))
-
-
-@dataclass
-class Window:
-    """What the readings between two observations said, in bytes.
-
-    Clients' buffers come and go within seconds, and a single reading may show any of it.
-    """
-
-    readings: int = 0
-    unevictable_bytes: int = 0
-    _sum_bytes: int = 0
-    _most_bytes: int = 0
-
-    def add(self, baseline_bytes: int, unevictable_bytes: int) -> None:
-        """Take one reading."""
-        self.readings += 1
-        self.unevictable_bytes = max(self.unevictable_bytes, unevictable_bytes)
-        self._sum_bytes += baseline_bytes
-        self._most_bytes = max(self._most_bytes, baseline_bytes)
-
-    @property
-    def usual_baseline_bytes(self) -> int:
-        """Mean; there must be a reading."""
-        return round(self._sum_bytes / self.readings)
-
-    @property
-    def baseline_swing_bytes(self) -> int:
-        """How far it went above the mean."""
-        return self._most_bytes - self.usual_baseline_bytes

@@ -10,7 +10,7 @@ import numpy as np
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples import Batch, decode_batch
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.server_reading import ServerReading
 from workloads.sample_batches import SampledServer, number_hashes
 from workloads.zipf import zipf_keys
 
@@ -20,7 +20,7 @@ OVERHEAD = 60
 SIZE = 140
 BUDGET = 50_000_000
 
-STATS = ServerStats(
+STATS = ServerReading(
     run_id="1" * 40,
     instance=1,
     role="master",
@@ -29,8 +29,9 @@ STATS = ServerStats(
     maxmemory_samples=5,
     lfu_log_factor=10,
     lfu_decay_time_minutes=1,
-    used_memory_bytes=2_000_000,
+    counted_bytes=2_000_000,
     baseline_bytes=BASELINE - FIRST_FIXED_BYTES,
+    unevictable_bytes=BASELINE - FIRST_FIXED_BYTES,
     rss_bytes=3_000_000,
     keyspace_hits=0,
     keyspace_misses=0,
@@ -42,7 +43,7 @@ STATS = ServerStats(
 
 
 def monitor_of(
-    stats: ServerStats, budget_bytes: int = BUDGET, live_objects: int | None = 8192
+    stats: ServerReading, budget_bytes: int = BUDGET, live_objects: int | None = 8192
 ) -> ServerMonitor:
     """A monitor that has read ``stats`` once, and knows the overhead of a key."""
     monitor = ServerMonitor("one", live_objects=live_objects)
@@ -83,7 +84,9 @@ def batches(
     ]
 
 
-def later(stats: ServerStats, hits: int = 0, misses: int = 0, seconds: float = 10) -> ServerStats:
+def later(
+    stats: ServerReading, hits: int = 0, misses: int = 0, seconds: float = 10
+) -> ServerReading:
     return replace(
         stats,
         keyspace_hits=stats.keyspace_hits + hits,

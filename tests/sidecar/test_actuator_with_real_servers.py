@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import threading
 import time
@@ -390,12 +391,7 @@ def test_growth_waits_for_resident_memory_and_then_no_longer(
     resident = {"s0": 80 * MB, "s1": 0}
 
     def read(self: RedisServer) -> object:
-        reading = real(self)
-        return type(reading)(
-            reading.at_seconds,
-            {**reading.info, "used_memory_rss": resident[self.name]},
-            reading.config,
-        )
+        return dataclasses.replace(real(self), rss_bytes=resident[self.name])
 
     monkeypatch.setattr(RedisServer, "read", read)
     node.actuator.set_targets({"s0": 8 * MB, "s1": 40 * MB}, "test")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples import Batch, Operation, decode_batch
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import BUDGET, STATS
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
@@ -40,7 +40,7 @@ def stream(
     return [decode_batch(message) for message in messages]
 
 
-def later(stats: ServerStats, batches: list[Batch]) -> ServerStats:
+def later(stats: ServerReading, batches: list[Batch]) -> ServerReading:
     """A reading after the batches: a third of the reads missed."""
     reads = batches[-1].seen_reads
     return replace(
@@ -53,19 +53,19 @@ def later(stats: ServerStats, batches: list[Batch]) -> ServerStats:
 
 def reading(
     policy: str, full: bool, instance: int = 1, maxmemory_bytes: int = STATS.maxmemory_bytes
-) -> ServerStats:
+) -> ServerReading:
     used = STATS.maxmemory_bytes if full else STATS.maxmemory_bytes // 2
     return replace(
         STATS,
         instance=instance,
         maxmemory_bytes=maxmemory_bytes,
         maxmemory_policy=policy,
-        used_memory_bytes=used,
+        counted_bytes=used,
         average_ttl_seconds=5.0,
     )
 
 
-def told_by(monitor: ServerMonitor, stats: ServerStats, batches: list[Batch]) -> Estimate:
+def told_by(monitor: ServerMonitor, stats: ServerReading, batches: list[Batch]) -> Estimate:
     told = monitor.observe(later(stats, batches), BUDGET)
     assert told is not None
     return told

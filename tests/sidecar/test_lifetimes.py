@@ -13,7 +13,7 @@ from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.lifetimes import Corrections, LifetimeDistribution, Lifetimes, TimedAccesses
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples import decode_batch
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.server_reading import ServerReading
 from workloads.sample_batches import SampledServer, number_hashes
 
 HIT, MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
@@ -52,13 +52,13 @@ class TtlCache:
         return told
 
 
-def stats_of(cache: TtlCache, size: int, now: float) -> ServerStats:
+def stats_of(cache: TtlCache, size: int, now: float) -> ServerReading:
     used = FIRST_FIXED_BYTES + len(cache.filled) * size
-    return ServerStats(
+    return ServerReading(
         run_id="1" * 40, instance=1, role="master",
         maxmemory_bytes=FIRST_FIXED_BYTES + cache.capacity * size, maxmemory_policy="allkeys-lru",
         maxmemory_samples=5, lfu_log_factor=10, lfu_decay_time_minutes=1,
-        used_memory_bytes=used, baseline_bytes=0, rss_bytes=used,
+        counted_bytes=used, baseline_bytes=0, unevictable_bytes=0, rss_bytes=used,
         keyspace_hits=cache.reads - cache.misses, keyspace_misses=cache.misses,
         keys=len(cache.filled), keys_with_ttl=len(cache.filled),
         average_ttl_seconds=float(np.mean([at + cache.ttl - now for at in cache.filled.values()]))

@@ -11,7 +11,8 @@ import pytest
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples import Batch, decode_batch
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.reading_window import ReadingWindow
+from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import (
     BASELINE,
     BUDGET,
@@ -29,14 +30,15 @@ from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
 def estimate(
     taken: list[Batch],
-    stats: ServerStats = STATS,
-    after: ServerStats | None = None,
+    stats: ServerReading = STATS,
+    after: ServerReading | None = None,
     live_objects: int | None = 8192,
+    window: ReadingWindow | None = None,
 ) -> Estimate:
     monitor = monitor_of(stats, live_objects=live_objects)
     for batch in taken:
         monitor.take(batch)
-    told = monitor.observe(after or later(stats), BUDGET)
+    told = monitor.observe(after or later(stats), BUDGET, window)
     assert told is not None
     return told
 
@@ -92,14 +94,14 @@ def test_anchored_at_what_the_server_reports_when_it_is_full() -> None:
     assert told.miss_ratio == 0.5
     assert raw != pytest.approx(0.5, abs=0.05)
     assert told.curve.miss_ratio(STATS.maxmemory_bytes) == pytest.approx(0.5, abs=0.01)
-    half_empty = replace(later(STATS, hits=500, misses=500), used_memory_bytes=1_500_000)
+    half_empty = replace(later(STATS, hits=500, misses=500), counted_bytes=1_500_000)
     half_empty = replace(half_empty, keys=2500)
     told = estimate(taken, after=half_empty)
     assert told.curve.miss_ratio(STATS.maxmemory_bytes) == pytest.approx(raw, abs=1e-6)
 
 
 def test_overhead_of_a_key_is_learned_from_the_server() -> None:
-    stats = replace(STATS, keys=2000, used_memory_bytes=BASELINE + 2000 * (SIZE + 120))
+    stats = replace(STATS, keys=2000, counted_bytes=BASELINE + 2000 * (SIZE + 120))
     keys = zipf(2000, 20_000)
     curve = estimate(batches(keys), stats, later(stats)).curve
     size = BASELINE + 1000 * (SIZE + 120)
@@ -153,8 +155,8 @@ def test_restarted_server_starts_with_an_empty_stack() -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"role": "slave"}, "replica"),
-        ({"maxmemory_policy": "noeviction"}, "noeviction"),
+        ({"role": "slave"}, "no_eviction"),
+        ({"maxmemory_policy": "noeviction"}, "no_eviction"),
         ({"maxmemory_policy": "allkeys-random"}, "no_model"),
     ],
 )
@@ -202,7 +204,7 @@ def test_reads_are_counted_although_the_counters_were_put_back(
 def test_a_few_big_values_are_keys_and_not_the_server_itself() -> None:
     size = 160_000
     stats = replace(
-        STATS, keys=150, maxmemory_bytes=32_000_000, used_memory_bytes=BASELINE + 150 * size
+        STATS, keys=150, maxmemory_bytes=32_000_000, counted_bytes=BASELINE + 150 * size
     )
     monitor = monitor_of(stats)
     keys = zipf(150, 3000, exponent=0.3)
@@ -291,12 +293,13 @@ def test_a_curve_is_of_the_usual_memory_beside_the_keys_and_says_how_far_that_sw
     stats = dataclasses.replace(
         later(STATS),
         baseline_bytes=STATS.baseline_bytes + spike,
-        used_memory_bytes=STATS.used_memory_bytes + spike,
+        counted_bytes=STATS.counted_bytes + spike,
     )
-    window = dataclasses.replace(
-        stats, usual_baseline_bytes=STATS.baseline_bytes, baseline_swing_bytes=spike
-    )
-    alone, known = estimate(batches(keys), after=stats), estimate(batches(keys), after=window)
+    window = ReadingWindow()
+    for reading in (*[STATS] * 99, stats):
+        window.add(reading)
+    alone = estimate(batches(keys), after=stats)
+    known = estimate(batches(keys), after=stats, window=window)
     size = BASELINE + 1000 * (SIZE + OVERHEAD)
     exact = float(steady.curve.miss_ratio(size))
     assert abs(float(alone.curve.miss_ratio(size)) - exact) > 0.2

@@ -11,7 +11,7 @@ import pytest
 from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureCache
 from sidecar.curves.shards import Shards
 from sidecar.samples import SOURCE_MODULE, decode_batch
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import (
     BASELINE,
     BUDGET,
@@ -51,7 +51,7 @@ def test_keys_without_a_ttl_take_memory_at_every_size_under_volatile_lru(share: 
     keys, pinned = zipf(4000, 40_000, seed=3) * 2654435761 % 4001, 1000
     stats = replace(
         STATS, maxmemory_policy="volatile-lru", keys=4000, keys_with_ttl=4000 - pinned,
-        used_memory_bytes=BASELINE + 4000 * (SIZE + OVERHEAD),
+        counted_bytes=BASELINE + 4000 * (SIZE + OVERHEAD),
     )  # fmt: skip
     monitor = monitor_of(stats)
     server = SampledServer(threshold=MODULUS // share)
@@ -82,7 +82,7 @@ def test_memory_that_was_pinned_only_later_does_not_count_for_earlier_reads(shar
     added = len(cached) // 10
     stats = replace(
         STATS, maxmemory_policy="volatile-lru", maxmemory_bytes=0, keys=0, keys_with_ttl=0,
-        used_memory_bytes=BASELINE,
+        counted_bytes=BASELINE,
     )  # fmt: skip
     monitor = monitor_of(stats)
     keys = np.repeat(cached, 2)
@@ -96,7 +96,7 @@ def test_memory_that_was_pinned_only_later_does_not_count_for_earlier_reads(shar
         monitor.take(decode_batch(message))
     full = replace(
         later(stats), keys=added + 4000, keys_with_ttl=4000,
-        used_memory_bytes=BASELINE + (added + 4000) * (SIZE + OVERHEAD),
+        counted_bytes=BASELINE + (added + 4000) * (SIZE + OVERHEAD),
     )  # fmt: skip
     told = monitor.observe(full, BUDGET)
     assert told is not None
@@ -112,7 +112,7 @@ def test_a_key_at_which_the_module_could_not_look_is_not_taken_for_one_without_a
     keys = zipf(3000, 30_000)
     stats = replace(
         STATS, maxmemory_policy="volatile-lru", keys=3000, keys_with_ttl=2999,
-        used_memory_bytes=BASELINE + 3000 * (SIZE + OVERHEAD),
+        counted_bytes=BASELINE + 3000 * (SIZE + OVERHEAD),
     )  # fmt: skip
     monitor = monitor_of(stats)
     cached = set[int]()
@@ -201,7 +201,7 @@ def test_what_was_counted_under_another_policy_is_forgotten() -> None:
 
 @pytest.mark.parametrize("stats", [STATS, LFU])
 def test_a_rate_that_was_raised_is_taken_over_when_as_much_has_been_seen(
-    stats: ServerStats,
+    stats: ServerReading,
 ) -> None:
     monitor = monitor_of(stats)
     server = SampledServer(threshold=MODULUS // 64)

@@ -20,12 +20,12 @@ from sidecar.config.node import (
 from sidecar.curves.monitor import Estimate
 from sidecar.observer import Seen, asked_about, observe, reserved
 from sidecar.plans.plan_check import check_plan
-from sidecar.servers.redis_server import ServerReading
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import SidecarState
 from solver_lambda.curve import MissRatioCurve
 from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
 from solver_lambda.planner import make_plan
+from tests.sidecar.monitored_load import STATS
 
 MB = 1 << 20
 
@@ -66,11 +66,10 @@ def _seen(
     sampler: bool = True,
     **values: Any,
 ) -> Seen:
-    config = {"maxmemory": str(16 * MB), "maxmemory-policy": "allkeys-lru"}
-    config |= {"spreds-endpoint": ""} if sampler else {}
-    return Seen(
-        ServerConfig("a", "", **values), ServerReading(0, {}, config), estimate, settings, 9
+    reading = dataclasses.replace(
+        STATS, maxmemory_bytes=16 * MB, config={"spreds-endpoint": ""} if sampler else {}
     )
+    return Seen(ServerConfig("a", "", **values), reading, estimate, settings, 9)
 
 
 def _observe(*seen: Seen, reserved_bytes: int = 0) -> Observation:
@@ -124,7 +123,7 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
         (None, False, 0.1, "no_sampler"),
         (None, True, 0.1, "no_samples"),
         (_estimate(), True, None, "no_backend_latency"),
-        (_estimate(keep_reason="replica: it is one"), True, 0.1, "replica"),
+        (_estimate(keep_reason="few_samples: two"), True, 0.1, "few_samples"),
     ],
 )
 def test_a_server_of_which_too_little_is_known_keeps_its_size(
@@ -147,7 +146,7 @@ def test_the_bounds_asked_about_are_those_in_force() -> None:
 
 
 def test_a_minimum_is_asked_for_as_far_as_kept_sizes_leave_room() -> None:
-    fixed = _seen(_estimate(keep_reason="noeviction: kept"), backend_latency_seconds=0.1)
+    fixed = _seen(_estimate(keep_reason="no_model: kept"), backend_latency_seconds=0.1)
     free = _seen(_estimate(), TeamSettings("ann", "2026-11-21", minimum_bytes=60 * MB))
     free = dataclasses.replace(
         free,
@@ -181,6 +180,6 @@ def test_what_is_held_above_a_limit_is_not_divided(
 
 def test_a_server_that_cannot_be_given_another_size_is_kept_and_says_why() -> None:
     seen = dataclasses.replace(
-        _seen(_estimate(keep_reason="replica: it is one")), kept="refuses: NOPERM"
+        _seen(_estimate(keep_reason="few_samples: two")), kept="refuses: NOPERM"
     )
     assert _observe(seen).servers[0].keep_reason == "refuses: NOPERM"

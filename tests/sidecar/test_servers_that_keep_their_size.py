@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sidecar.servers import back_off, held_memory
 from sidecar.servers.claims import excess_bytes, unmovable
-from sidecar.servers.redis_server import ServerReading
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -19,6 +21,17 @@ from workloads.local_server import LocalServer
 MakeNode = Callable[..., ActuatedNode]
 AS_SPREDS = 'username = "spreds"'
 MAY_ALL = ("on", "nopass", "~*", "&*", "+@all")
+
+
+def say_that_all_can_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """INFO is said not to tell of keys that no eviction frees."""
+    real = ServerReading.parse
+
+    def parse(*told: Any) -> ServerReading:
+        return dataclasses.replace(real(*told), unevictable_bytes=0)
+
+    monkeypatch.setattr(ServerReading, "parse", staticmethod(parse))
+    monkeypatch.setattr(ServerReading, "evicts", True)
 
 
 def _allow(server: LocalServer, *rules: str) -> None:
@@ -224,8 +237,7 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
     monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
     node = make_node("24mb", "16mb", "8mb", **{"maxmemory-policy": "volatile-lru"})
     # Without a time to live none of them can be evicted, and the server is said not to tell so.
-    monkeypatch.setattr(ServerReading, "unevictable_bytes", 0)
-    monkeypatch.setattr(ServerReading, "evicts", True)
+    say_that_all_can_be_evicted(monkeypatch)
     fill(node.servers["s0"], 16)
     node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB, "s2": 24 * MB}, "first plan")
     node.step_until(lambda: node.actuator.settled)
@@ -253,8 +265,7 @@ def test_plans_go_on_beside_a_server_that_frees_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
-    monkeypatch.setattr(ServerReading, "unevictable_bytes", 0)  # INFO does not tell of it
-    monkeypatch.setattr(ServerReading, "evicts", True)
+    say_that_all_can_be_evicted(monkeypatch)
     stuck = start_server("24mb", **{"maxmemory-policy": "volatile-lru"})
     fill(stuck, 18)
     path = write_node(

@@ -10,7 +10,7 @@ import pytest
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.warm_up import BLOCK_READS, MOST_UNSEEN_SHARE, WarmUp
 from sidecar.samples import decode_batch
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import (
     BASELINE,
     BUDGET,
@@ -46,7 +46,9 @@ class WarmServer:
             del self.cached[next(iter(self.cached))]
         return hit
 
-    def serve(self, monitor: ServerMonitor, stats: ServerStats, keys: np.ndarray) -> ServerStats:
+    def serve(
+        self, monitor: ServerMonitor, stats: ServerReading, keys: np.ndarray
+    ) -> ServerReading:
         """Read keys, fill what misses, and let the monitor see it; the stats after."""
         accesses: list[tuple[int, int]] = []
         hits = 0

@@ -12,7 +12,7 @@ import numpy as np
 
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples import Operation, decode_batch
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.server_reading import ServerReading
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
 _WINDOWS = 20
@@ -92,7 +92,7 @@ def _messages(server: SampledServer, key_count: int, window: int) -> Iterator[by
         )
 
 
-def _stats(window: int) -> ServerStats:
+def _stats(window: int) -> ServerReading:
     info = {
         "run_id": "1" * 40,
         "uptime_in_seconds": 1 + window * _SECONDS,
@@ -103,7 +103,7 @@ def _stats(window: int) -> ServerStats:
         "keyspace_hits": 1000 * window,
         "keyspace_misses": 1000 * window,
     }
-    return ServerStats.from_info(info, {}, float(1 + window * _SECONDS))
+    return ServerReading.parse(info, {}, float(1 + window * _SECONDS))
 
 
 if __name__ == "__main__":

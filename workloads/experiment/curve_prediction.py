@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.receiver import SampleReceiver
-from sidecar.servers.server_stats import ServerStats
+from sidecar.servers.server_reading import ServerReading
 from workloads.experiment.curve_cases import WARM_SHARE
 from workloads.experiment.fast_replay import FastServer, Load, replay
 
@@ -88,7 +88,7 @@ class _Window:
                 self.received += len(batch.records)
                 self.monitor.take(batch)
 
-    def read(self) -> ServerStats:
+    def read(self) -> ServerReading:
         """The server's state, when the buffers of its clients have gone."""
         self._server.settle()
         deadline = time.monotonic() + 5
@@ -96,10 +96,10 @@ class _Window:
             time.sleep(0.01)
             self.drain()
         client = self._server.client
-        config = {str(key): value for key, value in client.config_get("*").items()}
+        config = {str(key): str(value) for key, value in client.config_get("*").items()}
         seconds, microseconds = client.time()
         info = client.info("default", "commandstats")
-        return ServerStats.from_info(info, config, seconds + microseconds / 1e6)
+        return ServerReading.parse(info, config, seconds + microseconds / 1e6)
 
     def lost(self) -> int:
         """Samples that the server made and that are not here (yet)."""
@@ -115,8 +115,8 @@ def working_set(load: Load, binary: Path) -> tuple[int, int]:
         replay(server, forever, REQUESTS_PER_SECOND, lambda: None)
         server.settle()
         info = server.client.info("default", "commandstats")
-        stats = ServerStats.from_info(info, {}, 0.0)
-    return stats.baseline_bytes, stats.used_memory_bytes
+        stats = ServerReading.parse(info, {}, 0.0)
+    return stats.baseline_bytes, stats.counted_bytes
 
 
 def measure(

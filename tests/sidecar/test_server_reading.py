@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.servers.redis_server import ServerReading
-from sidecar.servers.server_stats import (
-    LATENCY_HISTOGRAM_BYTES,
-    ServerStats,
-    unevictable_bytes,
-)
+from sidecar.servers.server_reading import LATENCY_HISTOGRAM_BYTES, ServerReading
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
@@ -36,27 +31,54 @@ INFO: dict[str, Any] = {
 
 
 def test_sums_over_databases_and_takes_the_baseline_apart() -> None:
-    stats = ServerStats.from_info(INFO, {"maxmemory-samples": "10"}, 1.5)
-    assert stats.instance == 0x0123456789ABCDEF
-    assert (stats.keys, stats.average_ttl_seconds) == (12, 4.0)
-    assert stats.baseline_bytes == 125 + LATENCY_HISTOGRAM_BYTES
-    assert ServerStats.from_info(INFO, {"latency-tracking": "no"}, 1.5).baseline_bytes == 125
-    assert stats.used_memory_bytes == 895
-    assert (stats.maxmemory_samples, stats.lfu_log_factor) == (10, 10)
+    reading = ServerReading.parse(INFO, {"maxmemory-samples": "10"}, 1.5)
+    assert reading.instance == 0x0123456789ABCDEF
+    assert (reading.keys, reading.average_ttl_seconds) == (12, 4.0)
+    assert reading.baseline_bytes == 125 + LATENCY_HISTOGRAM_BYTES
+    assert ServerReading.parse(INFO, {"latency-tracking": "no"}, 1.5).baseline_bytes == 125
+    assert reading.counted_bytes == 895
+    assert (reading.maxmemory_samples, reading.lfu_log_factor) == (10, 10)
 
 
 @pytest.mark.parametrize(("most", "needed"), [("0", 0), ("1000", 0), ("5%", 600), ("100%", 30)])
 def test_clients_that_may_have_a_part_need_the_whole(most: str, needed: int) -> None:
     """Else the server disconnects them as it shrinks."""
     config = {"maxmemory-clients": most, "latency-tracking": "no"}
-    assert unevictable_bytes(INFO, config, "allkeys-lru") == max(125, needed)
+    assert ServerReading.parse(INFO, config, 1.5).unevictable_bytes == max(125, needed)
+
+
+def test_keys_without_a_ttl_are_pinned_where_only_others_are_evicted() -> None:
+    config = {"latency-tracking": "no"}
+    volatile = ServerReading.parse({**INFO, "maxmemory_policy": "volatile-lru"}, config, 1.5)
+    assert volatile.unevictable_bytes == 125 + (895 - 125) * 8 // 12
+
+
+NO_TTL = {"db0": {"keys": 5, "expires": 0}, "db3": {}}
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({}, None),
+        ({"role": "slave"}, "a replica"),
+        ({"maxmemory_policy": "noeviction"}, "noeviction"),
+        ({"maxmemory_policy": "volatile-lru"}, None),
+        ({"maxmemory_policy": "volatile-lru", **NO_TTL}, "volatile-lru, and no key has a TTL"),
+        ({"maxmemory_policy": "volatile-lru", **NO_TTL, "maxmemory": 500}, None),
+    ],
+)
+def test_why_a_server_keeps_its_size(told: dict[str, Any], why: str | None) -> None:
+    reading = ServerReading.parse({**INFO, **told}, {"latency-tracking": "no"}, 1.5)
+    assert reading.evicts is (why is None)
+    words = f"no_eviction: {why}; a smaller maxmemory would make writes fail"
+    assert reading.keep_reason() == (words if why else None)
 
 
 @pytest.mark.parametrize("key", ["run_id", "used_memory", "keyspace_hits"])
 def test_what_is_missing_or_no_number_is_named(key: str) -> None:
     for broken in ({**INFO, key: "many"}, {k: v for k, v in INFO.items() if k != key}):
         with pytest.raises(ValueError, match=key):
-            ServerStats.from_info(broken, {}, 0)
+            ServerReading.parse(broken, {}, 0)
 
 
 @pytest.mark.parametrize("name", ["redis-server-stock", "valkey-server-stock"])
@@ -67,13 +89,13 @@ def test_real_server_accounts_for_its_memory(name: str) -> None:
     settings: dict[str, object] = {"maxmemory": "64mb", "enable-debug-command": "yes"}
     with LocalServer(settings, binary) as server:
 
-        def read() -> ServerStats:
+        def read() -> ServerReading:
             info = server.client.info("default", "commandstats")
-            return ServerStats.from_info(info, {}, time.time())
+            return ServerReading.parse(info, {}, time.time())
 
         def unexplained_bytes() -> int:
-            stats = read()
-            return stats.used_memory_bytes - stats.baseline_bytes
+            reading = read()
+            return reading.counted_bytes - reading.baseline_bytes
 
         client: Any = server.client
         for command in ("HLEN", "LLEN", "SCARD", "STRLEN", "ZCARD"):
@@ -86,7 +108,7 @@ def test_real_server_accounts_for_its_memory(name: str) -> None:
     assert empty.run_id == full.run_id
     assert full.keys == 20_000
     assert full.maxmemory_samples == 5
-    per_key = (full.used_memory_bytes - full.baseline_bytes) / full.keys
+    per_key = (full.counted_bytes - full.baseline_bytes) / full.keys
     assert 150 < per_key < 260  # 183 in Redis 7.0.15, 160 in Valkey 8.1.1
 
 
@@ -107,10 +129,8 @@ def test_what_a_stalled_replica_has_not_read_makes_no_key_heavier(name: str) -> 
 
         def per_key() -> float:
             info = client.info("default", "commandstats")
-            stats = ServerStats.from_info(info, {}, time.time())
-            reading = ServerReading(time.time(), info, {})
-            assert reading.used_memory_bytes == stats.used_memory_bytes
-            return (stats.used_memory_bytes - stats.baseline_bytes) / stats.keys
+            reading = ServerReading.parse(info, {}, time.time())
+            return (reading.counted_bytes - reading.baseline_bytes) / reading.keys
 
         for key in range(20_000):
             client.set(key, "v" * 100)

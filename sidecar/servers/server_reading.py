@@ -1,0 +1,183 @@
+"""What a server says of itself at one time, in ``INFO`` and ``CONFIG GET``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sidecar.servers.unevictable import is_too_small
+
+TENACITY = "maxmemory-eviction-tenacity"
+# used_memory holds these beside the keys (src/object.c, getMemoryOverheadData, Redis 7.0).
+_BESIDE_KEYS = (
+    "used_memory_startup",
+    "mem_clients_normal",
+    "mem_clients_slaves",
+    "mem_replication_backlog",
+    "mem_cluster_links",
+    "mem_aof_buffer",
+    "used_memory_scripts_eval",
+    "used_memory_functions",
+)
+# One latency histogram for each command that was called (call() in src/server.c: hdr_init with 1 to
+# 1e9 ns, 2 digits), which INFO puts down to nothing. The same in Redis 7.0 and 8.0 and Valkey 8.1.
+LATENCY_HISTOGRAM_BYTES = 24_688
+# The patch's knobs and the module's.
+_SAMPLER_PREFIXES = ("spreds-", "spreds.")
+
+
+@dataclass(frozen=True)
+class ServerReading:
+    """One reading of a server.
+
+    Attributes:
+        run_id, instance: of the process; ``instance`` is the number in the samples' header.
+        role: ``master`` or ``slave``.
+        maxmemory_bytes: 0 is unlimited.
+        counted_bytes: of ``used_memory``, what the server compares with ``maxmemory``: not the
+            buffers of replicas and of the append-only file, which it does not evict for.
+        baseline_bytes: of ``counted_bytes``, what is not keys.
+        unevictable_bytes: of ``counted_bytes``, what no eviction frees: the baseline and, under
+            ``volatile-*``, the keys without a TTL, as if all keys weighed the same; or more, if
+            clients may only have a part of ``maxmemory``, and need more of it for what they have.
+        average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
+        keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
+        at_seconds: Unix time of the reading.
+        config: what ``CONFIG GET`` said.
+    """
+
+    run_id: str
+    instance: int
+    role: str
+    maxmemory_bytes: int
+    maxmemory_policy: str
+    maxmemory_samples: int
+    lfu_log_factor: int
+    lfu_decay_time_minutes: int
+    counted_bytes: int
+    baseline_bytes: int
+    unevictable_bytes: int
+    rss_bytes: int
+    keyspace_hits: int
+    keyspace_misses: int
+    keys: int
+    keys_with_ttl: int
+    average_ttl_seconds: float
+    at_seconds: float
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(
+        cls, info: Mapping[str, Any], config: Mapping[str, str], at_seconds: float
+    ) -> ServerReading:
+        """From redis-py's ``info("default", "commandstats")`` and ``config_get()``.
+
+        Where a key of ``config`` is missing, Redis' default stands in.
+
+        Raises:
+            ValueError: a field that is needed is missing, or no number; the message names it.
+        """
+        run_id = str(info.get("run_id", ""))
+        try:
+            instance = int(run_id[:16], 16)
+        except ValueError:
+            raise ValueError(f"INFO: run_id is {run_id!r}, no hexadecimal number") from None
+        databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
+        keys = sum(int(db.get("keys", 0)) for db in databases)
+        with_ttl = sum(int(db.get("expires", 0)) for db in databases)
+        ttl_sum = sum(int(db.get("expires", 0)) * int(db.get("avg_ttl", 0)) for db in databases)
+        policy = str(info.get("maxmemory_policy", "noeviction"))
+        not_counted = _number(info, "mem_not_counted_for_evict", 0)
+        counted = _number(info, "used_memory") - not_counted
+        baseline = max(0, _beside_keys(info, config) - not_counted)
+        pinned = 0
+        if policy.startswith("volatile-") and keys:
+            pinned = max(0, counted - baseline) * (keys - with_ttl) // keys
+        return cls(
+            run_id=run_id,
+            instance=instance,
+            role=str(info.get("role", "master")),
+            maxmemory_bytes=_number(info, "maxmemory"),
+            maxmemory_policy=policy,
+            maxmemory_samples=_number(config, "maxmemory-samples", 5),
+            lfu_log_factor=_number(config, "lfu-log-factor", 10),
+            lfu_decay_time_minutes=_number(config, "lfu-decay-time", 1),
+            counted_bytes=counted,
+            baseline_bytes=baseline,
+            unevictable_bytes=max(baseline + pinned, _needed_by_clients(info, config)),
+            rss_bytes=_number(info, "used_memory_rss", 0),
+            keyspace_hits=_number(info, "keyspace_hits"),
+            keyspace_misses=_number(info, "keyspace_misses"),
+            keys=keys,
+            keys_with_ttl=with_ttl,
+            average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,
+            at_seconds=at_seconds,
+            config=config,
+        )
+
+    @property
+    def tenacity(self) -> int:
+        """How long the server may evict before it serves the next command, 0 to 100."""
+        return _number(self.config, TENACITY, 10)
+
+    @property
+    def sampler_prefix(self) -> str | None:
+        """Of the sampler's knobs: ``spreds-`` (patch), ``spreds.`` (module) or ``None``."""
+        for prefix in _SAMPLER_PREFIXES:
+            if f"{prefix}endpoint" in self.config:
+                return prefix
+        return None
+
+    @property
+    def evicts(self) -> bool:
+        """Whether a full server makes room."""
+        return self.why_no_eviction is None
+
+    @property
+    def why_no_eviction(self) -> str | None:
+        """For people, ``None`` if it evicts. Where only keys with a TTL are evicted and none has
+        one, a server that refuses writes already must not keep its size all the same."""
+        if self.role == "slave":
+            return "a replica"
+        if self.maxmemory_policy == "noeviction":
+            return "noeviction"
+        if self.keys_with_ttl or not self.keys or not self.maxmemory_policy.startswith("volatile-"):
+            return None
+        if is_too_small(self.maxmemory_bytes, self.unevictable_bytes):
+            return None
+        return f"{self.maxmemory_policy}, and no key has a TTL"
+
+    def keep_reason(self) -> str | None:
+        """Why it must keep its size, in an observation's words."""
+        if self.why_no_eviction is None:
+            return None
+        return f"no_eviction: {self.why_no_eviction}; a smaller maxmemory would make writes fail"
+
+
+def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str]) -> int:
+    beside = sum(_number(info, key, 0) for key in _BESIDE_KEYS)
+    if config.get("latency-tracking", "yes") == "yes":
+        beside += LATENCY_HISTOGRAM_BYTES * sum(
+            int(value["calls"] > 0)
+            for key, value in info.items()
+            if key.startswith("cmdstat_") and isinstance(value, Mapping)
+        )
+    return beside
+
+
+def _needed_by_clients(info: Mapping[str, Any], config: Mapping[str, str]) -> int:
+    """Below this ``maxmemory`` the server disconnects clients that it has now; 0 if it does not
+    go by that (``maxmemory-clients`` is not a percentage)."""
+    most = config.get("maxmemory-clients", "0")
+    if not most.endswith("%"):
+        return 0
+    return _number(info, "mem_clients_normal", 0) * 100 // max(1, int(most.removesuffix("%")))
+
+
+def _number(table: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    value = table.get(key, default)
+    try:
+        return int(str(value))
+    except (TypeError, ValueError):
+        raise ValueError(f"the server's {key} is {value!r}, no whole number") from None
