@@ -21,7 +21,8 @@ from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state import SeenLatency, load_state, save_state
+from sidecar.state import SeenLatency
+from sidecar.state_store import StateStore
 from sidecar.units import format_duration, format_size
 from solver_lambda.document import DocumentError
 from solver_lambda.observation import Observation
@@ -50,9 +51,8 @@ class Sidecar:
         self.config = config
         self.counters = Counters()
         self.last_observation: Observation | None = None
-        self._state = load_state(config.state_file)
+        self._store = StateStore(config.state_file)
         self._lock = threading.RLock()
-        self._save_lock = threading.Lock()
         self._stop = threading.Event()
         self._logged: Counter[str] = Counter()
         self._next_config: SidecarConfig | None = None
@@ -71,9 +71,8 @@ class Sidecar:
             [RedisServer(server) for server in config.servers],
             config.memory,
             config.sampling,
-            self._state,
+            self._store,
             self.counters,
-            self._save,
         )
         self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.counters)
         self._settings = SettingsReader(
@@ -81,7 +80,7 @@ class Sidecar:
         )
         self._settings_in_time = SettingsInTime(self._settings, self.counters)
         self._plans = PlanApplication(
-            config, self._state, self._lock, self._actuator, self.counters, self._save
+            config, self._store, self._lock, self._actuator, self.counters
         )
         self._controller = make_controller(config, self._plans.take, self.counters)
 
@@ -129,7 +128,8 @@ class Sidecar:
                 self._settings_in_time.close()
                 self._controller.close()
                 self._actuator.stop()
-                self._save()
+                with self._store.update():
+                    pass  # whatever could not be written before
                 log.info("stopped: %s", self.counters.snapshot())
 
     def _begin(self) -> None:
@@ -143,9 +143,10 @@ class Sidecar:
             f"{name} {format_size(found[name]) if found.get(name) else found.get(name, 'down')}"
             for name in readings
         )
-        targets = self._state.targets_bytes
+        state = self._store.now
+        targets = state.targets_bytes
         # A transition that was interrupted goes on.
-        known = {**targets, **found} if self._state.settled else {**found, **targets}
+        known = {**targets, **found} if state.settled else {**found, **targets}
         sizes = initial_sizes(
             self.config.servers,
             {**known, **{name: found[name] for name in fixed}},
@@ -217,7 +218,7 @@ class Sidecar:
         now = time.monotonic()
         if self._outstanding is not None:
             observation, asked_at = self._outstanding
-            if self._state.applied_cycle >= observation.cycle:
+            if self._store.now.applied_cycle >= observation.cycle:
                 self._outstanding = None
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
@@ -252,7 +253,7 @@ class Sidecar:
             estimate = self._monitors[server.name].observe(
                 reading, self.config.memory.budget_bytes, window
             )
-            changed_at = self._state.changed_at_seconds.get(server.name)
+            changed_at = self._store.now.changed_at_seconds.get(server.name)
             seen.append(
                 Seen(
                     server,
@@ -270,7 +271,7 @@ class Sidecar:
             self.counters.add("observations_without_servers")
             log.warning("no server answers: nothing to observe")
             return
-        cycle = max(self._state.last_cycle + 1, int(now_seconds))
+        cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
             states = self._actuator.states()
             observation = observe(
@@ -281,11 +282,11 @@ class Sidecar:
                 reserved(claims_bytes(states), seen),
                 excess_bytes(states),
             )
-            self._state.ask(asked_about(observation))
-            self._state.latencies = {
-                server.name: SeenLatency.of(server) for server in observation.servers
-            }
-            self._save()
+            with self._store.update() as state:
+                state.ask(asked_about(observation))
+                state.latencies = {
+                    server.name: SeenLatency.of(server) for server in observation.servers
+                }
         self._outstanding = (observation, time.monotonic())
         self.last_observation = observation
         self.counters.add("observations")
@@ -307,7 +308,3 @@ class Sidecar:
         new = counts - self._logged
         self._logged = counts
         log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in sorted(new.items())))
-
-    def _save(self) -> bool:
-        with self._save_lock:
-            return save_state(self.config.state_file, self._state)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from sidecar.storage.store import write_whole
-from solver_lambda.document import MOST_BYTES, DocumentError, Fields, parse_json, shown
+from solver_lambda.document import MOST_BYTES, Fields, shown
 from solver_lambda.explanation import backend_latency_words
 from solver_lambda.keys import MOST_CYCLE
 from solver_lambda.observation import ServerObservation
 
-log = logging.getLogger(__name__)
-
 # More are outstanding only if nobody answers.
 ASKED_LIMIT = 16
-MAX_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -74,6 +67,8 @@ class SeenLatency:
 @dataclass
 class SidecarState:
     """Everything in it may be lost: then only plans that are under way are refused.
+
+    Its tables are replaced and never changed, so that a copy of it stays as it was.
 
     Attributes:
         targets_bytes: the sizes last planned, by server.
@@ -168,32 +163,3 @@ def _latency(fields: Fields) -> SeenLatency:
         fields.optional_number("measured_backend_latency_seconds", low=0),
         fields.optional_number("fill_ratio", low=0),
     )
-
-
-def load_state(path: Path | None) -> SidecarState:
-    """The state in a file; a new one if there is no file or it cannot be read, which is logged."""
-    if path is None:
-        log.info("no state_file: a plan that is under way when the sidecar stops will be refused")
-        return SidecarState()
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-        return SidecarState.from_json(parse_json(text, str(path), MAX_BYTES))
-    except FileNotFoundError:
-        return SidecarState()
-    except (OSError, DocumentError) as error:
-        log.warning("state file %s is unusable, starting without it: %s", path, error)
-        return SidecarState()
-
-
-def save_state(path: Path | None, state: SidecarState) -> bool:
-    """Write the state, if there is a file for it; a failure is logged, and returned as False."""
-    if path is None:
-        return True
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(state.to_json(), indent=1).encode())
-    except OSError as error:
-        log.warning("state file %s cannot be written: %s", path, error)
-        return False
-    return True

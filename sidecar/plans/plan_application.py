@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.servers.actuator import Actuator
-from sidecar.state import SidecarState
+from sidecar.state_store import StateStore
 from sidecar.units import format_size
 from solver_lambda.document import DocumentError
 from solver_lambda.plan import AdaptationPlan
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 class PlanApplication:
     """Takes plans from whichever thread brings them.
 
-    ``lock`` guards the state against an observation that is being made meanwhile.
+    ``lock`` keeps them apart from observations: a plan is judged by what was asked last.
 
     Attributes:
         cycles: plans that passed every check, also those that keep all sizes.
@@ -32,20 +31,18 @@ class PlanApplication:
     def __init__(
         self,
         config: SidecarConfig,
-        state: SidecarState,
+        store: StateStore,
         lock: threading.RLock,
         actuator: Actuator,
         counters: Counters,
-        save: Callable[[], bool],
     ) -> None:
         self.config = config
         self.cycles = 0
         self.last_plan: AdaptationPlan | None = None
-        self._state = state
+        self._store = store
         self._lock = lock
         self._actuator = actuator
         self._counters = counters
-        self._save = save
 
     def take(self, document: bytes, source: str) -> None:
         """Judge a plan's document and carry it out; a refusal is counted and logged."""
@@ -54,7 +51,7 @@ class PlanApplication:
                 plan = AdaptationPlan.loads(document, source)
                 check_plan(
                     plan,
-                    self._state,
+                    self._store.now,
                     self.config.node,
                     now_seconds=time.time(),
                     maximum_age_seconds=self.config.controller.maximum_plan_age_seconds,
@@ -69,6 +66,7 @@ class PlanApplication:
                 self._apply(plan)
 
     def _apply(self, plan: AdaptationPlan) -> None:
+        changed: set[str] = set()
         if plan.decision == "apply":
             sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
             before = self._actuator.targets()
@@ -78,11 +76,13 @@ class PlanApplication:
                 self._counters.add("plans_refused_over_budget")
                 log.warning("plan refused: over_budget: %s", error)
                 return
-            now_seconds = time.time()
-            changed = {name: now_seconds for name in sizes if before[name] != sizes[name]}
-            self._state.changed_at_seconds = {**self._state.changed_at_seconds, **changed}
-        self._state.applied(plan.cycle)
-        self._save()
+            changed = {name for name in sizes if before[name] != sizes[name]}
+        with self._store.update() as state:
+            state.changed_at_seconds = {
+                **state.changed_at_seconds,
+                **dict.fromkeys(changed, time.time()),
+            }
+            state.applied(plan.cycle)
         self.last_plan = plan
         self.cycles += 1
         self._counters.add(f"plans_taken_{plan.decision}")

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from sidecar.config.node import MemoryConfig, SamplingConfig
 from sidecar.counters import Counters
 from sidecar.node_lock import NodeLockedError
-from sidecar.servers.gentle_shrink import Save
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_lock import ServerTakenError
@@ -25,7 +24,7 @@ from sidecar.servers.transitions import (
     Transition,
     resolve,
 )
-from sidecar.state import SidecarState
+from sidecar.state_store import StateStore
 from sidecar.units import format_size
 
 log = logging.getLogger(__name__)
@@ -56,18 +55,16 @@ class Actuator:
         servers: Sequence[RedisServer],
         memory: MemoryConfig,
         sampling: SamplingConfig,
-        state: SidecarState,
+        store: StateStore,
         counters: Counters,
-        save: Save,
     ) -> None:
         self._budget_bytes = memory.budget_bytes
         self._watches = {
-            server.name: ServerWatch(server, memory, sampling, state, counters)
+            server.name: ServerWatch(server, memory, sampling, store, counters)
             for server in servers
         }
-        self._state = state
+        self._store = store
         self._counters = counters
-        self._save = save
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -120,15 +117,14 @@ class Actuator:
             ValueError: all targets together exceed the budget; nothing changes.
         """
         with self._lock:
-            targets = {**self._state.targets_bytes, **targets_bytes}
-            targets = {name: targets[name] for name in self._watches}
-            if sum(targets.values()) > self._budget_bytes:
-                raise ValueError(f"{purpose}: the targets exceed the budget")
-            self._state.targets_bytes = targets
-            self._state.settled = False
+            with self._store.update() as state:
+                targets = {**state.targets_bytes, **targets_bytes}
+                state.targets_bytes = {name: targets[name] for name in self._watches}
+                state.settled = False
+                if sum(state.targets_bytes.values()) > self._budget_bytes:
+                    raise ValueError(f"{purpose}: the targets exceed the budget")
             self._purpose = purpose
             self._settled.clear()
-            self._save()
         self._wake.set()
 
     @property
@@ -159,8 +155,7 @@ class Actuator:
 
     def targets(self) -> dict[str, int]:
         """The planned sizes in bytes."""
-        with self._lock:
-            return dict(self._state.targets_bytes)
+        return dict(self._store.now.targets_bytes)
 
     def states(self) -> list[ServerState]:
         """Of all servers, as last seen."""
@@ -217,8 +212,8 @@ class Actuator:
             self._settled.clear()
         elif not self._settled.is_set() and not freeing:
             self._settled.set()
-            self._state.settled = True
-            self._save()
+            with self._store.update() as state:
+                state.settled = True
             log.info("%s: %s", self._purpose, self._describe())
 
     def _describe(self) -> str:
@@ -239,13 +234,12 @@ class Actuator:
                 case BeGentle():
                     # What is normal must be on file before it changes. If it cannot be, the shrink
                     # does not wait: memory that is missing hurts all servers, for as long as it is.
-                    if not watch.note_normal(self._save):
+                    if not watch.note_normal():
                         self._counters.add("shrinks_not_gentle")
                         return True
                     watch.be_gentle()
                 case BeNormal():
                     watch.be_normal()
-                    self._save()
                 case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):
                     if isinstance(transition, Shrink) and not watch.evicts_now():
                         return False

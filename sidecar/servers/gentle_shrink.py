@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 
 from sidecar.servers.redis_server import GENTLE, USUAL, ServerRefusedError
 from sidecar.servers.server_reading import TENACITY, ServerReading
 from sidecar.state import Replaced, SidecarState
+from sidecar.state_store import StateStore
 
 Apply = Callable[[Mapping[str, str]], None]
-Save = Callable[[], bool]
 
 log = logging.getLogger(__name__)
-
-# When the sidecar stops, all servers are put back to normal at the same time.
-_REPLACED_LOCK = threading.Lock()
 
 
 class GentleShrink:
@@ -25,32 +21,31 @@ class GentleShrink:
     ``apply`` is CONFIG SET; what it raises comes through.
     """
 
-    def __init__(self, name: str, eviction_tenacity: int, state: SidecarState) -> None:
+    def __init__(self, name: str, eviction_tenacity: int, store: StateStore) -> None:
         self._name = name
         self._eviction_tenacity = eviction_tenacity
-        self._state = state
+        self._store = store
         self._cannot_defrag = False
 
     def is_on(self, reading: ServerReading) -> bool:
         """Whether there is something to put back."""
         # Without a note it was left so, by a sidecar that died and kept no state.
         left = reading.tenacity == 0 and self._eviction_tenacity != 0
-        return self._name in self._state.replaced or left
+        return self._replaced is not None or left
 
-    def note_normal(self, reading: ServerReading, save: Save) -> bool:
-        """Note on file what ``begin`` will replace; without that, nothing may be replaced.
-
-        Returns what ``save`` does: whether the state is on file now.
-        """
-        before = self._state.replaced.get(self._name)
+    def note_normal(self, reading: ServerReading) -> bool:
+        """Note on file what ``begin`` will replace, and return whether it is there: without that,
+        nothing may be replaced."""
+        before = self._replaced
         knobs = [TENACITY] if self._cannot_defrag else GENTLE
         config = {TENACITY: str(self._eviction_tenacity), **reading.config}
         settings = {key: config[key] for key in knobs if key in config}
         if before is not None:
             settings |= _ours(before.settings, reading)
-        self._note(Replaced(reading.run_id, settings))
-        self._state.before_shrink = {**self._state.before_shrink, self._name: settings}
-        if save():
+        with self._store.update() as state:
+            _note(state, self._name, Replaced(reading.run_id, settings))
+            state.before_shrink = {**state.before_shrink, self._name: settings}
+        if self._store.is_saved:
             return True
         self._note(before)
         log.warning(
@@ -86,7 +81,7 @@ class GentleShrink:
         ours = _ours(self._normal(reading), reading)
         if ours:
             apply(ours)
-        replaced = self._state.replaced.get(self._name)
+        replaced = self._replaced
         for key, value in replaced.settings.items() if replaced else ():
             now = reading.config.get(key)
             if now not in (None, value, GENTLE[key]):
@@ -98,11 +93,11 @@ class GentleShrink:
     def notice_process(self, reading: ServerReading) -> None:
         """A process that has started since has the settings of its own file: the usual ones, or
         those of the shrink, where CONFIG REWRITE has written them."""
-        replaced = self._state.replaced.get(self._name)
+        replaced = self._replaced
         if replaced is None or replaced.run_id == reading.run_id:
             return
         self._keep_ours(reading)
-        if self._name in self._state.replaced:
+        if self._replaced is not None:
             log.warning(
                 "server %s started with a shrink's settings in its configuration file: those from "
                 "before the shrink are put back when it is done; CONFIG REWRITE then keeps them",
@@ -111,19 +106,19 @@ class GentleShrink:
 
     def _keep_ours(self, reading: ServerReading) -> None:
         """Forget what does not have the value that we set."""
-        replaced = self._state.replaced.get(self._name)
+        replaced = self._replaced
         ours = _ours(replaced.settings, reading) if replaced else {}
         self._note(Replaced(reading.run_id, ours) if ours else None)
 
     def _normal(self, reading: ServerReading) -> Mapping[str, str]:
-        replaced = self._state.replaced.get(self._name)
+        replaced = self._replaced
         if replaced is not None:
             return replaced.settings
         normal = {TENACITY: str(self._eviction_tenacity)}
         if any(reading.config.get(key) != GENTLE[key] for key in ("activedefrag", "hz")):
             return normal
         # Or its file has it from CONFIG REWRITE in a shrink that was over before it started.
-        last = self._state.before_shrink.get(self._name)
+        last = self._store.now.before_shrink.get(self._name)
         if last is not None:
             log.warning(
                 "server %s is as in a shrink: it gets what it had before its last", self._name
@@ -137,12 +132,18 @@ class GentleShrink:
         )
         return {**normal, **USUAL}
 
+    @property
+    def _replaced(self) -> Replaced | None:
+        return self._store.now.replaced.get(self._name)
+
     def _note(self, replaced: Replaced | None) -> None:
-        with _REPLACED_LOCK:
-            others = {
-                name: item for name, item in self._state.replaced.items() if name != self._name
-            }
-            self._state.replaced = {**others, self._name: replaced} if replaced else others
+        with self._store.update() as state:
+            _note(state, self._name, replaced)
+
+
+def _note(state: SidecarState, name: str, replaced: Replaced | None) -> None:
+    others = {other: item for other, item in state.replaced.items() if other != name}
+    state.replaced = {**others, name: replaced} if replaced else others
 
 
 def _ours(before: Mapping[str, str], reading: ServerReading) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from sidecar.config.node import MemoryConfig, SamplingConfig
 from sidecar.counters import Counters
 from sidecar.servers.back_off import BackOff
-from sidecar.servers.gentle_shrink import GentleShrink, Save
+from sidecar.servers.gentle_shrink import GentleShrink
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
@@ -20,7 +20,7 @@ from sidecar.servers.server_lock import ServerLock, ServerTakenError
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
-from sidecar.state import SidecarState
+from sidecar.state_store import StateStore
 from sidecar.units import format_size
 
 log = logging.getLogger(__name__)
@@ -44,12 +44,12 @@ class ServerWatch:
         server: RedisServer,
         memory: MemoryConfig,
         sampling: SamplingConfig,
-        state: SidecarState,
+        store: StateStore,
         counters: Counters,
     ) -> None:
         self._server = server
         self._sampling = sampling
-        self._state = state
+        self._store = store
         self._counters = counters
         self._lock: ServerLock | None = None
         self._window = ReadingWindow()
@@ -59,7 +59,7 @@ class ServerWatch:
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
         self._sampler: str | None = None
-        self._gentleness = GentleShrink(server.name, memory.eviction_tenacity, state)
+        self._gentleness = GentleShrink(server.name, memory.eviction_tenacity, store)
         self._held = HeldMemory(server.name, memory, counters)
         # One each, for what it may refuse: to be read, sized, told of the sampler; and for a size
         # that somebody else wants.
@@ -154,7 +154,7 @@ class ServerWatch:
 
     def state(self) -> ServerState:
         """For the resolver."""
-        target_bytes = self._state.targets_bytes[self.name]
+        target_bytes = self._store.now.targets_bytes[self.name]
         if self._last is None or self._at_most_bytes is None:
             # Never seen: when it comes, it is brought to its target before anyone grows.
             return ServerState(self.name, target_bytes, 0, target_bytes, reachable=False)
@@ -196,7 +196,7 @@ class ServerWatch:
         """Whether it can keep no key in the size that it has or is to have."""
         if self._last is None or not self._last.evicts or not self._reachable:
             return False
-        target_bytes = self._state.targets_bytes[self.name]
+        target_bytes = self._store.now.targets_bytes[self.name]
         return is_too_small(target_bytes, self._last.unevictable_bytes)
 
     def keep_reason(self) -> str | None:
@@ -211,9 +211,9 @@ class ServerWatch:
             )
         return None
 
-    def note_normal(self, save: Save) -> bool:
+    def note_normal(self) -> bool:
         """Note on file what ``be_gentle`` will replace; whether it could be saved."""
-        return self._gentleness.note_normal(self._seen(), save)
+        return self._gentleness.note_normal(self._seen())
 
     def be_gentle(self) -> None:
         """Before a shrink, if ``note_normal`` could. Raises as ``RedisServer``."""

@@ -73,7 +73,8 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def write_whole(path: Path, body: bytes) -> None:
-    """Replace a file in one step, so that no reader and no crash sees half of it.
+    """Replace a file in one step, so that no reader and no crash sees half of it, or the old one
+    after this has returned.
 
     Raises:
         OSError
@@ -88,3 +89,8 @@ def write_whole(path: Path, body: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

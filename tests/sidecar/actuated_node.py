@@ -10,7 +10,7 @@ from sidecar.config.node import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.redis_server import RedisServer
-from sidecar.state import SidecarState, save_state
+from sidecar.state_store import StateStore
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
@@ -23,10 +23,9 @@ class ActuatedNode:
     def __init__(
         self, config: SidecarConfig, servers: dict[str, LocalServer], state_file: Path
     ) -> None:
-        self.state_file = state_file
         self.config = config
         self.servers = servers
-        self.state = SidecarState()
+        self.store = StateStore(state_file)
         self.counters = Counters()
         self.actuator = self.make()
 
@@ -35,9 +34,8 @@ class ActuatedNode:
             [RedisServer(server) for server in self.config.servers],
             self.config.memory,
             self.config.sampling,
-            self.state,
+            self.store,
             self.counters,
-            lambda: save_state(self.state_file, self.state),
         )
 
     def maxmemory(self) -> dict[str, int]:

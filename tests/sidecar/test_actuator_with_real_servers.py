@@ -15,7 +15,7 @@ import redis
 from sidecar.servers import actuator
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from sidecar.servers.server_watch import ServerWatch
-from sidecar.state import load_state
+from sidecar.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
@@ -103,13 +103,13 @@ def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
     node.actuator.step()
     assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == ["0", "yes", "4194304", "500"]
     # The first actuator is never heard of again.
-    node.state = load_state(tmp_path / "state" if remembers else None)
+    node.store = StateStore(tmp_path / "state" if remembers else None)
     node.actuator = node.make()
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     assert node.step_until(lambda: node.actuator.settled) <= BUDGET
     assert node.maxmemory() == {"s0": 4 * MB, "s1": 44 * MB}
     assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == after
-    assert node.state.replaced == {}
+    assert node.store.now.replaced == {}
 
 
 def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_half_of_it(
@@ -120,7 +120,7 @@ def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_ha
     node.actuator.set_targets({"s0": 4 * MB, "s1": 16 * MB}, "test")
     node.actuator.step()
     node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 10)
-    node.state = load_state(tmp_path / "state")
+    node.store = StateStore(tmp_path / "state")
     node.actuator = node.make()
     node.actuator.set_targets({"s0": 4 * MB, "s1": 16 * MB}, "test")
     node.step_until(lambda: node.actuator.settled)
@@ -142,8 +142,8 @@ def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
         patch.setattr(ServerWatch, "be_gentle", die)
         with pytest.raises(SystemExit):
             node.actuator.step()
-    node.state = load_state(tmp_path / "state")
-    assert node.state.replaced["s0"].settings["hz"] == "10"
+    node.store = StateStore(tmp_path / "state")
+    assert node.store.now.replaced["s0"].settings["hz"] == "10"
     node.actuator = node.make()
     node.actuator.set_targets(targets, "test")
     node.actuator.step()
@@ -179,10 +179,10 @@ def test_a_server_that_comes_back_with_a_shrinks_settings_in_its_file_gets_its_o
     _restart(node.servers["s0"])
     assert _knobs(node) == ["0", "yes", "4194304", "500"]
     if sidecar_dies:
-        node.state = load_state(tmp_path / "state")
+        node.store = StateStore(tmp_path / "state")
         node.actuator = node.make()
         node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled and not node.state.replaced)
+    node.step_until(lambda: node.actuator.settled and not node.store.now.replaced)
     assert _knobs(node) == ["30", "no", "104857600", "25"]
 
 
@@ -195,7 +195,7 @@ def test_a_server_whose_file_has_a_shrinks_settings_gets_its_own_also_long_after
     assert _knobs(node) == ["30", "no", "104857600", "25"]
     _restart(node.servers["s0"])
     assert _knobs(node) == ["0", "yes", "4194304", "500"]
-    node.state = load_state(tmp_path / "state")
+    node.store = StateStore(tmp_path / "state")
     node.actuator = node.make()
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     node.step_until(lambda: node.actuator.settled)
@@ -208,7 +208,7 @@ def test_a_server_that_comes_back_with_settings_of_its_file_keeps_them(
     node = in_a_shrink
     _restart(node.servers["s0"])
     assert _knobs(node) == ["10", "no", "104857600", "10"]
-    node.step_until(lambda: node.actuator.settled and not node.state.replaced)
+    node.step_until(lambda: node.actuator.settled and not node.store.now.replaced)
     assert _knobs(node) == ["10", "no", "104857600", "10"]
 
 
@@ -222,7 +222,7 @@ def test_what_somebody_sets_in_a_shrink_stays(
         node.step_until(lambda: node.actuator.settled)
     assert _knobs(node) == ["70", "no", "104857600", "100"]
     assert "server s0: somebody set hz to 100 in a shrink" in caplog.text
-    assert node.state.replaced == {}
+    assert node.store.now.replaced == {}
 
 
 def test_what_somebody_sets_between_two_shrinks_is_what_comes_back(
@@ -253,18 +253,17 @@ def test_what_cannot_be_kept_on_file_is_not_replaced_and_the_shrink_does_not_wai
     node = make_node("32mb", "16mb")
     node.servers["s0"].client.config_set(*[word for pair in OWN.items() for word in pair])
     fill(node.servers["s0"], 40)
-    (tmp_path / "file").touch()
-    node.state_file = tmp_path / "file" / "state"  # which nobody can make
+    (tmp_path / "state").mkdir()  # which no file can replace
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     with caplog.at_level("WARNING"):
         node.actuator.step()
     assert _knobs(node) == ["30", "no", "104857600", "25"]
     assert node.maxmemory()["s0"] == 4 * MB
-    assert node.state.replaced == {}
+    assert node.store.now.replaced == {}
     assert node.counters["shrinks_not_gentle"] == 1
     assert "cannot be kept on file" in caplog.text
     # The next one is gentle again, if it can be.
-    node.state_file = tmp_path / "state"
+    (tmp_path / "state").rmdir()
     node.actuator.set_targets({"s0": 3 * MB, "s1": 44 * MB}, "test")
     node.actuator.step()
     assert _knobs(node) == ["0", "yes", "4194304", "500"]

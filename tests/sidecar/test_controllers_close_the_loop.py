@@ -219,7 +219,7 @@ def test_switching_the_controller_asks_the_new_one_for_the_outstanding_plan(
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
         assert sidecar.counters["plans_embedded"] >= 1
         assert sidecar.counters["plans_overdue"] == 0
-        assert sidecar._state.applied_cycle >= observation.cycle
+        assert sidecar._store.now.applied_cycle >= observation.cycle
         # And back to the cloud.
         sidecar.reload(load_config(node(sqs(cloud))))
         taken = sidecar.counters["notifications_taken"]
@@ -247,7 +247,7 @@ def test_a_server_that_is_down_is_left_out_and_its_memory_stays_its_own(
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
     small, large = servers
     with sidecar_in_thread(node('[controller]\nkind = "embedded"\n')) as sidecar:
-        held = sidecar._state.targets_bytes["small"]
+        held = sidecar._store.now.targets_bytes["small"]
         small.stop()
         wait_for(lambda: sidecar.counters["servers_lost"], sidecar)
         names = []

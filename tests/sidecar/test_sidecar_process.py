@@ -13,7 +13,8 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from sidecar.state import SeenLatency, SidecarState, load_state, save_state
+from sidecar.state import SeenLatency
+from sidecar.state_store import StateStore, load_state
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import LocalServer
 
@@ -98,8 +99,9 @@ def test_an_end_at_the_very_beginning_plans_nothing_for_servers_that_were_not_as
 def test_a_transition_that_was_interrupted_goes_on(
     path: Path, servers: dict[str, LocalServer]
 ) -> None:
-    interrupted = SidecarState(targets_bytes={"a": 8 * MB, "b": 16 * MB}, settled=False)
-    save_state(path.parent / "state.json", interrupted)
+    with StateStore(path.parent / "state.json").update() as interrupted:
+        interrupted.targets_bytes = {"a": 8 * MB, "b": 16 * MB}
+        interrupted.settled = False
     with sidecar_process(path) as process:
         process.read_until("initial sizes: servers are at their sizes")
         assert [_knob(server, "maxmemory") for server in servers.values()] == [
@@ -136,8 +138,8 @@ def test_an_unlimited_server_that_does_not_evict_is_refused(
 def test_status_asks_the_servers(
     path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state = SidecarState(latencies={"a": SeenLatency(0.08, "configured", 0.095, 0.75)})
-    save_state(load_config(path).state_file, state)
+    with StateStore(load_config(path).state_file).update() as state:
+        state.latencies = {"a": SeenLatency(0.08, "configured", 0.095, 0.75)}
     assert main(["status", str(path)]) == 0
     printed = capsys.readouterr().out
     assert "total 24mb of 24mb" in printed
@@ -154,19 +156,3 @@ def test_status_asks_the_servers(
     assert up["sampler"] == "patch"
     assert up["backend_latency"]["measured_backend_latency_seconds"] == 0.095
     assert down["error"]
-
-
-def test_a_state_file_from_before_the_latencies_is_read(tmp_path: Path) -> None:
-    state = SidecarState(last_cycle=3, latencies={"a": SeenLatency(0.1, "measured", None, None)})
-    save_state(tmp_path / "state", state)
-    assert load_state(tmp_path / "state") == state
-    table = json.loads((tmp_path / "state").read_text())
-    del table["latencies"]
-    (tmp_path / "state").write_text(json.dumps(table))
-    assert load_state(tmp_path / "state") == SidecarState(last_cycle=3)
-
-
-def test_a_damaged_state_file_is_started_without(tmp_path: Path) -> None:
-    for text in ("", "[]", '{"asked": 1}', "\0"):
-        (tmp_path / "state").write_text(text)
-        assert load_state(tmp_path / "state") == SidecarState()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from pathlib import Path
 
 import pytest
 
-from sidecar.state import Asked, Replaced, SeenLatency, SidecarState, load_state, save_state
+from sidecar.state import Asked, Replaced, SeenLatency, SidecarState
+from sidecar.state_store import StateStore, load_state
 
 
 @pytest.fixture
@@ -28,8 +30,63 @@ def state() -> SidecarState:
 
 
 def test_it_is_read_back_as_it_was_written(state: SidecarState, tmp_path: Path) -> None:
-    save_state(tmp_path / "state", state)
-    assert load_state(tmp_path / "state") == state
+    store = StateStore(tmp_path / "state")
+    with store.update() as made:
+        made.__dict__.update(state.__dict__)
+    assert store.now == StateStore(tmp_path / "state").now == state
+
+
+def test_a_change_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state")
+    with store.update() as state:
+        state.targets_bytes = {"a": 5}
+    before = store.now
+
+    def fail_half_way() -> None:
+        with store.update() as state:
+            state.targets_bytes = {"a": 6}
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_half_way()
+    assert store.now is before
+    assert load_state(tmp_path / "state") == before
+
+
+def test_what_could_not_be_written_is_written_with_the_next_change(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "folder" / "state")
+    (tmp_path / "folder").write_text("in the way")
+    with store.update() as state:
+        state.targets_bytes = {"a": 5}
+    assert (store.is_saved, store.now.targets_bytes) == (False, {"a": 5})
+    (tmp_path / "folder").unlink()
+    with store.update():
+        pass
+    assert store.is_saved
+    assert load_state(tmp_path / "folder" / "state") == store.now
+
+
+def test_changes_by_many_threads_are_all_kept(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state")
+
+    def change(name: str) -> None:
+        for size in range(20):
+            with store.update() as state:
+                state.targets_bytes = {**state.targets_bytes, name: size}
+
+    threads = [threading.Thread(target=change, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert load_state(tmp_path / "state") == store.now
+    assert store.now.targets_bytes == dict.fromkeys("abcd", 19)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"asked": 1}', "\0"])
+def test_a_damaged_one_is_started_without(text: str, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text(text)
+    assert load_state(tmp_path / "state") == SidecarState()
 
 
 def test_one_of_another_version_keeps_what_is_known(state: SidecarState, tmp_path: Path) -> None:

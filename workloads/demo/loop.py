@@ -16,7 +16,7 @@ from pathlib import Path
 
 import boto3
 
-from sidecar.state import load_state
+from sidecar.state_store import load_state
 from solver_lambda.keys import observation_key, plan_key
 from solver_lambda.observation import Observation
 from workloads.demo.interruption import uninterrupted

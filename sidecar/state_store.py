@@ -1,0 +1,85 @@
+"""The owner of the sidecar's state: in memory for its threads, in one file for its next life.
+
+Which thread may do what: any thread may look at ``now``. Any may change the state by ``update``,
+which lets one at a time, and has it on file when it returns. Its lock is the innermost: whoever
+updates may hold the actuator's lock, and the actuator's may be taken under that of the sidecar
+(which keeps plans and observations apart), but never the other way round.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sidecar.state import SidecarState
+from sidecar.storage.store import write_whole
+from solver_lambda.document import DocumentError, parse_json
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 16 * 1024 * 1024
+
+
+class StateStore:
+    """The state in a file; a new one if there is none or it cannot be read, which is logged.
+
+    ``None`` for the file: the state lives as long as the process.
+
+    Attributes:
+        is_saved: whether what ``now`` says is on file.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        if path is None:
+            log.info("no state_file: a plan that is under way at the end will be refused later")
+        self._state = load_state(path) if path else SidecarState()
+        self.is_saved = True
+
+    @property
+    def now(self) -> SidecarState:
+        """The state as it is, to look at only."""
+        return self._state
+
+    @contextmanager
+    def update(self) -> Iterator[SidecarState]:
+        """A copy to change; it becomes the state, and goes on file, if the block ends well.
+
+        That it cannot be written is logged: then ``is_saved`` is false, and the next update tries
+        again.
+        """
+        with self._lock:
+            state = copy.copy(self._state)
+            yield state
+            if state != self._state or not self.is_saved:
+                self._state = state
+                self.is_saved = self._path is None or _save(self._path, state)
+
+
+def load_state(path: Path) -> SidecarState:
+    """The state in a file; a new one if there is none or it cannot be read, which is logged."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        return SidecarState.from_json(parse_json(text, str(path), MAX_BYTES))
+    except FileNotFoundError:
+        return SidecarState()
+    except (OSError, DocumentError) as error:
+        log.warning("state file %s is unusable, starting without it: %s", path, error)
+        return SidecarState()
+
+
+def _save(path: Path, state: SidecarState) -> bool:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(state.to_json(), indent=1).encode())
+    except OSError as error:
+        log.warning("state file %s cannot be written: %s", path, error)
+        return False
+    return True
