@@ -78,7 +78,12 @@ def _assembly(stack_file: Path) -> Path:
     digest = hashlib.sha256(sys.version.encode() + stack_file.read_bytes())
     sources = [HERE / "function_requirements.txt", HERE / "cdk.json"]
     # The costs choose the controller of a stack that leaves it to them.
-    for pattern in ("infra/*.py", "infra/costs/*.py", "infra/costs/*.json", "solver_lambda/*.py"):
+    for pattern in (
+        "infra/*.py",
+        "infra/costs/*.py",
+        "infra/costs/*.json",
+        "solver_lambda/**/*.py",
+    ):
         sources += HERE.parent.glob(pattern)
     for path in sorted(sources):
         digest.update(str(path.relative_to(HERE.parent)).encode() + b"\0" + path.read_bytes())

@@ -1,6 +1,6 @@
 """Names and literal ARNs: nothing has to be looked up, so the stack has no cycle of references.
 
-The prefixes are those of ``solver_lambda/keys.py``; a test holds the two together.
+The prefixes are those of ``solver_lambda/documents/keys.py``; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class SolverFunction(Construct):
             description="Makes an adaptation plan from an observation",
             architecture=aws_lambda.Architecture.ARM_64,
             runtime=aws_lambda.Runtime.PYTHON_3_14,
-            handler="solver_lambda.handler.handler",
+            handler="solver_lambda.function.handler.handler",
             code=code,
             role=self.role,
             environment={

@@ -128,7 +128,7 @@ class SolverTask(Construct):
                 # Everything but what the Dockerfile copies.
                 exclude=[
                     "*",
-                    "!solver_lambda/*.py",
+                    "!solver_lambda/**/*.py",
                     "!infra/function_requirements.txt",
                     "!infra/solver.Dockerfile",
                 ],

@@ -63,7 +63,7 @@ def _log_to_stderr() -> None:
 def _exit_code(error: Exception) -> int | None:
     """Of an error that a command may end with, or ``None``."""
     from sidecar.storage.store import StoreError
-    from solver_lambda.document import DocumentError
+    from solver_lambda.documents.reader import DocumentError
 
     if isinstance(error, DocumentError):
         return 2

@@ -24,9 +24,9 @@ from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import SeenLatency
 from sidecar.state_store import StateStore
 from sidecar.units import format_duration, format_size
-from solver_lambda.document import DocumentError
-from solver_lambda.observation import Observation
-from solver_lambda.plan import AdaptationPlan
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import Asked
-from solver_lambda.curve import MissRatioCurve
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.size_ranges import attainable_minima
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.size_ranges import attainable_minima
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sidecar.state import SidecarState
 from sidecar.storage.store import write_whole
-from solver_lambda.document import DocumentError, parse_json
+from solver_lambda.documents.reader import DocumentError, parse_json
 
 log = logging.getLogger(__name__)
 

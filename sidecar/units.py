@@ -30,7 +30,7 @@ def parse_size(value: object) -> int:
         ValueError: not a size, or more than documents may have.
     """
     # Not above: `spreds mrc` only formats, and would take longer to start.
-    from solver_lambda.document import MOST_BYTES, shown
+    from solver_lambda.documents.reader import MOST_BYTES, shown
 
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         size_bytes: float = value
@@ -50,7 +50,7 @@ def parse_duration(value: object) -> float:
     Raises:
         ValueError: not a duration, or more than documents may have.
     """
-    from solver_lambda.document import MOST_NUMBER, shown
+    from solver_lambda.documents.reader import MOST_NUMBER, shown
 
     if value == 0 and not isinstance(value, bool):
         return 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from solver_lambda.handler import RefusedError, answer
+from solver_lambda.function.handler import RefusedError, answer
 
 
 def main(arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from sidecar.node_lock import node_lock
-from solver_lambda.document import DocumentError
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 

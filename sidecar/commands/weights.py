@@ -15,8 +15,8 @@ from sidecar.plans.controller_choice import make_bucket, make_settings_store
 from sidecar.settings.team_settings import MAX_BYTES, TeamSettings, now_text
 from sidecar.storage.store import FolderStore, Store
 from sidecar.units import parse_duration, parse_size
-from solver_lambda.document import DocumentError
-from solver_lambda.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
+from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
+from solver_lambda.documents.reader import DocumentError
 
 
 def _parse_number(text: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from urllib.parse import unquote, urlsplit
 
-from solver_lambda.document import Fields
+from solver_lambda.documents.reader import Fields
 
 # ``sun_path`` has 108 bytes, the last of them 0.
 MOST_SOCKET_PATH_BYTES = 107

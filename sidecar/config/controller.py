@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sidecar.config.fields import duration
-from solver_lambda.document import Fields
+from solver_lambda.documents.reader import Fields
 
 KINDS = ("auto", "lambda", "fargate", "embedded")
 TOPIC_ARN = re.compile(

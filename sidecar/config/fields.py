@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from sidecar.units import format_duration, parse_duration, parse_size
-from solver_lambda.document import Fields
+from solver_lambda.documents.reader import Fields
 
 # A smaller number without a unit is meant as megabytes, or gigabytes.
 LEAST_BARE_BYTES = 1 << 16

@@ -11,9 +11,9 @@ from sidecar.config.addresses import place_of, read_endpoint, read_server_url
 from sidecar.config.controller import ControllerConfig, read_controller
 from sidecar.config.fields import duration, secret, size
 from sidecar.config.planning import read_planning
-from solver_lambda.document import DocumentError, Fields, first_repeated
-from solver_lambda.keys import NODE_PATTERN, SERVER_PATTERN
-from solver_lambda.observation import PlanningSettings
+from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
 
 DEFAULT_MODULUS = 1 << 24
 DEFAULT_RATE = 0.01

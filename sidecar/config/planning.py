@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from sidecar.config.fields import duration
-from solver_lambda.document import Fields
-from solver_lambda.observation import PlanningSettings
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.documents.reader import Fields
 
 _SECONDS = "_seconds"
 

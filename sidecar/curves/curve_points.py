@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from solver_lambda.curve import MissRatioCurve
+from solver_lambda.documents.curve import MissRatioCurve
 
 FloatArray = npt.NDArray[np.float64]
 TOLERANCE_RATIO = 2e-4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from solver_lambda.curve import MissRatioCurve
+from solver_lambda.documents.curve import MissRatioCurve
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.samples import FLAG_TTL, Batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
-from solver_lambda.quiet import QUIET_READS
+from solver_lambda.planning.quiet import QUIET_READS
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from sidecar.counters import Counters
 from sidecar.plans.plan_inbox import TakePlan
 from sidecar.storage.store import Store, StoreError
 from sidecar.worker import Worker
-from solver_lambda.keys import observation_key, plan_key
-from solver_lambda.observation import Observation
-from solver_lambda.planner import make_plan
+from solver_lambda.documents.keys import observation_key, plan_key
+from solver_lambda.documents.observation import Observation
+from solver_lambda.planning.planner import make_plan
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from sidecar.plans.delivery_sqs import long_poll_seconds
 from sidecar.plans.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.storage.aws import USUAL_SECONDS
 from sidecar.storage.store import FolderStore, Store
-from solver_lambda.document import DocumentError
-from solver_lambda.observation import Observation
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from datetime import datetime
 from urllib.parse import unquote_plus
 
 from sidecar.plans.signature import SignatureCheck, SignatureError
-from solver_lambda.document import DocumentError, Fields, parse_json, shown
-from solver_lambda.keys import plan_key
+from solver_lambda.documents.keys import plan_key
+from solver_lambda.documents.reader import DocumentError, Fields, parse_json, shown
 
 MAX_BYTES = 256 * 1024
 FUTURE_SECONDS = 300.0

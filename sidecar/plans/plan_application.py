@@ -12,8 +12,8 @@ from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.servers.actuator import Actuator
 from sidecar.state_store import StateStore
 from sidecar.units import format_size
-from solver_lambda.document import DocumentError
-from solver_lambda.plan import AdaptationPlan
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.state import SidecarState
-from solver_lambda.plan import AdaptationPlan
+from solver_lambda.documents.plan import AdaptationPlan
 
 # Clocks of the sidecar and of the function may differ by so much.
 CLOCK_TOLERANCE_SECONDS = 300.0

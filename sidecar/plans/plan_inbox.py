@@ -11,7 +11,7 @@ from sidecar.counters import Counters
 from sidecar.plans.notification import NotificationCheck, NotificationRefusedError
 from sidecar.plans.signature import CertificateUnavailableError
 from sidecar.storage.store import Store, StoreError
-from solver_lambda.plan import MAX_BYTES
+from solver_lambda.documents.plan import MAX_BYTES
 
 log = logging.getLogger(__name__)
 

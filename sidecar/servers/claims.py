@@ -11,7 +11,7 @@ from sidecar.counters import Counters
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.transitions import ServerState
-from solver_lambda.document import DocumentError
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.config.node import ServerConfig
-from solver_lambda.document import DocumentError
+from solver_lambda.documents.reader import DocumentError
 
 
 def initial_sizes(

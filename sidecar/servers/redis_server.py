@@ -14,7 +14,7 @@ from redis.retry import Retry
 from sidecar.config.node import SamplingConfig, ServerConfig
 from sidecar.servers.server_lock import CLIENT_NAME, check_clients
 from sidecar.servers.server_reading import TENACITY, ServerReading
-from solver_lambda.document import DocumentError
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 

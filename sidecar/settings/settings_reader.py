@@ -8,8 +8,8 @@ from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.counters import Counters
 from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
 from sidecar.storage.store import Store, StoreError, StoreUnreachableError
-from solver_lambda.document import DocumentError
-from solver_lambda.keys import settings_key
+from solver_lambda.documents.keys import settings_key
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sidecar.config.node import SettingsLimits
-from solver_lambda.document import MOST_BYTES, MOST_NUMBER, check_kind, parse_json, shown
+from solver_lambda.documents.reader import MOST_BYTES, MOST_NUMBER, check_kind, parse_json, shown
 
 KIND = "spreds.settings"
 VERSION = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from solver_lambda.document import DocumentError
+from solver_lambda.documents.reader import DocumentError
 
 # For a command, or where nothing says how long an answer may take.
 USUAL_SECONDS = 20.0

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from solver_lambda.keys import plan_key
+from solver_lambda.documents.keys import plan_key
 from workloads.local_node import wait_until
 
 SIGNED = ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type")

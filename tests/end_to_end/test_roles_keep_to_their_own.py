@@ -9,7 +9,7 @@ import pytest
 from ministack.core import iam_evaluator
 
 from infra.outputs import output_name
-from solver_lambda.keys import observation_key, plan_key, settings_key
+from solver_lambda.documents.keys import observation_key, plan_key, settings_key
 
 ACCOUNT = "123456789012"
 

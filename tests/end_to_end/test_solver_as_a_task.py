@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solver_lambda.curve import MissRatioCurve
-from solver_lambda.keys import observation_key, plan_key
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.plan import AdaptationPlan
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.keys import observation_key, plan_key
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan
 from workloads.local_node import wait_until
 
 MB = 1 << 20

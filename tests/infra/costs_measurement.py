@@ -24,10 +24,10 @@ import numpy as np
 
 from sidecar.curves.curve_points import simplified
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES
-from solver_lambda.curve import MissRatioCurve
-from solver_lambda.object_store import connect_to
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.plan import AdaptationPlan
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.function.object_store import connect_to
 
 S3 = urlsplit("https://s3.amazonaws.com")
 BUDGET_BYTES = 16 << 30
@@ -92,7 +92,7 @@ def realistic_observation(servers: int) -> Observation:
 
 def answered(text: bytes) -> AdaptationPlan:
     """What the function does with an observation, but for S3's answers."""
-    from solver_lambda.planner import make_plan
+    from solver_lambda.planning.planner import make_plan
 
     observation = Observation.loads(text, "measurement")
     plan = make_plan(observation, now_seconds=observation.made_at_seconds + 1)
@@ -121,7 +121,7 @@ def document_sizes() -> dict[str, dict[str, int]]:
 
 
 def _sizes(observation: Observation) -> tuple[int, int, int]:
-    from solver_lambda.handler import _log_plan
+    from solver_lambda.function.handler import _log_plan
 
     text = observation.dumps()
     plan = answered(text)
@@ -148,8 +148,8 @@ def first_run() -> tuple[float, int]:
     """Processor seconds of a new process up to its first plan, and its peak memory in bytes."""
     code = (
         "import sys, time, resource; text = sys.stdin.buffer.read();"
-        "from urllib.parse import urlsplit; import solver_lambda.handler as handler;"
-        "from solver_lambda.object_store import connect_to;"
+        "from urllib.parse import urlsplit; import solver_lambda.function.handler as handler;"
+        "from solver_lambda.function.object_store import connect_to;"
         "observation = handler.Observation.loads(text, 'measurement');"
         "handler.make_plan(observation, now_seconds=0.0).dumps();"
         f"[connect_to(urlsplit('{S3.geturl()}')) for _ in range(2)];"

@@ -17,7 +17,7 @@ from infra.costs.workload import (
     Workload,
 )
 from infra.stack import SpredsStack
-from solver_lambda.document import MAX_SERVERS
+from solver_lambda.documents.reader import MAX_SERVERS
 
 TWO_NODES = (Node("one", ("cart", "shop")), Node("two", ("cart",)))
 

@@ -22,7 +22,7 @@ def test_the_package_for_lambda_is_small_and_for_arm(tmp_path: Path) -> None:
     bundle(tmp_path / "package", LAMBDA_PLATFORM)
     files = sorted(path for path in (tmp_path / "package").rglob("*") if path.is_file())
     names = {str(path.relative_to(tmp_path / "package")) for path in files}
-    assert {f"solver_lambda/{path.name}" for path in SOURCE.glob("*.py")} <= names
+    assert {str(path.relative_to(SOURCE.parent)) for path in SOURCE.glob("**/*.py")} <= names
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
     compiled = [name for name in names if name.endswith(".so") and "cpython" in name]
     assert compiled
@@ -40,8 +40,8 @@ def test_the_package_for_the_emulator_runs_here_with_nothing_else(tmp_path: Path
         [
             *(sys.executable, "-I", "-S", "-c"),
             f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-            "import solver_lambda.handler, numpy; print(numpy.__file__)\n"
-            "print(solver_lambda.handler.handler({'Event': 's3:TestEvent'}, None))",
+            "import solver_lambda.function.handler, numpy; print(numpy.__file__)\n"
+            "print(solver_lambda.function.handler.handler({'Event': 's3:TestEvent'}, None))",
         ],
         check=True,
         capture_output=True,

@@ -21,7 +21,7 @@ from infra.node_config import (
 from infra.outputs import output_name
 from sidecar.config.controller import read_controller
 from sidecar.config.node import load_config
-from solver_lambda.document import Fields
+from solver_lambda.documents.reader import Fields
 
 OUTPUTS = {
     "Controller": "lambda",

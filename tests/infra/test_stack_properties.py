@@ -11,7 +11,7 @@ import pytest
 from infra import naming
 from infra.configuration import Configuration, Node
 from infra.plan_delivery import own_plans
-from solver_lambda import keys
+from solver_lambda.documents import keys
 
 CONTROLLERS = ("lambda", "fargate", "embedded")
 # The library writes it for the image's registry, and AWS takes no resource there.
@@ -152,7 +152,7 @@ def test_the_function_is_what_the_operator_asked_for(synthesise: Callable) -> No
     made = synthesise(reserved_concurrency=3)
     function = made.one("Lambda::Function")
     assert function["Architectures"] == ["arm64"]
-    assert function["Handler"] == "solver_lambda.handler.handler"
+    assert function["Handler"] == "solver_lambda.function.handler.handler"
     assert function["ReservedConcurrentExecutions"] == 3
     assert "ReservedConcurrentExecutions" not in synthesise().one("Lambda::Function")
     failing = made.one("Lambda::EventInvokeConfig")
@@ -286,7 +286,11 @@ def test_fargate_runs_the_solver_on_each_observation_and_reports_failures(
     assert built["platform"] == "linux/arm64"
     image = made.path.parent / f"asset.{digest}"
     packed = {str(path.relative_to(image)) for path in image.rglob("*") if path.is_file()}
-    assert {"solver_lambda/__main__.py", "infra/function_requirements.txt"} <= packed
+    assert {
+        "solver_lambda/__main__.py",
+        "solver_lambda/function/handler.py",
+        "infra/function_requirements.txt",
+    } <= packed
     assert all(name.startswith(("solver_lambda/", "infra/")) for name in packed)
     assert "infra/stack.toml" not in packed
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sidecar.daemon import Sidecar
-from solver_lambda.observation import ServerObservation
+from solver_lambda.documents.observation import ServerObservation
 from tests.redis_patch.sampled_server import ServerKind
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import BUILD, LocalServer

@@ -15,10 +15,10 @@ import pytest
 
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from solver_lambda.keys import observation_key, plan_key
-from solver_lambda.observation import Observation
-from solver_lambda.plan import AdaptationPlan
-from solver_lambda.planner import make_plan
+from solver_lambda.documents.keys import observation_key, plan_key
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.planning.planner import make_plan
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 

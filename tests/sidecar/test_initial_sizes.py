@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.initial_sizes import initial_sizes
-from solver_lambda.document import DocumentError
+from solver_lambda.documents.reader import DocumentError
 
 MB = 1 << 20
 BUDGET = 100 * MB

@@ -176,7 +176,7 @@ def test_a_server_without_samples_is_kept() -> None:
 
 
 def test_a_curve_that_the_server_contradicts_says_how_far_off_it_is() -> None:
-    """The planner keeps a server's size if that is too much (solver_lambda/size_ranges.py)."""
+    """The planner keeps a server's size if that is too much (``size_ranges``)."""
     taken = batches(zipf(20_000, 20_000))
     told = estimate(taken, after=later(STATS, hits=900, misses=100))
     raw = float(told.raw_curve.miss_ratio(STATS.maxmemory_bytes))

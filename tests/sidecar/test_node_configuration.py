@@ -15,8 +15,8 @@ from sidecar.cli import main
 from sidecar.config.controller import ControllerConfig
 from sidecar.config.node import load_config
 from sidecar.units import format_duration, format_size, parse_duration, parse_size
-from solver_lambda.document import DocumentError
-from solver_lambda.observation import PlanningSettings
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.documents.reader import DocumentError
 
 GOOD = """
 node = "cache-1"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.config.node import load_config
-from solver_lambda.document import MAX_SERVERS, DocumentError
+from solver_lambda.documents.reader import MAX_SERVERS, DocumentError
 
 
 @pytest.mark.parametrize("value", ["9" * 4301, "[" * 9000 + "]" * 9000, "0x" + "f" * 9000])

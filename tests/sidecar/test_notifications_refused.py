@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from sidecar.plans.notification import MAX_BYTES
-from solver_lambda.keys import plan_key
+from solver_lambda.documents.keys import plan_key
 from tests.sidecar.waiting_sidecar import WaitingSidecar
 
 

@@ -22,9 +22,10 @@ from sidecar.observer import Seen, asked_about, observe, reserved
 from sidecar.plans.plan_check import check_plan
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import SidecarState
-from solver_lambda.curve import MissRatioCurve
-from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
-from solver_lambda.planner import make_plan
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.planning.planner import make_plan
 from tests.sidecar.monitored_load import STATS
 
 MB = 1 << 20

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from solver_lambda.plan import MAX_BYTES, AdaptationPlan
+from solver_lambda.documents.plan import MAX_BYTES, AdaptationPlan
 from tests.sidecar.waiting_sidecar import MB, WaitingSidecar
 from workloads.local_node import wait_until
 

@@ -13,8 +13,8 @@ from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
 from sidecar.storage.store import FolderStore
-from solver_lambda.keys import settings_key
-from solver_lambda.plan import ServerPlan
+from solver_lambda.documents.keys import settings_key
+from solver_lambda.documents.plan import ServerPlan
 from workloads.local_server import LocalServer
 
 MORE = (

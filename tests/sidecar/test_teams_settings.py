@@ -22,7 +22,7 @@ from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import FolderStore, Store, StoreError
 from sidecar.storage.store_s3 import S3Store
-from solver_lambda.keys import settings_key
+from solver_lambda.documents.keys import settings_key
 
 MB = 1 << 20
 URLS = {"sessions": "redis://127.0.0.1:1", "pages": "redis://127.0.0.1:2"}

@@ -14,10 +14,10 @@ from typing import Any
 
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from solver_lambda.keys import plan_key
-from solver_lambda.observation import Observation
-from solver_lambda.plan import AdaptationPlan
-from solver_lambda.planner import make_plan
+from solver_lambda.documents.keys import plan_key
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.planning.planner import make_plan
 from tests.sidecar.signed_cloud import SignedCloud
 from workloads.local_server import LocalServer
 

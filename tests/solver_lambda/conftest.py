@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from moto.server import ThreadedMotoServer
 
-from solver_lambda.curve import MissRatioCurve
-from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.planning_settings import PlanningSettings
 
 KIB = 1024
 MakeObservation = Callable[..., Observation]

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from solver_lambda.dirichlet import DirichletSearch
-from solver_lambda.problem import PartitionProblem
+from solver_lambda.solvers.dirichlet import DirichletSearch
+from solver_lambda.solvers.partition_problem import PartitionProblem
 
 
 def brute_force(problem: PartitionProblem) -> float:

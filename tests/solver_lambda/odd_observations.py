@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from solver_lambda.curve import MissRatioCurve
-from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.planning_settings import PlanningSettings
 
 UNIT_BYTES = 1 << 16
 BUDGET_UNITS = 64

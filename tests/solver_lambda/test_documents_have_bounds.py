@@ -17,8 +17,12 @@ from sidecar.config.node import SettingsLimits
 from sidecar.plans.notification import NotificationRefusedError, _read
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import ASKED_LIMIT, Asked, Replaced, SeenLatency, SidecarState
-from solver_lambda.curve import MAX_POINTS, MissRatioCurve
-from solver_lambda.document import (
+from solver_lambda.documents.curve import MAX_POINTS, MissRatioCurve
+from solver_lambda.documents.keys import MOST_CYCLE
+from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.documents.reader import (
     LEAST_NUMBER,
     MAX_NODES,
     MAX_SERVERS,
@@ -30,11 +34,8 @@ from solver_lambda.document import (
     parse_json,
     shown,
 )
-from solver_lambda.handler import RefusedError, handler
-from solver_lambda.keys import MOST_CYCLE
-from solver_lambda.observation import MAX_REASON, Observation, PlanningSettings, ServerObservation
-from solver_lambda.plan import AdaptationPlan
-from solver_lambda.planner import make_plan
+from solver_lambda.function.handler import RefusedError, handler
+from solver_lambda.planning.planner import make_plan
 from tests.solver_lambda.test_plan_documents import places
 
 LONGEST_MESSAGE = 1000
@@ -328,7 +329,9 @@ def test_counts_have_bounds():
 @pytest.mark.parametrize("kind", [bytes, str])
 def test_what_takes_much_memory_is_refused_before_it_is_made(monkeypatch, part, kind):
     text = '{"x":[' + ",".join([part] * (MAX_NODES + 1)) + "]}"
-    monkeypatch.setattr("solver_lambda.document.json.loads", lambda text: pytest.fail("was read"))
+    monkeypatch.setattr(
+        "solver_lambda.documents.reader.json.loads", lambda text: pytest.fail("was read")
+    )
     with pytest.raises(DocumentError, match=r"o\.json: more than 131072 tables, lists and keys"):
         parse_json(text.encode() if kind is bytes else text, "o.json", len(text))
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from solver_lambda.handler import RefusedError, handler
-from solver_lambda.keys import observation_key, plan_key
-from solver_lambda.plan import AdaptationPlan
+from solver_lambda.documents.keys import observation_key, plan_key
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.function.handler import RefusedError, handler
 
 
 def s3_event(*keys: str, bucket: str = "observations") -> dict[str, Any]:

@@ -18,7 +18,7 @@ def imported_by(statement: str) -> set[str]:
 
 
 def test_the_function_imports_numpy_and_nothing_expensive():
-    found = imported_by("import solver_lambda.handler") - imported_by("import numpy")
+    found = imported_by("import solver_lambda.function.handler") - imported_by("import numpy")
     assert {name.split(".")[0] for name in found} <= ALLOWED
     assert not found & EXPENSIVE
     outside = {name for name in found if not name.startswith("solver_lambda")}

@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from infra.emulator.signer import self_signed
-from solver_lambda import object_store
-from solver_lambda.object_store import (
+from solver_lambda.function import object_store
+from solver_lambda.function.object_store import (
     ATTEMPTS,
     ObjectStore,
     ObjectStoreError,
     find_credentials,
 )
-from solver_lambda.signature import Credentials
+from solver_lambda.function.signature import Credentials
 
 KEY = "observations/node-1/ü +%.json"
 
@@ -209,7 +209,7 @@ def test_without_an_endpoint_the_bucket_is_in_the_host(monkeypatch):
         asked.append((method, url.geturl(), headers["host"]))
         return 200, b"here"
 
-    monkeypatch.setattr("solver_lambda.object_store._exchange", exchange)
+    monkeypatch.setattr("solver_lambda.function.object_store._exchange", exchange)
     store = ObjectStore(
         {
             "AWS_REGION": "eu-west-3",

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from solver_lambda.document import DocumentError
-from solver_lambda.observation import Observation
-from solver_lambda.plan import AdaptationPlan
-from solver_lambda.planner import make_plan
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.planning.planner import make_plan
 
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 

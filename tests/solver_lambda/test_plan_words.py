@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from sidecar.plans.plan_application import _log_decision
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.plan import AdaptationPlan, ServerPlan
-from solver_lambda.planner import make_plan
-from solver_lambda.problem import shares
-from solver_lambda.step_limits import STEP_COST_RATIO
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+from solver_lambda.planning.planner import make_plan
+from solver_lambda.planning.problem_grid import shares
+from solver_lambda.planning.step_limits import STEP_COST_RATIO
 from tests.solver_lambda.odd_observations import UNIT_BYTES, odd_observations
 
 PLAN_CODES = {

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from solver_lambda.curve import MissRatioCurve
-from solver_lambda.moving import moving_misses
-from solver_lambda.observation import Observation
-from solver_lambda.planner import make_plan
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation
+from solver_lambda.planning.moving import moving_misses
+from solver_lambda.planning.planner import make_plan
 
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 SEEDS = st.integers(0, 10**6)
@@ -151,7 +151,7 @@ def test_the_gap_counts_what_a_coarser_grid_hides(make_observation, monkeypatch,
         fine = plan_of(observation)
         assert fine.optimality_gap <= 1e-4
         with monkeypatch.context() as patched:
-            patched.setattr("solver_lambda.problem.MAX_UNITS", 7)
+            patched.setattr("solver_lambda.planning.problem_grid.MAX_UNITS", 7)
             coarse = plan_of(observation)
         best = coarse.mean_access_time_seconds * (1 - coarse.optimality_gap)
         assert best <= fine.mean_access_time_seconds * (1 + 1e-9)

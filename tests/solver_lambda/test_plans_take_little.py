@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from solver_lambda.curve import MissRatioCurve
-from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
-from solver_lambda.plan import AdaptationPlan
-from solver_lambda.planner import make_plan
-from solver_lambda.quiet import is_quiet
-from solver_lambda.step_limits import QUIET_STEP_RATIO
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.planning.planner import make_plan
+from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.planning.step_limits import QUIET_STEP_RATIO
 from tests.solver_lambda.odd_observations import odd_observations
 
 MIB = 1 << 20

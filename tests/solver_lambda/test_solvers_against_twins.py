@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver_lambda.certificate import CertifiedSplit, Certifier
-from solver_lambda.dirichlet import DirichletSearch, units_of_splits, within_limits
-from solver_lambda.hill_climbing import LookAhead, hull_ends
-from solver_lambda.lagrangian import lagrangian_bound
-from solver_lambda.observation import PlanningSettings
-from solver_lambda.pareto import OutOfTimeError
-from solver_lambda.problem import PartitionProblem
-from solver_lambda.solver import solve
-from solver_lambda.spare_units import with_surplus, without_idle_units
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.solvers.certificate import CertifiedSplit, Certifier
+from solver_lambda.solvers.dirichlet import DirichletSearch, units_of_splits, within_limits
+from solver_lambda.solvers.hill_climbing import LookAhead, hull_ends
+from solver_lambda.solvers.lagrangian import lagrangian_bound
+from solver_lambda.solvers.pareto import OutOfTimeError
+from solver_lambda.solvers.partition_problem import PartitionProblem
+from solver_lambda.solvers.solver import solve
+from solver_lambda.solvers.spare_units import with_surplus, without_idle_units
 from tests.solver_lambda.naive_solvers import (
     algorithm_8,
     brute_force,
@@ -91,7 +91,7 @@ def test_a_hull_is_one_best_step_after_the_other(curve):
 def test_look_ahead_looks_over_a_curve_a_few_times_only(monkeypatch):
     looks = []
     monkeypatch.setattr(
-        "solver_lambda.hill_climbing.hull_ends",
+        "solver_lambda.solvers.hill_climbing.hull_ends",
         lambda curve: looks.append(len(curve)) or hull_ends(curve),
     )
     for seed in range(4):
@@ -172,7 +172,7 @@ def test_the_slow_programme_agrees_with_trying_all_splits():
 @pytest.mark.parametrize("kind", RANDOM_CURVES)
 def test_on_a_fine_grid_the_gap_is_certified_and_true(kind, monkeypatch):
     # Blocks of units are what is tested, so the grid counts as fine much earlier.
-    monkeypatch.setattr("solver_lambda.certificate.EXACT_UNITS", 64)
+    monkeypatch.setattr("solver_lambda.solvers.certificate.EXACT_UNITS", 64)
     for seed in range(12):
         generator = np.random.default_rng(seed)
         problem = partition_problem(generator, 2 + seed % 6, 1000, RANDOM_CURVES[kind])

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solver_lambda.dirichlet import units_of_splits
-from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.solvers.dirichlet import units_of_splits
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
 _SMALLEST_COORDINATE = 1e-9
 

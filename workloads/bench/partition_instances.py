@@ -10,10 +10,11 @@ import numpy as np
 from sidecar.mrc.trace_curve import estimate_curve
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.reader import load_trace
-from solver_lambda.curve import FloatArray, MissRatioCurve
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.problem import PartitionProblem, build_problem
-from solver_lambda.size_ranges import SizeRange
+from solver_lambda.documents.curve import FloatArray, MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.problem_grid import build_problem
+from solver_lambda.planning.size_ranges import SizeRange
+from solver_lambda.solvers.partition_problem import PartitionProblem
 
 UNIT_BYTES = 1 << 20
 TRACES_FOLDER = Path(__file__).resolve().parents[3] / "shared/traces"

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solver_lambda.observation import PlanningSettings
-from solver_lambda.problem import PartitionProblem
-from solver_lambda.solver import Solution, solve
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.solvers.partition_problem import PartitionProblem
+from solver_lambda.solvers.solver import Solution, solve
 from workloads.bench.narrowing_search import NarrowingSearch
 from workloads.bench.partition_instances import (
     TRACES_FOLDER,

@@ -17,8 +17,8 @@ from pathlib import Path
 import boto3
 
 from sidecar.state_store import load_state
-from solver_lambda.keys import observation_key, plan_key
-from solver_lambda.observation import Observation
+from solver_lambda.documents.keys import observation_key, plan_key
+from solver_lambda.documents.observation import Observation
 from workloads.demo.interruption import uninterrupted
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
 from workloads.local_server import LocalServer

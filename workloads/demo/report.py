@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from solver_lambda.observation import Observation
+from solver_lambda.documents.observation import Observation
 from workloads.demo.half import HalfResult
 
 MEBIBYTE = 1 << 20

@@ -22,7 +22,7 @@ import boto3
 
 from sidecar.daemon import Sidecar
 from sidecar.settings.team_settings import TeamSettings
-from solver_lambda.keys import settings_key
+from solver_lambda.documents.keys import settings_key
 from workloads.demo.loop import NODE, Cloud, controller_text, local_cloud
 from workloads.local_node import LocalNode, wait_until
 from workloads.table import milliseconds, text_table

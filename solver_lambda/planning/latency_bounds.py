@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver_lambda.effective_access_time import EffectiveAccessTime
-from solver_lambda.observation import Observation, PlanningSettings, ServerObservation
-from solver_lambda.problem import IntArray, PartitionProblem
-from solver_lambda.quiet import is_quiet
-from solver_lambda.solver import solve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
+from solver_lambda.solvers.solver import solve
 
 # By so much may bounds raise the node's weighted mean access time, all together: the second goal
 # is worth a part of the first, and not all of it.

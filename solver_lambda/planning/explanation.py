@@ -7,12 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver_lambda.effective_access_time import EffectiveAccessTime
-from solver_lambda.latency_bounds import best_mean_seconds, reserve_for_bounds, with_reserved
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.plan import ServerPlan, WhatIf
-from solver_lambda.problem import build_problem
-from solver_lambda.size_ranges import InfeasibleError, SizeRange, size_ranges
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import ServerPlan, WhatIf
+from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.latency_bounds import (
+    best_mean_seconds,
+    reserve_for_bounds,
+    with_reserved,
+)
+from solver_lambda.planning.problem_grid import build_problem
+from solver_lambda.planning.size_ranges import InfeasibleError, SizeRange, size_ranges
 
 MEBIBYTE = 1 << 20
 MORE_MEMORY_RATIOS = (1.10, 1.25, 1.50)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solver_lambda.observation import Observation, ServerObservation
+from solver_lambda.documents.observation import Observation, ServerObservation
 
 # With fewer reads in its window a server is quiet: its rate is known to a third at best, and may
 # be anything in the next window.

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from solver_lambda.effective_access_time import EffectiveAccessTime
-from solver_lambda.lagrangian import lagrangian_bound
-from solver_lambda.observation import Observation
-from solver_lambda.problem import PartitionProblem, shares
-from solver_lambda.size_ranges import SizeRange
+from solver_lambda.documents.observation import Observation
+from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.problem_grid import shares
+from solver_lambda.planning.size_ranges import SizeRange
+from solver_lambda.solvers.lagrangian import lagrangian_bound
+from solver_lambda.solvers.partition_problem import PartitionProblem
 
 
 def bound_of_finer_grids(

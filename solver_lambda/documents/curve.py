@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from solver_lambda.document import Fields
+from solver_lambda.documents.reader import Fields
 
 FloatArray = npt.NDArray[np.float64]
 MAX_POINTS = 65_536

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solver_lambda.curve import FloatArray
-from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.documents.curve import FloatArray
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
 # Servers of which the kernel moves at least so many: memory has to come from somewhere.
 _FEWEST_MOVED = 2

@@ -7,20 +7,26 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from solver_lambda.certificate import CertifiedSplit
-from solver_lambda.coarse_grid import bound_of_finer_grids
-from solver_lambda.effective_access_time import EffectiveAccessTime
-from solver_lambda.explanation import Circumstances, explain_server, size_in_force, what_if
-from solver_lambda.latency_bounds import Reserved, reserve_for_bounds, with_reserved
-from solver_lambda.moving import moving_seconds
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.plan import AdaptationPlan
-from solver_lambda.problem import PartitionProblem, build_problem, shares
-from solver_lambda.quiet import is_quiet
-from solver_lambda.size_ranges import InfeasibleError, SizeRange, attainable_minima, size_ranges
-from solver_lambda.solver import Solution, solve
-from solver_lambda.spare_units import give_back, with_surplus
-from solver_lambda.step_limits import Step, along_the_way, step_towards
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.planning.coarse_grid import bound_of_finer_grids
+from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.explanation import Circumstances, explain_server, size_in_force, what_if
+from solver_lambda.planning.latency_bounds import Reserved, reserve_for_bounds, with_reserved
+from solver_lambda.planning.moving import moving_seconds
+from solver_lambda.planning.problem_grid import build_problem, shares
+from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.planning.size_ranges import (
+    InfeasibleError,
+    SizeRange,
+    attainable_minima,
+    size_ranges,
+)
+from solver_lambda.planning.step_limits import Step, along_the_way, step_towards
+from solver_lambda.solvers.certificate import CertifiedSplit
+from solver_lambda.solvers.partition_problem import PartitionProblem
+from solver_lambda.solvers.solver import Solution, solve
+from solver_lambda.solvers.spare_units import give_back, with_surplus
 
 Sizes = Mapping[str, int]
 

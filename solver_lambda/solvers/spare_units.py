@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
 
 def without_idle_units(problem: PartitionProblem, units: IntArray) -> IntArray:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
-from solver_lambda.document import DocumentError, Fields, shown
-from solver_lambda.keys import parse_observation_key, plan_key
-from solver_lambda.object_store import ObjectStore, ObjectStoreError
-from solver_lambda.observation import MAX_BYTES, METHODS, Observation
-from solver_lambda.plan import AdaptationPlan
-from solver_lambda.planner import make_plan
+from solver_lambda.documents.keys import parse_observation_key, plan_key
+from solver_lambda.documents.observation import MAX_BYTES, Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.planning_settings import METHODS
+from solver_lambda.documents.reader import DocumentError, Fields, shown
+from solver_lambda.function.object_store import ObjectStore, ObjectStoreError
+from solver_lambda.planning.planner import make_plan
 
 DEFAULT_MAX_AGE_SECONDS = 900.0
 MAX_CLOCK_SKEW_SECONDS = 300.0

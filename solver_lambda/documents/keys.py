@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from solver_lambda.document import DocumentError, Fields, shown
+from solver_lambda.documents.reader import DocumentError, Fields, shown
 
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # Keys have twelve digits for it.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver_lambda.curve import FloatArray
-from solver_lambda.problem import IntArray
+from solver_lambda.documents.curve import FloatArray
+from solver_lambda.solvers.partition_problem import IntArray
 
 # Fewer pairs than this are made at once, more of them choice by choice.
 _PAIRS_AT_ONCE = 1 << 9

@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 
-from solver_lambda.curve import FloatArray
-from solver_lambda.lagrangian import LagrangianBound
-from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.documents.curve import FloatArray
+from solver_lambda.solvers.lagrangian import LagrangianBound
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
 # Passes over a curve that drop points which single neighbours show to lie below its hull.
 _THINNING_PASSES = 4

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from solver_lambda.certificate import CertifiedSplit, Certifier
-from solver_lambda.dirichlet import DirichletSearch
-from solver_lambda.hill_climbing import LookAhead
-from solver_lambda.lagrangian import lagrangian_bound
-from solver_lambda.observation import PlanningSettings
-from solver_lambda.problem import IntArray, PartitionProblem
-from solver_lambda.spare_units import without_idle_units
+from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.solvers.certificate import CertifiedSplit, Certifier
+from solver_lambda.solvers.dirichlet import DirichletSearch
+from solver_lambda.solvers.hill_climbing import LookAhead
+from solver_lambda.solvers.lagrangian import lagrangian_bound
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
+from solver_lambda.solvers.spare_units import without_idle_units
 
 # The thesis' rule: up to so many servers the Dirichlet search, above that hill climbing.
 MOST_SERVERS_FOR_DIRICHLET = 7

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from solver_lambda.curve import FloatArray
-from solver_lambda.lagrangian import LagrangianBound
-from solver_lambda.pareto import Choices, LossProgramme, OutOfTimeError
-from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.documents.curve import FloatArray
+from solver_lambda.solvers.lagrangian import LagrangianBound
+from solver_lambda.solvers.pareto import Choices, LossProgramme, OutOfTimeError
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
 # Up to so many units the dynamic programme counts single units, and its result is the optimum.
 EXACT_UNITS = 4096

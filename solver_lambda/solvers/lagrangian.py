@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver_lambda.curve import FloatArray
-from solver_lambda.problem import IntArray, PartitionProblem
+from solver_lambda.documents.curve import FloatArray
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
 # A tangent's value counts as reached if it is missed by less, relative to the bound.
 _ROUNDING = 1e-13

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from solver_lambda.effective_access_time import EffectiveAccessTime
-from solver_lambda.moving import moving_seconds
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.problem import shares
-from solver_lambda.quiet import has_few_reads, is_quiet
-from solver_lambda.size_ranges import SizeRange, least_bytes, listed
-from solver_lambda.spare_units import in_proportion
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.moving import moving_seconds
+from solver_lambda.planning.problem_grid import shares
+from solver_lambda.planning.quiet import has_few_reads, is_quiet
+from solver_lambda.planning.size_ranges import SizeRange, least_bytes, listed
+from solver_lambda.solvers.spare_units import in_proportion
 
 # A quiet server loses at most this part of its size in one cycle, beside what the budget forces. So
 # much at most gains one with few reads that takes memory for its latency bound.

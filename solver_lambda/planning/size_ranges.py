@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from solver_lambda.observation import Observation, ServerObservation
-from solver_lambda.quiet import is_quiet
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.quiet import is_quiet
 
 _LISTED = 5
 

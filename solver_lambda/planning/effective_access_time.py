@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from solver_lambda.curve import FloatArray, MissRatioCurve
-from solver_lambda.observation import ServerObservation
+from solver_lambda.documents.curve import FloatArray, MissRatioCurve
+from solver_lambda.documents.observation import ServerObservation
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from solver_lambda.curve import FloatArray
-from solver_lambda.observation import ServerObservation
+from solver_lambda.documents.curve import FloatArray
+from solver_lambda.documents.observation import ServerObservation
 
 # A miss ratio below this counts as this: nothing is divided by zero.
 _LEAST_MISS_RATIO = 1e-9

@@ -1,0 +1,1 @@
+"""The documents that go between sidecar and function; but for the curve they need no numpy."""

@@ -1,0 +1,1 @@
+"""Solvers of the partition problem, which know nothing of Redis or of observations."""
