@@ -23,10 +23,10 @@ from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import SeenLatency
 from sidecar.state_store import StateStore
-from sidecar.units import format_duration, format_size
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_duration, format_size
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from sidecar.settings.team_settings import TeamSettings
 from sidecar.state import Asked
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.planning.size_ranges import attainable_minima
 
 
@@ -80,7 +82,7 @@ def _observe_server(seen: Seen) -> ServerObservation:
     estimate = seen.estimate
     measured = estimate.measured_backend_latency_seconds if estimate else None
     latency, source = config.backend_latency_seconds, "configured"
-    if settings and settings.backend_latency_seconds is not None:
+    if settings and "backend_latency_seconds" in settings.values:
         source = "team"
     elif latency is None:
         latency, source = measured, "measured"
@@ -96,7 +98,7 @@ def _observe_server(seen: Seen) -> ServerObservation:
         cache_latency_seconds=config.cache_latency_seconds,
         backend_latency_seconds=latency or 0.0,
         backend_latency_source=source,
-        latency_bound_seconds=config.latency_bound_seconds,
+        bounds=config.bounds,
         curve=_no_curve(size_bytes),
         changed_at_seconds=seen.changed_at_seconds,
         keep_reason=keep_reason,
@@ -121,10 +123,11 @@ def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConf
     """The operator's values with the team's in their place; of two minima the greater."""
     if settings is None:
         return server
-    values = settings.values()
+    values: dict[str, Any] = {k: v for k, v in settings.values.items() if k not in BOUNDS}
     if settings.minimum_bytes is not None:
         values["minimum_bytes"] = max(settings.minimum_bytes, server.minimum_bytes)
-    return replace(server, **values)
+    bounds = {k: v for k, v in settings.values.items() if k in BOUNDS}
+    return replace(server, bounds={**server.bounds, **bounds}, **values)
 
 
 def _minimum_bytes(config: ServerConfig, seen: Seen) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
-from solver_lambda.planning.explanation import backend_latency_words
+from solver_lambda.documents.words import backend_latency_words
 
 # More are outstanding only if nobody answers.
 ASKED_LIMIT = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sidecar.units import parse_duration
+from solver_lambda.documents.units import parse_duration
 
 
 def seconds(text: str) -> float:

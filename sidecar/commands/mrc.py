@@ -10,7 +10,7 @@ from typing import Any
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import FORMATS, TraceError
-from sidecar.units import format_size
+from solver_lambda.documents.units import format_size
 
 _BAR_WIDTH = 40
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from sidecar.config.node import SettingsLimits, load_config
 from sidecar.plans.controller_choice import make_bucket, make_settings_store
 from sidecar.settings.team_settings import MAX_BYTES, TeamSettings, now_text
 from sidecar.storage.store import FolderStore, Store
-from sidecar.units import parse_duration, parse_size
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.server_settings import SERVER_SETTINGS
+from solver_lambda.documents.units import parse_duration, parse_size
 
 
 def _parse_number(text: str) -> float:
@@ -26,13 +27,11 @@ def _parse_number(text: str) -> float:
     return number
 
 
-# Option, its field in the document, its parser, an example.
-_VALUES: tuple[tuple[str, str, Callable[[str], float], str], ...] = (
-    ("weight", "weight", _parse_number, "2.5"),
-    ("backend-latency", "backend_latency_seconds", parse_duration, "200ms"),
-    ("minimum", "minimum_bytes", parse_size, "64mb"),
-    ("latency-bound", "latency_bound_seconds", parse_duration, "20ms"),
-)
+_PARSERS: Mapping[str, Callable[[str], float]] = {
+    "number": _parse_number,
+    "duration": parse_duration,
+    "size": parse_size,
+}
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,11 @@ def add_parser(commands: Any) -> None:
     show = verbs.add_parser("show", help="print the settings of one server")
     put = verbs.add_parser("set", help="change settings; those not named stay")
     unset = verbs.add_parser("unset", help="remove the named settings, or all")
-    for option, _, parse, example in _VALUES:
-        put.add_argument(f"--{option}", metavar=example, type=_typed(parse))
-        unset.add_argument(f"--{option}", action="store_true")
+    for setting in SERVER_SETTINGS:
+        option = f"--{setting.option.replace('_', '-')}"
+        parse = _typed(_PARSERS[setting.written])
+        put.add_argument(option, metavar=setting.example, type=parse)
+        unset.add_argument(option, action="store_true")
     put.add_argument("--by", metavar="NAME", default=getpass.getuser(), help="who sets them")
     unset.add_argument("--by", metavar="NAME", default=getpass.getuser(), help="who removes them")
     for verb in (show, put, unset):
@@ -82,9 +83,9 @@ def execute(options: argparse.Namespace) -> int:
         place.store.delete(key)
         return 0
     # A damaged old document must be removed on purpose: ``unset`` without names.
-    old = TeamSettings.loads(text, key).values() if text is not None else {}
-    values = {**old, **changes}
-    settings = TeamSettings(set_by=options.by, set_at=now_text(), **values)
+    old = TeamSettings.loads(text, key).values if text is not None else {}
+    values = {name: value for name, value in {**old, **changes}.items() if value is not None}
+    settings = TeamSettings(options.by, now_text(), values)
     # Read as the sidecar will, with its limits: what it would ignore is not stored.
     TeamSettings.loads(settings.dumps(), key, place.limits)
     place.store.put(key, settings.dumps())
@@ -101,12 +102,12 @@ def _show(text: bytes | None) -> int:
 
 def _changes(options: argparse.Namespace) -> dict[str, Any]:
     changes: dict[str, Any] = {}
-    for option, field, _, _ in _VALUES:
-        value = getattr(options, option.replace("-", "_"))
+    for setting in SERVER_SETTINGS:
+        value = getattr(options, setting.option)
         if options.verb == "set" and value is not None:
-            changes[field] = value
+            changes[setting.name] = value
         elif options.verb == "unset" and value:
-            changes[field] = None
+            changes[setting.name] = None
     return changes
 
 

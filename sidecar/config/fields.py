@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from typing import Any
 
-from sidecar.units import format_duration, parse_duration, parse_size
 from solver_lambda.documents.reader import Fields
+from solver_lambda.documents.server_settings import ServerSetting
+from solver_lambda.documents.units import format_duration, parse_duration, parse_size
 
 # A smaller number without a unit is meant as megabytes, or gigabytes.
 LEAST_BARE_BYTES = 1 << 16
@@ -51,6 +53,20 @@ def duration(
     if seconds > high:
         raise fields.refuse(key, f"must be at most {format_duration(high)}, not {value!r}")
     return seconds
+
+
+def as_written(fields: Fields, setting: ServerSetting) -> Any:
+    """A server's setting as people write it; ``None`` if it is not there. Raises DocumentError."""
+    if not fields.has(setting.option):
+        return None
+    above = 0.0 if setting.is_bound else -math.inf
+    if setting.written == "size":
+        return size(fields, setting.option)
+    if setting.written == "duration":
+        return duration(fields, setting.option, above=above)
+    if setting.is_bound:
+        return fields.number(setting.option, above=above)
+    return fields.number(setting.option, low=0)
 
 
 def secret(fields: Fields, key: str, folder: Path) -> str | None:

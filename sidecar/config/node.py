@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sidecar.config.addresses import place_of, read_endpoint, read_server_url
 from sidecar.config.controller import ControllerConfig, read_controller
-from sidecar.config.fields import duration, secret, size
+from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.planning import read_planning
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
+from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 
 DEFAULT_MODULUS = 1 << 24
 DEFAULT_RATE = 0.01
@@ -30,7 +32,8 @@ class ServerConfig:
     Attributes:
         backend_latency_seconds: bd of (8.2); ``None``: as measured.
         cache_latency_seconds: cd of (8.2).
-        maximum_bytes, latency_bound_seconds: ``None``: no bound.
+        maximum_bytes: ``None``: as much as there is.
+        bounds: as in the observation.
     """
 
     name: str
@@ -40,7 +43,7 @@ class ServerConfig:
     cache_latency_seconds: float = DEFAULT_CACHE_LATENCY_SECONDS
     minimum_bytes: int = DEFAULT_MINIMUM_BYTES
     maximum_bytes: int | None = None
-    latency_bound_seconds: float | None = None
+    bounds: Mapping[str, float] = field(default_factory=dict)
     username: str | None = None
     password: str | None = field(default=None, repr=False)
 
@@ -243,22 +246,19 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         raise fields.refuse(
             "name", f"must be letters, digits, dots, hyphens and underscores, not {name!r}"
         )
+    given = {setting.name: as_written(fields, setting) for setting in SERVER_SETTINGS}
+    given = {name: value for name, value in given.items() if value is not None}
+    if "minimum_bytes" in given:
+        given["minimum_bytes"] = max(1, given["minimum_bytes"])  # to Redis, 0 is no limit
     server = ServerConfig(
         name=name,
         url=read_server_url(fields, "url"),
-        weight=fields.number("weight", ServerConfig.weight, low=0),
-        backend_latency_seconds=(
-            duration(fields, "backend_latency") if fields.has("backend_latency") else None
-        ),
+        bounds={name: given[name] for name in BOUNDS if name in given},
+        **{name: value for name, value in given.items() if name not in BOUNDS},
         cache_latency_seconds=duration(
             fields, "cache_latency", default=DEFAULT_CACHE_LATENCY_SECONDS
         ),
-        # To Redis, 0 is no limit.
-        minimum_bytes=max(1, size(fields, "minimum", default=DEFAULT_MINIMUM_BYTES)),
         maximum_bytes=size(fields, "maximum", low=1) if fields.has("maximum") else None,
-        latency_bound_seconds=(
-            duration(fields, "latency_bound", above=0) if fields.has("latency_bound") else None
-        ),
         username=fields.text("username") if fields.has("username") else None,
         password=secret(fields, "password", folder),
     )

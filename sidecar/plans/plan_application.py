@@ -11,9 +11,9 @@ from sidecar.counters import Counters
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.servers.actuator import Actuator
 from sidecar.state_store import StateStore
-from sidecar.units import format_size
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 

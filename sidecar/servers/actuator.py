@@ -25,7 +25,7 @@ from sidecar.servers.transitions import (
     resolve,
 )
 from sidecar.state_store import StateStore
-from sidecar.units import format_size
+from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from sidecar.config.node import MemoryConfig
 from sidecar.counters import Counters
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
-from sidecar.units import format_size
+from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 

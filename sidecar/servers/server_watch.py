@@ -21,7 +21,7 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.state_store import StateStore
-from sidecar.units import format_size
+from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from sidecar.config.node import SettingsLimits
-from solver_lambda.documents.reader import MOST_BYTES, MOST_NUMBER, check_kind, parse_json, shown
+from solver_lambda.documents.reader import check_kind, parse_json, shown
+from solver_lambda.documents.server_settings import SERVER_SETTINGS
 
 KIND = "spreds.settings"
 VERSION = 1
@@ -18,32 +20,34 @@ MAX_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class TeamSettings:
-    """What a team wants; ``None`` leaves the operator's value.
+    """What a team wants.
 
     Attributes:
         set_by, set_at: who and when (ISO 8601).
+        values: by their names in ``server_settings``; the operator's hold where there is none.
     """
 
     set_by: str
     set_at: str
-    weight: float | None = None
-    backend_latency_seconds: float | None = None
-    minimum_bytes: int | None = None
-    latency_bound_seconds: float | None = None
+    values: Mapping[str, float]
 
     @property
     def version(self) -> str:
         """Names this content, with its time: plans say which version they used."""
         return f"{self.set_at}-{hashlib.sha256(self.dumps()).hexdigest()[:8]}"
 
-    def values(self) -> dict[str, Any]:
-        """The settings that are given, by their names in the document."""
-        given = {key: value for key, value in self.__dict__.items() if value is not None}
-        return {key: value for key, value in given.items() if key not in ("set_by", "set_at")}
+    @property
+    def minimum_bytes(self) -> int | None:
+        """Which nobody else can be given."""
+        minimum = self.values.get("minimum_bytes")
+        return None if minimum is None else int(minimum)
 
     def to_json(self) -> dict[str, Any]:
         who = {"set_by": self.set_by, "set_at": self.set_at}
-        return {"kind": KIND, "version": VERSION, **who, **self.values()}
+        # In one order, so that one content has one version.
+        names = [setting.name for setting in SERVER_SETTINGS if setting.name in self.values]
+        values = {name: self.values[name] for name in names}
+        return {"kind": KIND, "version": VERSION, **who, **values}
 
     def dumps(self) -> bytes:
         """The document as it is stored."""
@@ -61,25 +65,17 @@ class TeamSettings:
         fields = parse_json(text, source, MAX_BYTES)
         check_kind(fields, KIND, VERSION)
 
-        minimum = None
-        if fields.has("minimum_bytes"):
-            most = limits.maximum_minimum_bytes if limits else MOST_BYTES
-            minimum = fields.integer("minimum_bytes", low=0, high=most)
+        def limit(name: str | None) -> Any:
+            return getattr(limits, name) if limits and name else None
+
+        read = {
+            setting.name: setting.read(fields, limit(setting.least) or 0, limit(setting.most))
+            for setting in SERVER_SETTINGS
+        }
         settings = cls(
             set_by=fields.text("set_by", most=200),
             set_at=fields.text("set_at", most=64),
-            weight=fields.optional_number(
-                "weight",
-                low=limits.minimum_weight if limits else 0,
-                high=limits.maximum_weight if limits else MOST_NUMBER,
-            ),
-            backend_latency_seconds=fields.optional_number(
-                "backend_latency_seconds",
-                low=0,
-                high=limits.maximum_backend_latency_seconds if limits else MOST_NUMBER,
-            ),
-            minimum_bytes=minimum,
-            latency_bound_seconds=fields.optional_number("latency_bound_seconds", low=0, above=0),
+            values={name: value for name, value in read.items() if value is not None},
         )
         fields.done()
         try:

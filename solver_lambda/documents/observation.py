@@ -8,6 +8,7 @@ write; an older function refuses a key that it does not know, so the function is
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from solver_lambda.documents.reader import (
     first_repeated,
     parse_json,
 )
+from solver_lambda.documents.server_settings import read_bounds
 
 KIND = "spreds.observation"
 VERSION = 1
@@ -48,9 +50,6 @@ class ServerObservation:
             included; misses that are never filled are left out.
         fill_ratio: share of the misses that were filled, ``None`` if unknown: far below 1, the
             measured latency says little of the others.
-        latency_bound_seconds: wanted EAT at most, or ``None``. It comes before the other servers
-            where it can be met at a small price, and counts for nothing where it cannot: see
-            ``latency_bounds``.
         miss_ratio: that the server itself reported for the window, ``None`` if it had no reads.
         curve: miss ratio over ``maxmemory``.
         curve_error_ratio: expected absolute error of the curve's miss ratio.
@@ -59,6 +58,9 @@ class ServerObservation:
         changed_at_seconds: Unix time of the last change of ``maxmemory`` by a plan, or ``None``.
         keep_reason: if not ``None``, this server's size must not change, and why.
         settings_version: of the team's settings in force, or ``None``.
+        bounds: at most so much of something, by the setting's name, see ``server_settings``. They
+            come before the other servers where they can be met at a small price, and count for
+            nothing where they cannot: see ``planning/reservations.py``.
     """
 
     name: str
@@ -73,7 +75,6 @@ class ServerObservation:
     backend_latency_source: str = "configured"
     measured_backend_latency_seconds: float | None = None
     fill_ratio: float | None = None
-    latency_bound_seconds: float | None = None
     miss_ratio: float | None = None
     curve_error_ratio: float = 0.0
     sampled_objects: int = 0
@@ -81,9 +82,12 @@ class ServerObservation:
     changed_at_seconds: float | None = None
     keep_reason: str | None = None
     settings_version: str | None = None
+    bounds: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.__dict__, "curve": self.curve.to_json()}
+        table = {**self.__dict__, **self.bounds, "curve": self.curve.to_json()}
+        del table["bounds"]
+        return table
 
     @classmethod
     def from_json(cls, fields: Fields) -> ServerObservation:
@@ -108,7 +112,6 @@ class ServerObservation:
                 "measured_backend_latency_seconds", low=0
             ),
             fill_ratio=fields.optional_number("fill_ratio", low=0, high=1),
-            latency_bound_seconds=fields.optional_number("latency_bound_seconds", above=0),
             miss_ratio=fields.optional_number("miss_ratio", low=0, high=1),
             curve=MissRatioCurve.from_json(fields.table("curve")),
             curve_error_ratio=fields.number("curve_error_ratio", 0.0, low=0, high=1),
@@ -123,6 +126,7 @@ class ServerObservation:
                 if fields.has("settings_version")
                 else None
             ),
+            bounds=read_bounds(fields),
         )
         fields.done()
         if server.maximum_bytes is not None and server.maximum_bytes < server.minimum_bytes:

@@ -9,13 +9,16 @@ import numpy as np
 
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import ServerPlan, WhatIf
+from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import backend_latency_words, time_words
+from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
-from solver_lambda.planning.latency_bounds import (
+from solver_lambda.planning.problem_grid import build_problem
+from solver_lambda.planning.reservations import (
     best_mean_seconds,
     reserve_for_bounds,
     with_reserved,
 )
-from solver_lambda.planning.problem_grid import build_problem
 from solver_lambda.planning.size_ranges import InfeasibleError, SizeRange, size_ranges
 
 MEBIBYTE = 1 << 20
@@ -30,7 +33,7 @@ class Circumstances(NamedTuple):
         keeps: the plan keeps all sizes.
         mean_falls: the weighted mean access time becomes less.
         held: why a size is not free, by name.
-        unmet_bounds: why a latency bound takes no memory, by name.
+        unmet_bounds: why a bound takes no memory, by server and the bound's code.
         limit: what shortens this cycle's step, or ``None``.
         minima_bytes: that can be had, by name.
         unit_bytes: of the observation.
@@ -40,7 +43,7 @@ class Circumstances(NamedTuple):
     keeps: bool
     mean_falls: bool
     held: Mapping[str, str]
-    unmet_bounds: Mapping[str, str]
+    unmet_bounds: Mapping[tuple[str, str], str]
     limit: str | None
     minima_bytes: Mapping[str, int]
     unit_bytes: int
@@ -68,7 +71,7 @@ def explain_server(
         eat_seconds=after,
         marginal_gain_seconds_per_mebibyte=share * (after - one_more),
         reason=_reason(server, size_bytes, before, after, circumstances)
-        + _bound_note(server, after, circumstances)
+        + "".join(_bound_note(bound, after_bytes, circumstances) for bound in bounds_of(server))
         + _minimum_note(server, circumstances)
         + _backend_note(server),
         settings_version=server.settings_version,
@@ -94,14 +97,14 @@ def _reason(
         why = why or _at_bound(server, circumstances)
         return f"stays: {why or 'this plan gains nothing by another size of it'}"
     if not server.maxmemory_bytes:
-        return f"shrinks: it had no limit, and gets {_size(size_bytes)}"
+        return f"shrinks: it had no limit, and gets {format_size(size_bytes)}"
     change = size_bytes - server.maxmemory_bytes
     if change > 0:
-        text, idle = f"grows: {_size(change)} more", "in reserve; its curve promises no gain"
+        text, idle = f"grows: {format_size(change)} more", "in reserve; its curve promises no gain"
         if _code(circumstances) == "way":
             idle = "on the way to a size at which it gains"
     else:
-        text, idle = f"shrinks: {_size(-change)} less", "do not change its mean access time"
+        text, idle = f"shrinks: {format_size(-change)} less", "do not change its mean access time"
     return f"{text} {_effect(before, after, circumstances) or idle}"
 
 
@@ -119,31 +122,29 @@ def _at_bound(server: ServerObservation, circumstances: Circumstances) -> str | 
 
 def _effect(before: float, after: float, circumstances: Circumstances) -> str | None:
     """What another size does to one server; ``None``: nothing."""
-    words = f"{_time(before)} to {_time(after)}"
+    words = f"{time_words(before)} to {time_words(after)}"
     if after > before:
         saved = "others more than save"
         why = saved if circumstances.mean_falls else f"{_code(circumstances)} asks for"
-        return f"cost it {_time(after - before)} ({words}), which {why}"
-    if _time(after) != _time(before):
+        return f"cost it {time_words(after - before)} ({words}), which {why}"
+    if time_words(after) != time_words(before):
         return f"bring its mean access time from {words}"
-    return f"hardly change its mean access time of {_time(before)}" if after < before else None
+    return f"hardly change its mean access time of {time_words(before)}" if after < before else None
 
 
 def _code(circumstances: Circumstances) -> str:
     return circumstances.decision.partition(":")[0]
 
 
-def _bound_note(server: ServerObservation, after: float, circumstances: Circumstances) -> str:
-    bound = server.latency_bound_seconds
-    if bound is None:
-        return ""
-    if after <= bound:
-        return f"; its bound of {_time(bound)} is met"
-    why = circumstances.unmet_bounds.get(server.name)
+def _bound_note(bound: Bound, size_bytes: float, circumstances: Circumstances) -> str:
+    amount = bound.amount(size_bytes)
+    if amount <= bound.most:
+        return f"; its bound of {bound.words(bound.most)} is met"
+    why = circumstances.unmet_bounds.get((bound.server, bound.code))
     if why is None:
         why = circumstances.limit if circumstances.limit and not circumstances.keeps else None
         why = f"is not met yet: {why}" if why else "is not met now"
-    return f"; its bound of {_time(bound)} {why}, {_time(after)} is what it gets"
+    return f"; its bound of {bound.words(bound.most)} {why}, {bound.words(amount)} is what it gets"
 
 
 def _minimum_note(server: ServerObservation, circumstances: Circumstances) -> str:
@@ -151,8 +152,8 @@ def _minimum_note(server: ServerObservation, circumstances: Circumstances) -> st
     if server.keep_reason is not None or had >= server.minimum_bytes:
         return ""
     return (
-        f"; its minimum of {_size(server.minimum_bytes)} cannot be had beside the sizes that are "
-        f"kept and the other minima, {_size(had)} is what is left of it"
+        f"; its minimum of {format_size(server.minimum_bytes)} cannot be had beside the sizes that "
+        f"are kept and the other minima, {format_size(had)} is what is left of it"
     )
 
 
@@ -165,22 +166,6 @@ def _backend_note(server: ServerObservation) -> str:
         server.measured_backend_latency_seconds,
         server.fill_ratio,
     )
-
-
-def backend_latency_words(
-    used_seconds: float, source: str, measured_seconds: float | None, fill_ratio: float | None
-) -> str:
-    """The latency that counts, what was measured, and what is known to be wrong with that."""
-    words = {"team": "as its team says", "configured": "as configured"}
-    told = f"{_time(used_seconds)} {words[source]}, " if source in words else ""
-    if measured_seconds is not None:
-        limits = "from a miss to its fill, clients' queues included"
-        if fill_ratio is not None and fill_ratio < 0.995:
-            limits += f"; {1 - fill_ratio:.0%} of the misses were never filled, and left out"
-        return f"{told}{_time(measured_seconds)} as measured ({limits})"
-    if fill_ratio is not None:
-        return f"{told}not measured: too few fills yet ({fill_ratio:.0%} of the misses)"
-    return f"{told}not measured"
 
 
 def what_if(
@@ -220,16 +205,3 @@ def _mean_with(
         problem, observation.planning, deadline_seconds=deadline_seconds
     )
     return max(0.0, mean_seconds)
-
-
-def _size(size_bytes: float) -> str:
-    """A size for people, in the unit that keeps it short."""
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.4g} {name}"
-    return f"{size_bytes:.0f} B"
-
-
-def _time(seconds: float) -> str:
-    """A time for people."""
-    return f"{seconds * 1e3:.4g} ms"

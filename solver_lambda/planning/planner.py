@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.coarse_grid import bound_of_finer_grids
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import Circumstances, explain_server, size_in_force, what_if
-from solver_lambda.planning.latency_bounds import Reserved, reserve_for_bounds, with_reserved
 from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.problem_grid import build_problem, shares
 from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.planning.reservations import Reserved, reserve_for_bounds, with_reserved
 from solver_lambda.planning.size_ranges import (
     InfeasibleError,
     SizeRange,
@@ -38,7 +39,7 @@ class _Found(NamedTuple):
         sizes: that a cycle may reach.
         wanted: where it leads in the end: the same, but for the rules about a cycle's step.
         step: what makes the two differ, ``None`` if nothing does.
-        reserved: what latency bounds take of ``wanted``.
+        reserved: what bounds take of ``wanted``.
     """
 
     solution: Solution
@@ -139,7 +140,7 @@ def _find(
 ) -> _Found:
     """The best split, or the best step towards it where a cycle may not go all the way."""
     planning = observation.planning
-    bounded = any(server.latency_bound_seconds is not None for server in observation.servers)
+    bounded = any(server.bounds for server in observation.servers)
     may_step = (
         planning.max_step_ratio is not None
         or bounded
@@ -207,12 +208,9 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
         if must := _must_move(observation):
             return _Decision("apply", must, found.sizes)
         for server in observation.servers:
-            if _nearer_to_bound(server, found, observation):
-                return _Decision(
-                    "apply",
-                    f"latency_bound: {server.name} comes nearer to its bound",
-                    found.sizes,
-                )
+            if bound := _nearer_to_bound(server, found, observation):
+                words = f"{bound.code}: {server.name} comes nearer to its bound"
+                return _Decision("apply", words, found.sizes)
     if not any(shares(observation.servers).values()):
         return _Decision("keep", "no_demand: no server has both reads and a weight", in_force)
     least = observation.planning.minimum_gain_ratio
@@ -263,12 +261,18 @@ def _must_move(observation: Observation) -> str | None:
     return None
 
 
-def _nearer_to_bound(server: ServerObservation, found: _Found, observation: Observation) -> bool:
-    """Whether memory that its bound takes brings a server nearer to it, in the end by enough."""
-    bound = server.latency_bound_seconds
-    if bound is None or server.name not in found.reserved.sizes_bytes:
-        return False
-    sizes = [size_in_force(server), found.sizes[server.name], found.wanted[server.name]]
-    before, after, in_the_end = EffectiveAccessTime.of(server).seconds(sizes).tolist()
+def _nearer_to_bound(
+    server: ServerObservation, found: _Found, observation: Observation
+) -> Bound | None:
+    """The bound to which its memory brings a server nearer, in the end by enough, if any."""
+    if server.name not in found.reserved.sizes_bytes:
+        return None
     least = observation.planning.minimum_gain_ratio
-    return bool(before > bound and after < before and in_the_end < before * (1 - least))
+    sizes = [size_in_force(server), found.sizes[server.name], found.wanted[server.name]]
+    for bound in bounds_of(server):
+        before, after, in_the_end = bound.amounts(sizes).tolist()
+        if (server.name, bound.code) in found.reserved.unmet:
+            continue
+        if before > bound.most and after < before and in_the_end < before * (1 - least):
+            return bound
+    return None

@@ -128,7 +128,7 @@ class StuckReader:
     def read(self) -> dict[str, TeamSettings]:
         self.reads += 1
         assert self.may.wait(60)
-        return {"a": TeamSettings("ana", "2026-01-01", weight=float(self.reads))}
+        return {"a": TeamSettings("ana", "2026-01-01", {"weight": float(self.reads)})}
 
 
 def test_settings_that_come_late_hold_from_the_next_observation_on(
@@ -146,7 +146,7 @@ def test_settings_that_come_late_hold_from_the_next_observation_on(
     reader.may.set()
     wait_until(lambda: settings._reading is None or settings._reading.done(), lambda: "reading")
     settings.ask()
-    assert settings._in_force["a"].weight == 1.0
+    assert settings._in_force["a"].values["weight"] == 1.0
     settings.close()
 
 

@@ -14,9 +14,9 @@ import sidecar
 from sidecar.cli import main
 from sidecar.config.controller import ControllerConfig
 from sidecar.config.node import load_config
-from sidecar.units import format_duration, format_size, parse_duration, parse_size
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
 
 GOOD = """
 node = "cache-1"
@@ -240,7 +240,13 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
     assert config.controller.kind == "auto"
     assert config.controller.cloud is None
     # Every default, written out, changes nothing; nor is any key there that does not exist.
-    other = ("username", "password_file", "maximum", "latency_bound", "observations_bucket")
+    other = (
+        "username",
+        "password_file",
+        "maximum",
+        "latency_bound",
+        "observations_bucket",
+    )
     other += ("max_step_ratio",)
     cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
     lines = [

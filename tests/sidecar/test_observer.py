@@ -86,7 +86,7 @@ def _server(*arguments: Any, **values: Any) -> ServerObservation:
     return _observe(_seen(*arguments, **values)).servers[0]
 
 
-TEAM = TeamSettings("ann", "2026-11-21", weight=5.0, backend_latency_seconds=0.3)
+TEAM = TeamSettings("ann", "2026-11-21", {"weight": 5.0, "backend_latency_seconds": 0.3})
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ TEAM = TeamSettings("ann", "2026-11-21", weight=5.0, backend_latency_seconds=0.3
         (TEAM, None, None, 0.3, "team"),
         (None, 0.2, 0.1, 0.2, "configured"),
         (None, None, 0.1, 0.1, "measured"),
-        (TeamSettings("ann", "2026-11-21", weight=5.0), None, 0.1, 0.1, "measured"),
+        (TeamSettings("ann", "2026-11-21", {"weight": 5.0}), None, 0.1, 0.1, "measured"),
     ],
 )
 def test_the_teams_latency_goes_before_the_operators_before_the_measured(
@@ -137,7 +137,7 @@ def test_a_server_of_which_too_little_is_known_keeps_its_size(
 
 
 def test_the_bounds_asked_about_are_those_in_force() -> None:
-    team = TeamSettings("ann", "2026-11-21", minimum_bytes=3 * MB)
+    team = TeamSettings("ann", "2026-11-21", {"minimum_bytes": 3 * MB})
     seen = _seen(_estimate(), team, backend_latency_seconds=0.1, maximum_bytes=9 * MB)
     observation = _observe(seen, reserved_bytes=4 * MB)
     asked = asked_about(observation)
@@ -148,7 +148,7 @@ def test_the_bounds_asked_about_are_those_in_force() -> None:
 
 def test_a_minimum_is_asked_for_as_far_as_kept_sizes_leave_room() -> None:
     fixed = _seen(_estimate(keep_reason="no_model: kept"), backend_latency_seconds=0.1)
-    free = _seen(_estimate(), TeamSettings("ann", "2026-11-21", minimum_bytes=60 * MB))
+    free = _seen(_estimate(), TeamSettings("ann", "2026-11-21", {"minimum_bytes": 60 * MB}))
     free = dataclasses.replace(
         free,
         config=dataclasses.replace(free.config, name="b", backend_latency_seconds=0.1),

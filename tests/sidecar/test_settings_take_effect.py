@@ -64,7 +64,7 @@ def test_the_next_plan_says_which_version_it_used(path: Path, sidecar: Sidecar) 
     assert sidecar.last_observation is not None
     assert [server.weight for server in sidecar.last_observation.servers] == [4, 1]
     # Somebody writes past the command, and past the limit.
-    store.put(settings_key("n1", "a"), TeamSettings("eve", "2026-11-21", weight=99).dumps())
+    store.put(settings_key("n1", "a"), TeamSettings("eve", "2026-11-21", {"weight": 99}).dumps())
     assert _next_plan(sidecar)["a"].settings_version == version
     assert sidecar.counters["settings_refused"]
     assert main(["weights", "unset", "a", "--config", str(path)]) == 0

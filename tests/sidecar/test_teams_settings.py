@@ -61,7 +61,7 @@ def _reader(store: Store | None, config: SidecarConfig) -> tuple[SettingsReader,
 
 
 def _settings(**values: Any) -> TeamSettings:
-    return TeamSettings(set_by="ann", set_at="2026-11-21T12:00:00+00:00", **values)
+    return TeamSettings("ann", "2026-11-21T12:00:00+00:00", values)
 
 
 def test_settings_hold_from_the_next_reading_until_they_are_removed(
@@ -191,10 +191,15 @@ def test_a_store_that_cannot_be_read_leaves_the_settings_in_force(
         TeamSettings,
         set_by=st.text("abc", min_size=1, max_size=20),
         set_at=st.datetimes().map(lambda time: time.isoformat()),
-        weight=st.none() | st.just(0.0) | st.floats(1e-9, 100),
-        backend_latency_seconds=st.none() | st.just(0.0) | st.floats(1e-9, 60),
-        minimum_bytes=st.none() | st.integers(0, 1 << 40),
-        latency_bound_seconds=st.none() | st.floats(1e-6, 10),
+        values=st.fixed_dictionaries(
+            {},
+            optional={
+                "weight": st.just(0.0) | st.floats(1e-9, 100),
+                "backend_latency_seconds": st.just(0.0) | st.floats(1e-9, 60),
+                "minimum_bytes": st.integers(0, 1 << 40),
+                "latency_bound_seconds": st.floats(1e-6, 10),
+            },
+        ),
     )
 )
 def test_a_document_is_read_back_as_it_was_written(settings: TeamSettings) -> None:
@@ -231,7 +236,7 @@ def test_the_command_sets_shows_and_unsets(
     assert shown["set_at"]
     assert _weights("unset", *where, "--minimum") == 0
     reader, _ = _reader(FolderStore(path.parent / "documents"), config)
-    assert reader.read()["sessions"].values() == {"weight": 3, "backend_latency_seconds": 0.08}
+    assert reader.read()["sessions"].values == {"weight": 3, "backend_latency_seconds": 0.08}
     assert _weights("unset", *where) == 0
     assert reader.read() == {}
 
@@ -262,7 +267,7 @@ def test_a_team_needs_no_configuration_file(
     assert _weights("set", *where, "--endpoint-url", cloud.endpoint_url, "--weight", 4) == 0
     store = S3Store("observations", "us-east-1", cloud.endpoint_url)
     reader, _ = _reader(store, config)
-    assert reader.read()["sessions"].weight == 4
+    assert reader.read()["sessions"].values["weight"] == 4
     assert _weights("unset", *where, "--endpoint-url", cloud.endpoint_url) == 0
     assert _weights("set", "sessions", "--node", "n1", "--weight", 4) == 2
 
@@ -290,5 +295,5 @@ def test_a_store_that_fails_says_so(cloud: Any, tmp_path: Path) -> None:
 def test_a_team_cannot_lower_the_operators_minimum() -> None:
     server = ServerConfig("a", "", minimum_bytes=8 << 20)
     for wanted, minimum in ((0, 8 << 20), (64, 8 << 20), (9 << 20, 9 << 20)):
-        settings = TeamSettings("team", "2026-01-01T00:00:00+00:00", minimum_bytes=wanted)
+        settings = TeamSettings("team", "2026-01-01T00:00:00+00:00", {"minimum_bytes": wanted})
         assert effective(server, settings).minimum_bytes == minimum

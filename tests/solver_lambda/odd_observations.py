@@ -30,6 +30,14 @@ def curves(draw: st.DrawFn) -> MissRatioCurve:
     )
 
 
+BOUNDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "latency_bound_seconds": st.sampled_from([1e-5, 1e-3, 0.01, 0.04, 1.0]),
+    },
+)
+
+
 @st.composite
 def odd_servers(draw: st.DrawFn, name: str) -> ServerObservation:
     """Idle, quiet or busy; within its bounds or not; kept, uncertain, without a limit."""
@@ -47,7 +55,7 @@ def odd_servers(draw: st.DrawFn, name: str) -> ServerObservation:
         cache_latency_seconds=draw(st.sampled_from([2e-4, 0.0])),
         backend_latency_seconds=draw(st.sampled_from([0.05, 0.001, 0.0, 2.0])),
         curve=draw(curves()),
-        latency_bound_seconds=draw(st.none() | st.sampled_from([1e-5, 1e-3, 0.01, 0.04, 1.0])),
+        bounds=draw(BOUNDS),
         curve_error_ratio=draw(st.sampled_from([0.0] * 5 + [0.3])),
         mean_object_bytes=draw(st.sampled_from([None, 100.0])),
         changed_at_seconds=draw(st.sampled_from([None, None, NOW_SECONDS - 30])),

@@ -34,6 +34,7 @@ from solver_lambda.documents.reader import (
     parse_json,
     shown,
 )
+from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.function.handler import RefusedError, handler
 from solver_lambda.planning.planner import make_plan
 from tests.solver_lambda.test_plan_documents import places
@@ -63,7 +64,7 @@ def extreme_servers(draw: st.DrawFn, name: str, most_bytes: int) -> ServerObserv
         cache_latency_seconds=draw(numbers),
         backend_latency_seconds=draw(numbers),
         curve=MissRatioCurve(np.array(points), -np.sort(-np.array(ratios))),
-        latency_bound_seconds=draw(st.none() | positive),
+        bounds=draw(st.fixed_dictionaries({}, optional=dict.fromkeys(BOUNDS, positive))),
         curve_error_ratio=draw(st.sampled_from([0.0, 1.0])),
         mean_object_bytes=draw(st.none() | positive),
         changed_at_seconds=draw(st.none() | numbers),
@@ -116,7 +117,7 @@ def test_the_plan_of_the_largest_observation_is_read():
             cache_latency_seconds=1e-3 / 3,
             backend_latency_seconds=1 / 3,
             curve=curve,
-            latency_bound_seconds=1e-5,
+            bounds=dict.fromkeys(BOUNDS, 1e-5),
             measured_backend_latency_seconds=1 / 7,
             fill_ratio=1 / 3,
             keep_reason="\U0001f600" * MAX_REASON if number % 3 == 0 else None,
@@ -164,7 +165,7 @@ def observation_document() -> dict[str, Any]:
         backend_latency_seconds=0.1,
         curve=curve,
         maximum_bytes=3_000_000,
-        latency_bound_seconds=0.05,
+        bounds={"latency_bound_seconds": 0.05},
         mean_object_bytes=100.0,
         changed_at_seconds=5.0,
     )
@@ -187,7 +188,16 @@ def state_document() -> dict[str, Any]:
 
 
 def settings_document() -> dict[str, Any]:
-    made = TeamSettings("ann", "2026-11-21T12:00:00+00:00", 2.0, 0.1, 0, 0.05)
+    made = TeamSettings(
+        "ann",
+        "2026-11-21T12:00:00+00:00",
+        {
+            "weight": 2.0,
+            "backend_latency_seconds": 0.1,
+            "minimum_bytes": 0,
+            "latency_bound_seconds": 0.05,
+        },
+    )
     return made.to_json()
 
 

@@ -17,7 +17,16 @@ from solver_lambda.planning.step_limits import STEP_COST_RATIO
 from tests.solver_lambda.odd_observations import UNIT_BYTES, odd_observations
 
 PLAN_CODES = {
-    "apply": {"gain", "step", "way", "over_budget", "no_limit", "bounds", "latency_bound"},
+    "apply": {
+        "gain",
+        "step",
+        "way",
+        "over_budget",
+        "no_limit",
+        "bounds",
+        "latency_bound",
+        "miss_bound",
+    },
     "keep": {"optimal", "small_gain", "step_limit", "no_demand", "infeasible"},
 }
 FROM_TO = re.compile(r"mean access time from (\S+) ms to (\S+) ms")
@@ -78,9 +87,9 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         total = sum(server.maxmemory_before_bytes for server in plan.servers)
         assert words == f"the sizes in force sum to {total} bytes"
         assert total > observation.budget_bytes
-    if code == "latency_bound":
+    if code in ("latency_bound"):
         (server,) = (s for s in plan.servers if words.startswith(f"{s.name} "))
-        assert server.eat_seconds < server.eat_before_seconds
+        assert server.hit_ratio > server.hit_ratio_before
 
 
 def check_server_words(before: ServerObservation, after: ServerPlan, plan: AdaptationPlan) -> None:
@@ -106,10 +115,19 @@ def check_server_words(before: ServerObservation, after: ServerPlan, plan: Adapt
         assert after.eat_seconds > after.eat_before_seconds
     if "others more than save" in after.reason:
         assert plan.mean_access_time_seconds < plan.mean_access_time_before_seconds
-    bound = before.latency_bound_seconds
-    assert ("its bound of" in after.reason) == (bound is not None)
-    if bound is not None:
-        assert (" is met" in after.reason) == (after.eat_seconds <= bound)
+    rate, miss_ratio = before.request_rate_per_second, 1 - after.hit_ratio
+    words = {
+        "latency_bound_seconds": ("ms", 1e3, after.eat_seconds),
+    }
+    assert after.reason.count("its bound of") == len(before.bounds)
+    for name, most in before.bounds.items():
+        unit, scale, amount = words[name]
+        (told,) = re.findall(rf"its bound of \S+ {unit} (is met|.*? is what it gets)", after.reason)
+        if amount != pytest.approx(most, rel=1e-9):
+            assert (told == "is met") == (amount < most)
+        if told != "is met":
+            (gets,) = re.findall(rf"(\S+) {unit} is what it gets", told)
+            assert float(gets) == pytest.approx(scale * amount, rel=DIGITS)
 
 
 @settings(max_examples=300)

@@ -163,7 +163,7 @@ def test_a_latency_bound_comes_before_the_rest(make_observation):
     observation = make_observation(3, seed=1)
     free = plan_of(observation, minimum_gain_ratio=0.0)
     bound = free.servers[1].eat_seconds * 0.95
-    plan = plan_of(with_server(observation, 1, latency_bound_seconds=bound))
+    plan = plan_of(with_server(observation, 1, bounds={"latency_bound_seconds": bound}))
     assert plan.servers[1].eat_seconds <= bound
     assert "is met" in plan.servers[1].reason
     mean = free.mean_access_time_seconds
@@ -179,7 +179,7 @@ def test_latency_bounds_cost_the_node_a_tenth_of_its_mean_at_most(make_observati
         # None is met in force: then they may cost a little more.
         in_force = free.servers[number].eat_before_seconds
         bound = part * 0.999 * in_force
-        observation = with_server(observation, number, latency_bound_seconds=bound)
+        observation = with_server(observation, number, bounds={"latency_bound_seconds": bound})
     plan = plan_of(observation)
     assert plan.mean_access_time_seconds <= free.mean_access_time_seconds * 1.1001
 

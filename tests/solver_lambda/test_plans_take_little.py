@@ -56,7 +56,11 @@ def sizes_mib(plan: AdaptationPlan) -> list[float]:
 
 
 def test_an_idle_node_keeps_its_sizes_whatever_bound_a_team_sets():
-    idle = [server("a", 147, 0), server("b", 11, 0), server("c", 2, 0, latency_bound_seconds=0.01)]
+    idle = [
+        server("a", 147, 0),
+        server("b", 11, 0),
+        server("c", 2, 0, bounds={"latency_bound_seconds": 0.01}),
+    ]
     plan = plan_for(*idle, budget_mib=160)
     assert plan.decision == "keep"
     assert plan.predicted_gain_ratio == 0
@@ -88,7 +92,7 @@ def test_minima_that_cannot_all_be_had_are_cut_and_planning_goes_on():
 
 def test_a_bounded_server_with_reads_takes_from_idle_ones_what_it_gains_by_and_slowly():
     idle = [server("a", 147, 0), server("b", 11, 0)]
-    plan = plan_for(*idle, server("c", 2, latency_bound_seconds=0.02), budget_mib=160)
+    plan = plan_for(*idle, server("c", 2, bounds={"latency_bound_seconds": 0.02}), budget_mib=160)
     assert plan.decision == "apply"
     a, b, c = sizes_mib(plan)
     assert c > 2
@@ -130,7 +134,7 @@ def test_an_impossible_bound_takes_no_more_than_the_share_of_its_server():
         (10e-6, "its bound of 0.01 ms cannot be met: it is below the time of its cache itself"),
         (0.205e-3, "its bound of 0.205 ms cannot be met by any size that it may have now"),
     ):
-        plan = plan_for(server("a", 20, latency_bound_seconds=bound), *others)
+        plan = plan_for(server("a", 20, bounds={"latency_bound_seconds": bound}), *others)
         assert sizes_mib(plan) == sizes_mib(free)
         assert words in plan.servers[0].reason
         assert plan.servers[1].reason == free.servers[1].reason
@@ -139,7 +143,7 @@ def test_an_impossible_bound_takes_no_more_than_the_share_of_its_server():
 def test_a_bound_takes_nothing_that_costs_the_others_much_more_than_it_is_worth():
     busy = server("busy", 54, 5000.0)
     free = plan_for(busy, server("small", 10, 1.0))
-    plan = plan_for(busy, server("small", 10, 1.0, latency_bound_seconds=0.005))
+    plan = plan_for(busy, server("small", 10, 1.0, bounds={"latency_bound_seconds": 0.005}))
     assert sizes_mib(plan) == sizes_mib(free)
     assert "takes no memory: it would cost the node's mean access time" in plan.servers[1].reason
     assert "more than 10%" in plan.servers[1].reason
@@ -147,7 +151,7 @@ def test_a_bound_takes_nothing_that_costs_the_others_much_more_than_it_is_worth(
 
 def test_a_bound_that_is_met_is_not_dropped_where_a_new_one_would_be_too_dear():
     busy = MissRatioCurve(np.array([0, 64.0]) * MIB, np.array([1.0, 0.5]))
-    small = {"rate": 10.0, "latency_bound_seconds": 0.0195}
+    small = {"rate": 10.0, "bounds": {"latency_bound_seconds": 0.0195}}
     costs = []
     for size, is_met in ((11, False), (20, True)):
         servers = server("busy", 64 - size, 100.0, curve=busy), server("small", size, **small)
@@ -158,7 +162,10 @@ def test_a_bound_that_is_met_is_not_dropped_where_a_new_one_would_be_too_dear():
 
 
 def test_the_bound_of_a_server_without_weight_takes_nothing():
-    servers = server("busy", 44), server("small", 20, weight=0.0, latency_bound_seconds=0.04)
+    servers = (
+        server("busy", 44),
+        server("small", 20, weight=0.0, bounds={"latency_bound_seconds": 0.04}),
+    )
     plan = plan_for(*servers)
     assert plan.servers[1].maxmemory_bytes < 20 * MIB
     assert "takes no memory, because its weight is 0" in plan.servers[1].reason
@@ -166,19 +173,21 @@ def test_the_bound_of_a_server_without_weight_takes_nothing():
 
 def test_a_bounded_server_with_few_reads_gains_as_slowly_as_a_quiet_one_loses():
     others = server("flat", 40, curve=MissRatioCurve(np.array([1.0]), np.array([0.5])))
-    few = plan_for(others, server("trickle", 20, 0.5, latency_bound_seconds=0.0065))
+    few = plan_for(others, server("trickle", 20, 0.5, bounds={"latency_bound_seconds": 0.0065}))
     assert sizes_mib(few) == [40, 22]
     assert (
         "gains a tenth of its size at most for its bound: few reads of trickle"
         in few.servers[1].reason
     )
-    many = plan_for(others, server("trickle", 20, 100.0, latency_bound_seconds=0.0065))
+    many = plan_for(others, server("trickle", 20, 100.0, bounds={"latency_bound_seconds": 0.0065}))
     assert sizes_mib(many)[1] > 22
 
 
 def test_of_bounds_that_cannot_all_be_met_those_that_take_the_least_are():
     bounds = [(server("a", 20), 0.012), (server("b", 20), 0.004), (server("c", 24), 0.016)]
-    plan = plan_for(*(dataclasses.replace(s, latency_bound_seconds=b) for s, b in bounds))
+    plan = plan_for(
+        *(dataclasses.replace(s, bounds={"latency_bound_seconds": b}) for s, b in bounds)
+    )
     assert [" is met" in s.reason for s in plan.servers] == [True, False, True]
     assert "cannot be met beside the bounds that take less" in plan.servers[1].reason
 

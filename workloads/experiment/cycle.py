@@ -82,7 +82,7 @@ def measure(cloud: Cloud, count: int) -> list[Cycle]:
             settings = TeamSettings(
                 set_by="experiment cycle",
                 set_at=datetime.now(UTC).isoformat(),
-                minimum_bytes=MINIMA_BYTES[number % 2],
+                values={"minimum_bytes": MINIMA_BYTES[number % 2]},
             )
             s3.put_object(
                 Bucket=outputs["ObservationsBucket"],

@@ -1,4 +1,4 @@
-"""The second goal: bounds on mean access times, which come first where the price is small."""
+"""The memory that bounds take: the second goal comes first where its price is small."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.quiet import is_quiet
 from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 from solver_lambda.solvers.solver import solve
@@ -28,18 +28,30 @@ class Reserved(NamedTuple):
     """What bounds take.
 
     Attributes:
-        sizes_bytes: by name, of each server whose bound is met.
-        unmet: by name, why a bound takes nothing, for people.
+        sizes_bytes: by name, of each server that has a bound which is met by them.
+        unmet: why a bound takes nothing, for people, by server and the bound's code.
     """
 
     sizes_bytes: dict[str, int]
-    unmet: dict[str, str]
+    unmet: dict[tuple[str, str], str]
+
+
+class _Wish(NamedTuple):
+    """The least size by which a bound is met, and its units above the server's least."""
+
+    bound: Bound
+    units: int
+    size_bytes: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.bound.server, self.bound.code
 
 
 def reserve_for_bounds(
     problem: PartitionProblem, observation: Observation, *, deadline_seconds: float
 ) -> Reserved:
-    """The least size with which each bounded server meets its bound.
+    """The least size with which each server meets its bounds.
 
     What a bound takes comes before the objective, which divides the rest, but it has a price:
     all bounds together raise the best weighted mean access time (the cost of moving included) by
@@ -51,74 +63,90 @@ def reserve_for_bounds(
     ``deadline_seconds`` is on the clock of ``time.perf_counter``; what could not be looked at
     until then takes nothing.
     """
-    needed: dict[str, tuple[int, int]] = {}
-    unmet: dict[str, str] = {}
+    wishes: list[_Wish] = []
+    unmet: dict[tuple[str, str], str] = {}
     servers = {server.name: server for server in observation.servers}
     for row, name in enumerate(problem.names):
-        server = servers[name]
-        bound = server.latency_bound_seconds
-        if bound is None:
-            continue
-        if not server.weight:
-            unmet[name] = "takes no memory, because its weight is 0"
-            continue
-        if is_quiet(server, observation):
-            unmet[name] = "takes no memory while it has hardly any reads"
-            continue
         sizes = problem.bases_bytes[row] + problem.unit_bytes * np.arange(problem.limits[row] + 1)
-        met = np.flatnonzero(EffectiveAccessTime.of(server).seconds(sizes) <= bound)
-        if len(met):
-            needed[name] = (int(met[0]), int(sizes[met[0]]))
+        for bound in bounds_of(servers[name]):
+            why = _takes_nothing(servers[name], observation)
+            if why is None:
+                met = np.flatnonzero(bound.amounts(sizes) <= bound.most)
+                if len(met):
+                    wishes.append(_Wish(bound, int(met[0]), int(sizes[met[0]])))
+                    continue
+                why = f": {bound.never}" if bound.never else " by any size that it may have now"
+                why = f"cannot be met{why}"
+            unmet[name, bound.code] = why
+    taken = dict.fromkeys(problem.names, 0)
+    fitting: list[_Wish] = []
+    for wish in sorted(wishes, key=lambda wish: (wish.units, wish.key)):
+        name = wish.bound.server
+        more = max(0, wish.units - taken[name])
+        if sum(taken.values()) + more <= problem.capacity:
+            taken[name] += more
+            fitting.append(wish)
         else:
-            unmet[name] = _why_not(server, bound)
-    left = problem.capacity
-    reserved: dict[str, int] = {}
-    for name, (units, size_bytes) in sorted(needed.items(), key=lambda item: (item[1][0], item[0])):
-        if units <= left:
-            left -= units
-            reserved[name] = size_bytes
-        else:
-            unmet[name] = "cannot be met beside the bounds that take less"
-    return _affordable(problem, observation, Reserved(reserved, unmet), deadline_seconds)
+            unmet[wish.key] = "cannot be met beside the bounds that take less"
+    return _affordable(problem, observation, fitting, unmet, deadline_seconds)
+
+
+def _takes_nothing(server: ServerObservation, observation: Observation) -> str | None:
+    if not server.weight:
+        return "takes no memory, because its weight is 0"
+    if is_quiet(server, observation):
+        return "takes no memory while it has hardly any reads"
+    return None
 
 
 def _affordable(
     problem: PartitionProblem,
     observation: Observation,
-    wanted: Reserved,
+    wishes: list[_Wish],
+    unmet: dict[tuple[str, str], str],
     deadline_seconds: float,
 ) -> Reserved:
-    """Those of the bounds, in their order, that keep within ``MOST_COST_RATIO``."""
+    """Those of the wishes, in their order, that keep within ``MOST_COST_RATIO``."""
 
-    def mean_with(sizes_bytes: Mapping[str, int]) -> float:
+    def mean_with(taken: list[_Wish]) -> float:
         return best_mean_seconds(
-            with_reserved(problem, sizes_bytes),
+            with_reserved(problem, _sizes_bytes(taken)),
             observation.planning,
             deadline_seconds=deadline_seconds,
         )
 
-    accepted: dict[str, int] = {}
-    unmet = dict(wanted.unmet)
+    accepted: list[_Wish] = []
     # What fits as a whole fits in all its parts, so only a batch that does not is halved.
-    batches = [list(wanted.sizes_bytes)] if wanted.sizes_bytes else []
-    best = mean_with({}) if batches else 0.0
-    met = {server.name for server in observation.servers if _is_met(server)}
+    batches = [wishes] if wishes else []
+    best = mean_with([]) if batches else 0.0
+    in_force = observation.in_force_bytes
     while batches:
-        names = batches.pop()
+        batch = batches.pop()
         if time.perf_counter() > deadline_seconds:
-            unmet.update(dict.fromkeys(names, "takes no memory: its price was not found in time"))
+            late = "takes no memory: its price was not found in time"
+            unmet.update({wish.key: late for wish in batch})
             continue
-        tried = accepted | {name: wanted.sizes_bytes[name] for name in names}
+        tried = accepted + batch
         mean = mean_with(tried)
-        most_ratio = KEPT_COST_RATIO if tried.keys() <= met else MOST_COST_RATIO
+        is_kept = all(wish.bound.is_met(in_force[wish.bound.server]) for wish in tried)
+        most_ratio = KEPT_COST_RATIO if is_kept else MOST_COST_RATIO
         if mean <= best * (1 + most_ratio):
             accepted = tried
-        elif len(names) > 1:
-            middle = len(names) // 2
-            batches += [names[middle:], names[:middle]]
+        elif len(batch) > 1:
+            middle = len(batch) // 2
+            batches += [batch[middle:], batch[:middle]]
         else:
-            unmet[names[0]] = _too_dear(mean, best, most_ratio, beside=bool(accepted))
-    return Reserved(accepted, unmet)
+            unmet[batch[0].key] = _too_dear(mean, best, most_ratio, beside=bool(accepted))
+    return Reserved(_sizes_bytes(accepted), unmet)
+
+
+def _sizes_bytes(wishes: list[_Wish]) -> dict[str, int]:
+    """That meet all of them."""
+    sizes: dict[str, int] = {}
+    for wish in wishes:
+        name = wish.bound.server
+        sizes[name] = max(sizes.get(name, 0), wish.size_bytes)
+    return sizes
 
 
 def best_mean_seconds(
@@ -130,14 +158,6 @@ def best_mean_seconds(
     return -solve(problem, planning, deadline_seconds=deadline_seconds).value
 
 
-def _is_met(server: ServerObservation) -> bool:
-    """By the size in force; without ``maxmemory`` it counts as new."""
-    bound, size = server.latency_bound_seconds, server.maxmemory_bytes
-    if bound is None or not size:
-        return False
-    return float(EffectiveAccessTime.of(server).seconds(size)) <= bound
-
-
 def _too_dear(mean_seconds: float, best_seconds: float, most_ratio: float, *, beside: bool) -> str:
     others = "with the bounds that take less it" if beside else "it"
     cost = f" {mean_seconds / best_seconds - 1:.1%}," if best_seconds else ""
@@ -145,13 +165,6 @@ def _too_dear(mean_seconds: float, best_seconds: float, most_ratio: float, *, be
         f"takes no memory: {others} would cost the node's mean access time{cost} "
         f"more than {most_ratio:.0%}"
     )
-
-
-def _why_not(server: ServerObservation, bound_seconds: float) -> str:
-    cache, backend = server.cache_latency_seconds, server.backend_latency_seconds
-    if bound_seconds < min(cache, backend):
-        return "cannot be met: it is below the time of its cache itself"
-    return "cannot be met by any size that it may have now"
 
 
 def with_reserved(problem: PartitionProblem, sizes_bytes: Mapping[str, int]) -> PartitionProblem:

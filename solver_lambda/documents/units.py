@@ -1,4 +1,4 @@
-"""Sizes and durations as operators write them: ``512mb``, ``200ms``."""
+"""Sizes and durations as people write and read them: ``512mb``, ``200ms``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ _SIZE_UNITS = {
     "gb": 1 << 30,
     "t": 1000**4,
     "tb": 1 << 40,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
 }
 # How many make a second, or how many seconds make one: so that 200us is 0.0002 to the last digit.
 _PER_SECOND = {"us": 1e6, "ms": 1e3, "s": 1.0}
@@ -68,11 +72,11 @@ def parse_duration(value: object) -> float:
 
 
 def format_size(size_bytes: float) -> str:
-    """For people: ``"12.5mb"``, in Redis' units of 1,024."""
-    for unit, scale in (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)):
+    """For people, in the unit that keeps it short: ``"12.5 MiB"``."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if abs(size_bytes) >= scale:
-            return _short(size_bytes / scale) + unit
-    return f"{size_bytes:.0f}b"
+            return f"{_short(size_bytes / scale)} {unit}"
+    return f"{size_bytes:.0f} B"
 
 
 def format_duration(seconds: float) -> str:
