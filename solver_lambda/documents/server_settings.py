@@ -60,6 +60,7 @@ SERVER_SETTINGS = (
     ),
     ServerSetting("minimum_bytes", "minimum", "size", "64mb", most="maximum_minimum_bytes"),
     ServerSetting("latency_bound_seconds", "latency_bound", "duration", "20ms", is_bound=True),
+    ServerSetting("miss_bound_per_second", "miss_bound", "number", "50", is_bound=True),
 )
 BOUNDS = {setting.name: setting for setting in SERVER_SETTINGS if setting.is_bound}
 

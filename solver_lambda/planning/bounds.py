@@ -57,6 +57,16 @@ def _latency_bound(server: ServerObservation, code: str, most: float) -> Bound:
     return Bound(server.name, code, most, eat.seconds, time_words, never)
 
 
+def _miss_bound(server: ServerObservation, code: str, most: float) -> Bound:
+    """Misses a second, which its backend has to bear."""
+
+    def amounts(sizes_bytes: npt.ArrayLike) -> FloatArray:
+        return server.request_rate_per_second * server.curve.miss_ratio(sizes_bytes)
+
+    return Bound(server.name, code, most, amounts, lambda amount: f"{amount:.4g} misses a second")
+
+
 _MAKERS: dict[str, Callable[[ServerObservation, str, float], Bound]] = {
     "latency_bound_seconds": _latency_bound,
+    "miss_bound_per_second": _miss_bound,
 }

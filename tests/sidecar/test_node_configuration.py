@@ -245,6 +245,7 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
         "password_file",
         "maximum",
         "latency_bound",
+        "miss_bound",
         "observations_bucket",
     )
     other += ("max_step_ratio",)

@@ -198,6 +198,7 @@ def test_a_store_that_cannot_be_read_leaves_the_settings_in_force(
                 "backend_latency_seconds": st.just(0.0) | st.floats(1e-9, 60),
                 "minimum_bytes": st.integers(0, 1 << 40),
                 "latency_bound_seconds": st.floats(1e-6, 10),
+                "miss_bound_per_second": st.floats(1e-6, 1e6),
             },
         ),
     )

@@ -34,6 +34,7 @@ BOUNDS = st.fixed_dictionaries(
     {},
     optional={
         "latency_bound_seconds": st.sampled_from([1e-5, 1e-3, 0.01, 0.04, 1.0]),
+        "miss_bound_per_second": st.sampled_from([0.01, 5.0, 200.0]),
     },
 )
 

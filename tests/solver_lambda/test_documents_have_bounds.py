@@ -165,7 +165,7 @@ def observation_document() -> dict[str, Any]:
         backend_latency_seconds=0.1,
         curve=curve,
         maximum_bytes=3_000_000,
-        bounds={"latency_bound_seconds": 0.05},
+        bounds={"latency_bound_seconds": 0.05, "miss_bound_per_second": 5.0},
         mean_object_bytes=100.0,
         changed_at_seconds=5.0,
     )
@@ -196,6 +196,7 @@ def settings_document() -> dict[str, Any]:
             "backend_latency_seconds": 0.1,
             "minimum_bytes": 0,
             "latency_bound_seconds": 0.05,
+            "miss_bound_per_second": 5.0,
         },
     )
     return made.to_json()

@@ -87,7 +87,7 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         total = sum(server.maxmemory_before_bytes for server in plan.servers)
         assert words == f"the sizes in force sum to {total} bytes"
         assert total > observation.budget_bytes
-    if code in ("latency_bound"):
+    if code in ("latency_bound", "miss_bound"):
         (server,) = (s for s in plan.servers if words.startswith(f"{s.name} "))
         assert server.hit_ratio > server.hit_ratio_before
 
@@ -118,6 +118,7 @@ def check_server_words(before: ServerObservation, after: ServerPlan, plan: Adapt
     rate, miss_ratio = before.request_rate_per_second, 1 - after.hit_ratio
     words = {
         "latency_bound_seconds": ("ms", 1e3, after.eat_seconds),
+        "miss_bound_per_second": ("misses a second", 1.0, rate * miss_ratio),
     }
     assert after.reason.count("its bound of") == len(before.bounds)
     for name, most in before.bounds.items():

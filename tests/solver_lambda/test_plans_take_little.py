@@ -283,3 +283,29 @@ def spare_in_force(observation: Observation) -> int:
         within = min(max(item.maxmemory_bytes, item.minimum_bytes, 1), high)
         needed += item.maxmemory_bytes if item.keep_reason else within
     return observation.budget_bytes - needed
+
+
+def test_a_bound_on_misses_takes_memory_and_is_told():
+    busy, rate = server("busy", 44), 10.0
+    free = plan_for(busy, server("small", 20, rate))
+    most = rate * (1 - free.servers[1].hit_ratio) * 0.9
+    plan = plan_for(busy, server("small", 20, rate, bounds={"miss_bound_per_second": most}))
+    assert plan.reason.startswith(("miss_bound:", "gain:"))
+    assert rate * (1 - plan.servers[1].hit_ratio) <= most
+    assert f"its bound of {most:.4g} misses a second is met" in plan.servers[1].reason
+
+
+def test_of_two_bounds_of_one_server_the_stricter_decides():
+    busy, both = server("busy", 44), {"latency_bound_seconds": 0.0195}
+    alone = plan_for(busy, server("small", 20, 10.0, bounds=both))
+    looser = 10.0 * (1 - alone.servers[1].hit_ratio) + 1
+    same = plan_for(
+        busy, server("small", 20, 10.0, bounds={**both, "miss_bound_per_second": looser})
+    )
+    assert sizes_mib(same) == sizes_mib(alone)
+    assert same.servers[1].reason.count(" is met") == 2
+    unmeetable = plan_for(
+        busy, server("small", 20, 10.0, bounds={**both, "miss_bound_per_second": 1e-9})
+    )
+    assert sizes_mib(unmeetable) == sizes_mib(alone)
+    assert "misses a second cannot be met by any size" in unmeetable.servers[1].reason
