@@ -15,7 +15,6 @@ from typing import Any
 from sidecar.traces.reader import TraceError
 from workloads.arguments import seed
 from workloads.demo.half import HalfResult, mean_access_time_seconds, run_half
-from workloads.demo.interruption import unwind_when_interrupted
 from workloads.demo.loop import SidecarRun, local_cloud, running_sidecar
 from workloads.demo.report import Report, write_report
 from workloads.demo.scenario import (
@@ -25,6 +24,7 @@ from workloads.demo.scenario import (
     demo_servers,
     find_trace,
 )
+from workloads.interruption import unwind_when_interrupted
 from workloads.table import mebibytes, milliseconds, percent, text_table
 
 HELP = "static split against SPREDS, on real servers, with a local cloud"

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         chosen = _sampled_binaries(server, arguments.way)
         loads = {c: load(c, arguments.traces, requests, arguments.seed) for c in cases}
     except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+        print(f"experiment curves (--traces {arguments.traces}): {error}", file=sys.stderr)
         return 2
     # Time passes for the servers as the load says, so they may share the processors.
     with ProcessPoolExecutor(os.cpu_count()) as pool:
