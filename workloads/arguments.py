@@ -26,7 +26,9 @@ def seed(text: str) -> int:
 def output_file(text: str) -> Path:
     """A file that can be written when the work is done; checked before it begins."""
     path = Path(text)
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: there is no folder {path.parent}")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{text!r} cannot be written")
     return path
 

@@ -63,10 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print, write; the exit code: 0, 1 if something is not built, 2 for wrong usage."""
-    for option in ("json", "picture"):
-        path = getattr(arguments, option)
-        if path and not path.parent.is_dir():
-            return _refused(2, f"--{option} {path}: there is no folder {path.parent}")
     if arguments.picture and arguments.only == "instructions":
         return _refused(2, "--picture draws times, and --only instructions measures none")
     if arguments.slice == 0:
