@@ -45,8 +45,8 @@ class Node:
         delivery: ``sqs``: plans wait in the node's queue, and the node only makes outbound calls;
             ``http``: SNS posts them to ``public_url``.
         public_url: of the node's listener, http or https; or empty.
-        solver: ``dirichlet`` or ``hill_climbing``: a function of its own that runs only this one,
-            as the thesis has it; ``auto``: the function that chooses by the number of servers.
+        solver: ``dirichlet`` or ``hill_climbing``: a function of its own that searches with it,
+            as the thesis has two; ``auto``: the function that chooses by the number of servers.
     """
 
     name: str

@@ -7,6 +7,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from workloads.interruption import unwind_when_interrupted
+
 # Verb, or verb and subject, and the module that has HELP, add_arguments and run.
 VERBS = {
     ("demo",): "workloads.demo.command",
@@ -38,5 +40,14 @@ def main(arguments: Sequence[str]) -> int:
     return int(module.run(parser.parse_args(arguments[len(words) :])))
 
 
+def _main() -> int:
+    # Servers that were started do not outlive what started them.
+    interrupted = unwind_when_interrupted()
+    try:
+        return main(sys.argv[1:])
+    except KeyboardInterrupt:
+        return 128 + interrupted[0]
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_main())

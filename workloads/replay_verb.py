@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from sidecar.traces.reader import FORMATS, TraceError
-from workloads.arguments import positive, seconds
+from workloads.arguments import positive, seconds, seed
 from workloads.load import Load, trace_load, zipf_load
 from workloads.lookaside import LookAsideClient, ServerRefusedError, replay
 from workloads.table import milliseconds, percent, text_table
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sleep", action="store_true", help="wait for the backend instead of only counting it"
     )
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=seed, default=1)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -149,7 +149,7 @@ def thesis_table() -> Iterator[str]:
     """Table 8.7 from its inputs, and the thesis' figures beside ours."""
     yield (
         f"The thesis' Table 8.7 again: {CYCLES_PER_DAY} cycles a day of {DURATION_SECONDS} s with "
-        f"{MEMORY_GB} GB, {STORED_GB} GB kept (storage worked back from its results)"
+        f"{MEMORY_GB} GB, {STORED_GB} GB kept"
     )
     yield _row("USD a year", ["quantity", "without free", "with free"])
     for term in thesis_terms(CYCLES_PER_DAY):

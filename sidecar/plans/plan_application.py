@@ -99,10 +99,12 @@ def _log_decision(plan: AdaptationPlan) -> None:
         for server in plan.servers
     )
     log.info(
-        "plan: cycle %d, %s%s, reason %s: %s",
+        "plan: cycle %d, %s%s, by %s with a gap of %.2f %%, reason %s: %s",
         plan.cycle,
         plan.decision,
         gain,
+        plan.method,
+        100 * plan.optimality_gap,
         plan.reason,
         sizes,
     )

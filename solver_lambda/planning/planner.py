@@ -24,10 +24,9 @@ from solver_lambda.planning.size_ranges import (
     size_ranges,
 )
 from solver_lambda.planning.step_limits import Step, along_the_way, step_towards
-from solver_lambda.solvers.certificate import CertifiedSplit
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import Solution, solve
-from solver_lambda.solvers.spare_units import give_back, with_surplus
+from solver_lambda.solvers.spare_units import give_back, with_surplus, without_idle_units
 
 Sizes = Mapping[str, int]
 
@@ -176,8 +175,12 @@ def _split(
     solution = solve(problem, observation.planning, deadline_seconds=deadline_seconds)
     if problem.unit_bytes > observation.unit_bytes:
         bound = bound_of_finer_grids(problem, observation, ranges)
-        gap_ratio = CertifiedSplit(solution.units, solution.value, bound).gap_ratio
-        solution = solution._replace(gap_ratio=max(solution.gap_ratio, gap_ratio))
+        solution = solution._replace(bound=max(solution.bound, bound))
+    stay = problem.units_of(observation.in_force_bytes)
+    if stay is not None and problem.value(stay) > solution.value:
+        # A search without certificate may have found nothing better.
+        units = without_idle_units(problem, stay)
+        solution = solution._replace(units=units, value=problem.value(units))
     units = give_back(problem, solution.units, observation.in_force_bytes)
     return solution, problem.sizes_bytes(with_surplus(problem, units, solution.units))
 
@@ -203,7 +206,7 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
     limit = f"; {found.limit}" if found.limit else ""
     in_force: Sizes = observation.in_force_bytes
     if found.wanted == in_force:
-        return _Decision("keep", "optimal: the sizes in force are the best found", in_force)
+        return _Decision("keep", _best_found(found, observation), in_force)
     if found.sizes != in_force:
         if must := _must_move(observation):
             return _Decision("apply", must, found.sizes)
@@ -223,9 +226,8 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
         return _Decision("apply", f"gain: {words}{limit}", found.sizes)
     the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
     if way.ratio < least or way.ratio <= 0:
-        return _Decision(
-            "keep", f"small_gain: {the_way}, and moving starts at {least:.2%}{limit}", in_force
-        )
+        start = f", less than the {least:.2%} at which moving starts" if least else ""
+        return _Decision("keep", f"small_gain: {the_way}{start}{limit}", in_force)
     if gain.ratio > 0:
         return _Decision(
             "apply", f"step: {words}, of {way.ratio:.2%} for the whole way{limit}", found.sizes
@@ -240,6 +242,14 @@ def _decide(observation: Observation, found: _Found) -> _Decision:
         f"step_limit: {the_way}, but a step towards it gains nothing and costs much{limit}",
         in_force,
     )
+
+
+def _best_found(found: _Found, observation: Observation) -> str:
+    """Why to stay where nothing better was found."""
+    gap_ratio = found.solution.gap_ratio
+    if gap_ratio <= observation.planning.epsilon_ratio:
+        return "optimal: the sizes in force are the best"
+    return f"best_found: nothing better was found; the best may be up to {gap_ratio:.2%} better"
 
 
 def _must_move(observation: Observation) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from solver_lambda.documents.curve import FloatArray
 from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
+from solver_lambda.solvers.spare_units import without_idle_units
 
 # Servers of which the kernel moves at least so many: memory has to come from somewhere.
 _FEWEST_MOVED = 2
@@ -26,23 +27,23 @@ class DirichletSearch:
     by what is better, leave the K best of all, so a round is a few calls of numpy.
 
     The thesis leaves K, J, γ, the kernel and when to stop open. Ours were found by some 200 random
-    trials on random curves and curves of traces, for 3 to 20 servers; within a factor of two of
-    them the gap hardly changes, except for γ(1), which must be small:
+    trials on random curves and curves of traces, for 3 to 20 servers:
 
     Attributes:
         points: K. Fewer are soon all of one place, for a round's draws are; more keep bad splits.
         draws: J. A round of fewer costs nearly as much, for the calls are what takes the time.
         first_growth, last_growth: γ(1) and γ(J), geometric in between. At 1.25 a draw still goes
-            to corners, where curves with cliffs have their optimum (with γ(1) = 25 the gaps were
-            ten times as large); at 3,000 a coordinate of 0.1 varies by 0.005, five of 1,024 units.
+            to corners, where curves with cliffs have their optimum (with γ(1) = 25 the gaps on
+            random curves were two to seven times as large); at 3,000 a coordinate of 0.1 varies by
+            0.005, five of 1,024 units.
         least_width, greatest_width: of the kernel φ, a Gaussian around x (the radial basis
             function that the thesis suggests) of a width that is drawn for each α, evenly in its
-            logarithm: no width suits both the first rounds and the last. It moves a random part of
-            the servers, two at least, and leaves the others where they are: a better split often
-            moves memory between a few. What falls below ``floor`` is put there.
-        floor: the least coordinate of α before it is scaled to the sum 1, so that no server is
-            given up for good.
-        rounds: at most.
+            logarithm: no width suits both the first rounds and the last. It moves memory between
+            some of the servers, two at least, for that is what a better split often takes: their
+            noise sums to 0. What would fall below ``floor`` is put there, and all are scaled to the
+            sum 1 again.
+        floor: above 0, where no Dirichlet distribution is.
+        rounds: at most. A tenth of them is enough before the certificate, see ``solver``.
         patience: stop after so many rounds in a row without a better best split.
         seed: of the draws.
         deadline_seconds: on the clock of ``time.perf_counter``; no round begins after it.
@@ -59,13 +60,13 @@ class DirichletSearch:
     least_width: float = 0.003
     greatest_width: float = 0.3
     floor: float = 1e-6
-    rounds: int = 60
-    patience: int = 20
+    rounds: int = 600
+    patience: int = 200
     seed: int = 0
     deadline_seconds: float = float("inf")
 
     def solve(self, problem: PartitionProblem, enough: float = float("inf")) -> IntArray:
-        """Units of each server, shape (n,), of the best split that was drawn.
+        """Units of each server, shape (n,), of the best split that was drawn; none that is idle.
 
         The search ends when its value reaches ``enough``: the thesis' satisfactory solution.
         """
@@ -73,9 +74,18 @@ class DirichletSearch:
         if not problem.capacity:
             return np.zeros(servers, dtype=np.int64)
         generator = np.random.default_rng(self.seed)
+        # A split gives at most so many units: the sum may be less, (8.1).
+        best_utilities = np.maximum.accumulate(problem.utilities, axis=1)
         growth = np.geomspace(self.first_growth, self.last_growth, self.draws)[:, None]
+
+        def values_of(splits: FloatArray) -> FloatArray:
+            """F̃ of each split: thesis, equation (8.4), on the grid of units."""
+            units = units_of_splits(splits, problem)
+            values: FloatArray = best_utilities[np.arange(servers), units].sum(axis=1)
+            return values
+
         splits = _draw(generator, np.full((self.points, servers), 1 / servers), problem)
-        splits, values = _best(self.points, splits, _values(splits, problem))
+        splits, values = _best(self.points, splits, values_of(splits))
         failures = 0
         for _ in range(self.rounds):
             late = time.perf_counter() > self.deadline_seconds
@@ -87,19 +97,20 @@ class DirichletSearch:
             splits, values = _best(
                 self.points,
                 np.concatenate((splits, drawn)),
-                np.concatenate((values, _values(drawn, problem))),
+                np.concatenate((values, values_of(drawn))),
             )
             failures = 0 if values[0] > best_value else failures + 1
-        best: IntArray = units_of_splits(splits[:1], problem)[0]
-        return best
+        return without_idle_units(problem, units_of_splits(splits[:1], problem)[0])
 
     def _kernel(self, generator: np.random.Generator, centre: FloatArray) -> FloatArray:
         """α ~ φₓ around ``centre``, both of shape (n,)."""
         servers = len(centre)
         width = np.exp(generator.uniform(np.log(self.least_width), np.log(self.greatest_width)))
-        part = max(_FEWEST_MOVED / servers, generator.random())
-        moved = generator.random(servers) < part
-        alpha = centre + width * generator.standard_normal(servers) * moved
+        count = int(generator.integers(min(_FEWEST_MOVED, servers), servers + 1))
+        moved = generator.permutation(servers)[:count]
+        noise = generator.standard_normal(count)
+        alpha = centre.copy()
+        alpha[moved] += width * (noise - noise.mean())
         alpha = np.maximum(alpha, self.floor)
         scaled: FloatArray = alpha / alpha.sum()
         return scaled
@@ -112,13 +123,6 @@ def _draw(
     splits = generator.standard_gamma(alphas)
     splits /= splits.sum(axis=1, keepdims=True)
     return within_limits(splits, problem.limits / problem.capacity)
-
-
-def _values(splits: FloatArray, problem: PartitionProblem) -> FloatArray:
-    """F̃ of each split: thesis, equation (8.4), on the grid of units."""
-    units = units_of_splits(splits, problem)
-    values: FloatArray = problem.utilities[np.arange(units.shape[1]), units].sum(axis=1)
-    return values
 
 
 def _best(count: int, splits: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,14 @@ class PartitionProblem:
             np.minimum(limits, capacity),
             utilities[:, : capacity + 1],
         )
+
+    def units_of(self, sizes_bytes: Mapping[str, int]) -> IntArray | None:
+        """The units, shape (n,), that give these sizes; ``None`` if none do."""
+        above = np.array([sizes_bytes[name] for name in self.names]) - np.array(self.bases_bytes)
+        units, rest = np.divmod(above, self.unit_bytes)
+        if rest.any() or (units < 0).any() or (units > self.limits).any():
+            return None
+        return None if units.sum() > self.capacity else units
 
     def sizes_bytes(self, units: IntArray) -> dict[str, int]:
         """``maxmemory`` of each server, by name; never more than the budget in sum."""

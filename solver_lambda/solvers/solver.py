@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 from solver_lambda.documents.planning_settings import PlanningSettings
@@ -23,14 +24,19 @@ class Solution(NamedTuple):
     Attributes:
         units: shape (n,); no server has units that do nothing for it.
         value: the sum of utilities.
-        gap_ratio: see ``CertifiedSplit``.
+        bound: no split has a greater value.
         method: whose split it is: ``dirichlet``, ``hill_climbing`` or ``certified``.
     """
 
     units: IntArray
     value: float
-    gap_ratio: float
+    bound: float
     method: str
+
+    @property
+    def gap_ratio(self) -> float:
+        """See ``CertifiedSplit``."""
+        return CertifiedSplit(self.units, self.value, self.bound).gap_ratio
 
 
 def solve(
@@ -47,14 +53,17 @@ def solve(
         few = len(problem.names) <= MOST_SERVERS_FOR_DIRICHLET
         method = "dirichlet" if few else "hill_climbing"
     bound = lagrangian_bound(problem)
-    # The other half is the certificate's, which may close a gap that the search leaves.
-    now_seconds = time.perf_counter()
-    half_time = now_seconds + (deadline_seconds - now_seconds) / 2
+    search_deadline = deadline_seconds
+    if planning.certify:
+        # The other half is the certificate's, which may close a gap that the search leaves.
+        search_deadline = (time.perf_counter() + deadline_seconds) / 2
     if method == "dirichlet":
-        search = DirichletSearch(seed=planning.seed, deadline_seconds=half_time)
+        search = DirichletSearch(seed=planning.seed, deadline_seconds=search_deadline)
+        if planning.certify:
+            search = replace(search, rounds=search.rounds // 10, patience=search.patience // 10)
         units = search.solve(problem, enough=bound.value * (1 + planning.epsilon_ratio))
     else:
-        units = LookAhead(problem, bound, deadline_seconds=half_time).solve()
+        units = LookAhead(problem, bound, deadline_seconds=search_deadline).solve()
     found = split = CertifiedSplit(units, problem.value(units), bound.value)
     if planning.certify:
         split = Certifier(
@@ -65,4 +74,5 @@ def solve(
         ).certify(found)
     if split.value > found.value:
         method = "certified"
-    return Solution(without_idle_units(problem, split.units), split.value, split.gap_ratio, method)
+    units = without_idle_units(problem, split.units)
+    return Solution(units, problem.value(units), split.bound, method)

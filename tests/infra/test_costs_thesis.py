@@ -19,7 +19,7 @@ def test_table_8_7_from_its_inputs() -> None:
     # 8,760 minutes of one GB.
     assert by_name["Lambda GB-s"] == pytest.approx(525_600 * 0.0000166667)
     assert by_name["S3 PUT"] == pytest.approx(0.0876)
-    assert by_name["S3 storage"] == pytest.approx(0.276 * 12 * 0.023)
+    assert by_name["S3 storage"] == pytest.approx(0.28 * 12 * 0.023)
     assert round(thesis_usd(24, free_tier=True), 2) == 0.17
     assert round(thesis_usd(24, free_tier=False), 2) == 8.94
 

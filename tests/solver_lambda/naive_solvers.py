@@ -58,8 +58,11 @@ def algorithm_8(problem: PartitionProblem, search: DirichletSearch) -> list[int]
         ends = [0, *(min(capacity, round(sum(x[: i + 1]) * capacity)) for i in range(n))]
         return [min(ends[i + 1] - ends[i], int(problem.limits[i])) for i in range(n)]
 
+    def used(row: int, most: int) -> int:
+        return max(range(most + 1), key=lambda unit: problem.utilities[row, unit])
+
     def value(x: list[float]) -> float:
-        return problem.value(np.array(units(x)))
+        return problem.value(np.array([used(row, most) for row, most in enumerate(units(x))]))
 
     alpha = [1 / n] * n  # line 1
     best = [draw(alpha) for _ in range(search.points)]  # line 2
@@ -72,12 +75,13 @@ def algorithm_8(problem: PartitionProblem, search: DirichletSearch) -> list[int]
         x = best[generator.integers(search.points)]  # line 4: one of the K kernels
         log_least, log_greatest = math.log(search.least_width), math.log(search.greatest_width)
         width = math.exp(generator.uniform(log_least, log_greatest))
-        part = max(2 / n, generator.random())
-        moved = [generator.random() < part for _ in range(n)]
-        noise = [generator.standard_normal() for _ in range(n)]
-        alpha = [
-            max(search.floor, x[i] + (width * noise[i] if moved[i] else 0.0)) for i in range(n)
-        ]
+        count = int(generator.integers(min(2, n), n + 1))
+        moved = generator.permutation(n)[:count].tolist()
+        noise = [generator.standard_normal() for _ in moved]
+        alpha = list(x)
+        for i, step in zip(moved, noise, strict=True):
+            alpha[i] += width * (step - sum(noise) / count)
+        alpha = [max(search.floor, a) for a in alpha]
         alpha = [a / sum(alpha) for a in alpha]
         for j in range(search.draws):  # line 5
             share = j / (search.draws - 1)
@@ -88,7 +92,7 @@ def algorithm_8(problem: PartitionProblem, search: DirichletSearch) -> list[int]
                 place = sum(value(other) >= value(x) for other in best)
                 best.insert(place, x)
         failures = 0 if value(best[0]) > highest else failures + 1  # line 9
-    return units(best[0])  # line 10
+    return [used(row, most) for row, most in enumerate(units(best[0]))]  # line 10
 
 
 def lagrangian_value(problem: PartitionProblem, price: float) -> float:

@@ -77,6 +77,8 @@ def odd_observations(draw: st.DrawFn) -> Observation:
         unit_bytes=UNIT_BYTES,
         servers=tuple(draw(odd_servers(f"server-{number}")) for number in range(count)),
         planning=PlanningSettings(
+            method=draw(st.sampled_from(["auto", "dirichlet", "hill_climbing"])),
+            certify=draw(st.booleans()),
             max_step_ratio=draw(st.sampled_from([None, None, 0.01, 0.3])),
             minimum_gain_ratio=draw(st.sampled_from([0.005, 0.0, 0.2])),
             dwell_seconds=draw(st.sampled_from([0.0, 600.0])),

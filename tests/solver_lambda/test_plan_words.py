@@ -27,7 +27,7 @@ PLAN_CODES = {
         "latency_bound",
         "miss_bound",
     },
-    "keep": {"optimal", "small_gain", "step_limit", "no_demand", "infeasible"},
+    "keep": {"optimal", "best_found", "small_gain", "step_limit", "no_demand", "infeasible"},
 }
 FROM_TO = re.compile(r"mean access time from (\S+) ms to (\S+) ms")
 GAIN = re.compile(r"(-?[\d.]+)% less with the cost of moving counted")
@@ -79,6 +79,11 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         assert part <= STEP_COST_RATIO * float(WAY.search(words)[1]) / 100 + DIGITS
     if code in ("step", "way", "step_limit"):
         assert re.search("limits a cycle's step|hardly any reads|few reads", words)
+    if code == "optimal":
+        assert plan.optimality_gap <= observation.planning.epsilon_ratio
+    if code == "best_found":
+        assert plan.optimality_gap > observation.planning.epsilon_ratio
+        assert f"up to {plan.optimality_gap:.2%} better" in words
     if code == "infeasible":
         assert (plan.optimality_gap, plan.method) == (1.0, "none")
     if code == "no_demand":

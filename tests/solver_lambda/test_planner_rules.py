@@ -14,6 +14,7 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation
 from solver_lambda.planning.moving import moving_misses
 from solver_lambda.planning.planner import make_plan
+from solver_lambda.solvers.dirichlet import DirichletSearch
 
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 SEEDS = st.integers(0, 10**6)
@@ -49,6 +50,32 @@ def test_budget_and_bounds_always_hold(make_observation, seed, servers, step):
             if step and (before.maximum_bytes or high + 1) > before.maxmemory_bytes:
                 change = abs(after.maxmemory_bytes - before.maxmemory_bytes)
                 assert change <= max(before.maxmemory_bytes * step, observation.unit_bytes)
+
+
+def test_a_search_that_finds_only_worse_sizes_stays_and_tells_the_gap_of_those_in_force(
+    make_observation, monkeypatch
+):
+    """Without a certificate it may: what the plan says is of the sizes that it leaves in force."""
+    observation = make_observation(5, seed=3)
+    for _ in range(3):
+        best = plan_of(observation, minimum_gain_ratio=0.0)
+        observation = dataclasses.replace(
+            observation,
+            servers=tuple(
+                dataclasses.replace(server, maxmemory_bytes=sizes(best)[server.name])
+                for server in observation.servers
+            ),
+        )
+    monkeypatch.setattr(DirichletSearch, "solve", lambda _, problem, enough: 0 * problem.limits)
+    plan = plan_of(observation, certify=False)
+    assert (plan.decision, plan.method) == ("keep", "dirichlet")
+    assert plan.reason.startswith(("optimal:", "best_found:"))
+    assert plan.optimality_gap < 0.05
+    worse = dataclasses.replace(
+        observation,
+        servers=tuple(dataclasses.replace(s, maxmemory_bytes=1) for s in observation.servers),
+    )
+    assert plan_of(worse, certify=False).optimality_gap > 0.5
 
 
 @SHARED

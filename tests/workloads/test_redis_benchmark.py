@@ -115,7 +115,7 @@ def test_the_verb_compares_everything_with_everything_it_says(tmp_path):
         (("--slice", "soon"), "must be a duration such as '200ms', not 'soon'"),
         (("--slice", "0s"), "--slice must be longer than 0"),
         (("--json", "nowhere/out.json"), "there is no folder nowhere"),
-        (("--picture", "out.txt"), "--picture out.txt: must end in .pdf, .png, .svg"),
+        (("--picture", "out.txt"), "must end in .pdf, .png, .svg, not 'out.txt'"),
         (("--only", "instructions", "--picture", "out.png"), "--picture draws times"),
     ],
 )

@@ -22,6 +22,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.shards import Shards
 from sidecar.samples import Operation, decode_batch
 from sidecar.traces.reader import TraceError
+from workloads.arguments import output_file
 from workloads.bench import engine_memory
 from workloads.bench.engine_error import Errors, errors_of_salts
 from workloads.bench.engine_streams import Requests, sampled_stream, twitter_requests, zipf_requests
@@ -35,7 +36,7 @@ _OVERHEAD_BYTES, _DEFAULT_BYTES = 60, 300
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument("--quick", action="store_true", help="fewer rounds, salts and keys")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there")
     parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
     parser.add_argument(
         "--keys",

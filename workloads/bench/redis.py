@@ -9,10 +9,9 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from workloads.arguments import positive, seconds
+from workloads.arguments import output_file, picture_file, positive, seconds, seed
 from workloads.bench.instruction_table import KEYS, Count, count, instruction_table, variants
 from workloads.bench.instructions import available
 from workloads.bench.sampling_costs import METRICS, Measured, Ratio, ratios, verdicts
@@ -34,13 +33,14 @@ FULL_ROUNDS, FULL_SLICE_SECONDS = 40, 0.2
 QUICK_ROUNDS, QUICK_SLICE_SECONDS = 6, 0.03
 QUICK_KEYS = 256  # to count instructions with
 OVERLOAD = Kind("get", 64)
-_PICTURES = (".pdf", ".png", ".svg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument(
-        "--quick", action="store_true", help="few rounds of short slices, and few counts: a minute"
+        "--quick",
+        action="store_true",
+        help="few rounds of short slices, and few counts: two minutes",
     )
     parser.add_argument(
         "--only", choices=("instructions", "times"), help="instructions need no quiet machine"
@@ -54,21 +54,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help=f"default: {FULL_SLICE_SECONDS:g}s, quick {QUICK_SLICE_SECONDS:g}s",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every slice here")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write every slice here")
     parser.add_argument(
-        "--picture", type=Path, metavar="FILE", help="draw the latencies (.png, .svg, .pdf)"
+        "--picture", type=picture_file, metavar="FILE", help="draw the latencies (.png, .svg, .pdf)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of the order (default: 1)")
+    parser.add_argument("--seed", type=seed, default=1, help="of the order (default: 1)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print, write; the exit code: 0, 1 if something is not built, 2 for wrong usage."""
-    for option in ("json", "picture"):
-        path = getattr(arguments, option)
-        if path and not path.parent.is_dir():
-            return _refused(2, f"--{option} {path}: there is no folder {path.parent}")
-    if arguments.picture and arguments.picture.suffix not in _PICTURES:
-        return _refused(2, f"--picture {arguments.picture}: must end in {', '.join(_PICTURES)}")
     if arguments.picture and arguments.only == "instructions":
         return _refused(2, "--picture draws times, and --only instructions measures none")
     if arguments.slice == 0:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.traces.reader import TraceError
+from workloads.arguments import seed
 from workloads.demo.half import HalfResult, mean_access_time_seconds, run_half
-from workloads.demo.interruption import unwind_when_interrupted
 from workloads.demo.loop import SidecarRun, local_cloud, running_sidecar
 from workloads.demo.report import Report, write_report
 from workloads.demo.scenario import (
@@ -24,6 +24,7 @@ from workloads.demo.scenario import (
     demo_servers,
     find_trace,
 )
+from workloads.interruption import unwind_when_interrupted
 from workloads.table import mebibytes, milliseconds, percent, text_table
 
 HELP = "static split against SPREDS, on real servers, with a local cloud"
@@ -42,7 +43,7 @@ LEAST_SECONDS = 10.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--seed", type=int, default=1, help="of the load and the backends")
+    parser.add_argument("--seed", type=seed, default=1, help="of the load and the backends")
     parser.add_argument(
         "--trace",
         type=Path,

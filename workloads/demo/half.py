@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
-from workloads.demo.interruption import uninterrupted
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
+from workloads.interruption import uninterrupted
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient, Tally, replay
 from workloads.table import percent

@@ -19,8 +19,8 @@ import boto3
 from sidecar.state_store import load_state
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
-from workloads.demo.interruption import uninterrupted
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
+from workloads.interruption import uninterrupted
 from workloads.local_server import LocalServer
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from workloads.arguments import output_file, picture_file, seed
 from workloads.experiment.curve_cases import CASES, QUICK_CASES, Case, load
 from workloads.experiment.curve_prediction import (
     FORMS,
@@ -37,10 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="Redis, four cases, shorter traces")
     parser.add_argument("--server", choices=SERVERS, help="default: both; quick: redis")
     parser.add_argument("--way", choices=WAYS, help="default: both")
-    parser.add_argument("--seed", type=int, default=5, help="of sizes, TTLs, Zipf and samples")
+    parser.add_argument("--seed", type=seed, default=5, help="of sizes, TTLs, Zipf and samples")
     parser.add_argument("--only", metavar="WORD", help="cases with this in their name")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw curves and measurements")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="write the figures there too"
+    )
+    parser.add_argument(
+        "--picture", type=picture_file, metavar="FILE", help="draw curves and measurements"
+    )
     parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
 
 
@@ -56,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         chosen = _sampled_binaries(server, arguments.way)
         loads = {c: load(c, arguments.traces, requests, arguments.seed) for c in cases}
     except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+        print(f"experiment curves (--traces {arguments.traces}): {error}", file=sys.stderr)
         return 2
     # Time passes for the servers as the load says, so they may share the processors.
     with ProcessPoolExecutor(os.cpu_count()) as pool:

@@ -23,6 +23,7 @@ import boto3
 from sidecar.daemon import Sidecar
 from sidecar.settings.team_settings import TeamSettings
 from solver_lambda.documents.keys import settings_key
+from workloads.arguments import output_file
 from workloads.demo.loop import NODE, Cloud, controller_text, local_cloud
 from workloads.local_node import LocalNode, wait_until
 from workloads.table import milliseconds, text_table
@@ -46,7 +47,9 @@ class Cycle:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument("--cycles", type=int, default=20, help="to measure (default: 20)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers here")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
