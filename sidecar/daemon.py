@@ -6,10 +6,11 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from sidecar.config.node import SidecarConfig
-from sidecar.counters import Counters
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.metrics import Metrics
 from sidecar.observer import Seen, asked_about, observe, reserved
 from sidecar.plans.controller_choice import make_controller, make_settings_store
 from sidecar.plans.plan_application import PlanApplication
@@ -34,7 +35,7 @@ RECEIVE_SECONDS = 0.1
 # Of processor time for samples, before the rest of the loop has its turn: the simulated caches of
 # one LFU server take 10 to 100 ms for a batch.
 SLICE_SECONDS = 0.05
-# Counters tell little about a shorter window.
+# Metrics tell little about a shorter window.
 LEAST_WINDOW_SECONDS = 0.5
 
 
@@ -43,19 +44,19 @@ class Sidecar:
 
     Attributes:
         last_observation: for those who watch.
-        counters: of everything that happened, by name.
+        metrics: counts of everything that happened.
     """
 
     def __init__(self, config: SidecarConfig) -> None:
         """Raises DocumentError if an address in the configuration cannot be bound."""
         self.config = config
-        self.counters = Counters()
+        self.metrics = Metrics()
         self.last_observation: Observation | None = None
         self._store = StateStore(config.state_file)
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._logged: Counter[str] = Counter()
-        self._next_config: SidecarConfig | None = None
+        self._load_next: Callable[[], SidecarConfig] | None = None
         self._monitors = {
             server.name: ServerMonitor(
                 server.name,
@@ -72,17 +73,15 @@ class Sidecar:
             config.memory,
             config.sampling,
             self._store,
-            self.counters,
+            self.metrics,
         )
-        self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.counters)
+        self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.metrics)
         self._settings = SettingsReader(
-            make_settings_store(config.controller), config, self.counters
+            make_settings_store(config.controller), config, self.metrics
         )
-        self._settings_in_time = SettingsInTime(self._settings, self.counters)
-        self._plans = PlanApplication(
-            config, self._store, self._lock, self._actuator, self.counters
-        )
-        self._controller = make_controller(config, self._plans.take, self.counters)
+        self._settings_in_time = SettingsInTime(self._settings, self.metrics)
+        self._plans = PlanApplication(config, self._store, self._lock, self._actuator, self.metrics)
+        self._controller = make_controller(config, self._plans.take, self.metrics)
 
     @property
     def cycles(self) -> int:
@@ -99,12 +98,13 @@ class Sidecar:
         self._stop.set()
         self._actuator.hurry()
 
-    def reload(self, config: SidecarConfig) -> None:
-        """Work with another configuration from now on; returns at once.
+    def reload(self, load: Callable[[], SidecarConfig]) -> None:
+        """Work with another configuration from now on; returns at once, also to a signal's handler.
 
-        One that needs new servers, memory or sampling is refused, which is logged: restart for it.
+        One that cannot be loaded, or needs new servers, memory or sampling, is refused, which is
+        logged: restart for it.
         """
-        self._next_config = config
+        self._load_next = load
 
     def run(self) -> None:
         """Work until ``stop``; leaves the servers in order, also after an error.
@@ -113,7 +113,7 @@ class Sidecar:
             OSError: the endpoint for samples cannot be bound, or another sidecar controls a server.
             DocumentError: a server cannot be brought under the budget.
         """
-        with bind_endpoint(self.config.sampling.endpoint) as self._receiver:
+        with bind_endpoint(self.config.sampling.endpoint, self.metrics) as self._receiver:
             try:
                 self._begin()
                 while not self._stop.is_set():
@@ -122,15 +122,15 @@ class Sidecar:
                         self._budget.keep(self.config.servers)
                     self._supervise()
                     self._actuator.check()
-                    if self._next_config is not None:
-                        self._take_config(self._next_config)
+                    if self._load_next is not None:
+                        self._take_config(self._load_next)
             finally:
                 self._settings_in_time.close()
                 self._controller.close()
                 self._actuator.stop()
                 with self._store.update():
                     pass  # whatever could not be written before
-                log.info("stopped: %s", self.counters.snapshot())
+                log.info("stopped: %s", self.metrics.snapshot())
 
     def _begin(self) -> None:
         self._actuator.claim()
@@ -163,20 +163,26 @@ class Sidecar:
         self._actuator.start(sizes)
         self._controller.start()
 
-    def _take_config(self, config: SidecarConfig) -> None:
-        self._next_config = None
+    def _take_config(self, load: Callable[[], SidecarConfig]) -> None:
+        self._load_next = None
         old = self.config
+        try:
+            config = load()
+        except DocumentError as error:
+            self.metrics.reloads_refused.inc()
+            log.warning("reload refused: %s", error)
+            return
         if changed := config.needs_restart_after(old):
-            self.counters.add("reloads_refused")
+            self.metrics.reloads_refused.inc()
             log.warning("reload refused: %s changed, restart for that", ", ".join(changed))
             return
         try:
             store = make_settings_store(config.controller)
             controller = make_controller(
-                config, self._plans.take, self.counters, instead_of=self._controller
+                config, self._plans.take, self.metrics, instead_of=self._controller
             )
         except (DocumentError, OSError) as error:
-            self.counters.add("reloads_refused")
+            self.metrics.reloads_refused.inc()
             log.warning("reload refused, the old configuration holds: %s", error)
             return
         self._controller.close()
@@ -196,7 +202,7 @@ class Sidecar:
         end_seconds = time.thread_time() + SLICE_SECONDS
         for batch in self._receiver.batches(RECEIVE_SECONDS):
             if batch.instance not in self._by_instance:
-                self.counters.add("batches_of_unknown_instance")
+                self.metrics.batches_of_unknown_instance.inc()
                 self._learn_instances()
             monitor = self._by_instance.get(batch.instance)
             if monitor is not None:
@@ -204,7 +210,7 @@ class Sidecar:
             if self._stop.is_set():
                 return
             if time.thread_time() >= end_seconds:
-                self.counters.add("sample_slices_used_up")
+                self.metrics.sample_slices_used_up.inc()
                 return
 
     def _learn_instances(self) -> None:
@@ -222,7 +228,7 @@ class Sidecar:
                 self._outstanding = None
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
-                self.counters.add("plans_overdue")
+                self.metrics.plans_overdue.inc()
                 log.warning("cycle %d: no plan in time", observation.cycle)
                 self._controller.overdue(observation)
             return
@@ -268,7 +274,7 @@ class Sidecar:
         if self._stop.is_set():
             return
         if not seen:
-            self.counters.add("observations_without_servers")
+            self.metrics.observations_without_servers.inc()
             log.warning("no server answers: nothing to observe")
             return
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
@@ -289,7 +295,7 @@ class Sidecar:
                 }
         self._outstanding = (observation, time.monotonic())
         self.last_observation = observation
-        self.counters.add("observations")
+        self.metrics.observations.inc()
         log.info(
             "observed: cycle %d, %d of %d servers, window %s",
             cycle,
@@ -301,10 +307,7 @@ class Sidecar:
         self._controller.ask(observation)
 
     def _log_counts(self) -> None:
-        counts = Counter(self.counters.snapshot())
-        for reason, count in self._receiver.malformed.items():
-            counts[f"batches_malformed_{reason}"] = count
-        counts["batches_lost"] = self._receiver.lost
+        counts = Counter(self.metrics.snapshot())
         new = counts - self._logged
         self._logged = counts
         log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in sorted(new.items())))

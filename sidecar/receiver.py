@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterator
 
 import zmq
 
+from sidecar.metrics import Metrics
 from sidecar.samples import MAX_BATCH_BYTES, Batch, SampleError, decode_batch
 
 QUEUE_BATCHES = 1024
@@ -23,17 +23,16 @@ class SampleReceiver:
     disconnected.
 
     Attributes:
-        malformed: messages refused, by ``SampleError.reason``.
-        lost: batches missing from the instances' sequences. Batches that came before this
-            receiver's first of an instance are not counted.
+        metrics: where it counts malformed messages, and batches that are missing from the
+            instances' sequences. Batches that came before this receiver's first of an instance are
+            not missing.
 
     Raises:
         OSError: the endpoint cannot be bound (``zmq.ZMQError`` is one).
     """
 
-    def __init__(self, endpoint: str) -> None:
-        self.malformed: Counter[str] = Counter()
-        self.lost = 0
+    def __init__(self, endpoint: str, metrics: Metrics | None = None) -> None:
+        self.metrics = metrics or Metrics()
         self._next_sequence: dict[int, int] = {}
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.PULL)
@@ -68,7 +67,7 @@ class SampleReceiver:
                 self._refuse_more_frames()
                 batch = decode_batch(frame)
             except SampleError as error:
-                self.malformed[error.reason] += 1
+                self.metrics.batches_malformed.labels(error.reason).inc()
                 continue
             self._count(batch)
             yield batch
@@ -85,7 +84,7 @@ class SampleReceiver:
         expected = self._next_sequence.get(batch.instance, batch.sequence)
         gap = batch.sequence - expected
         if 0 < gap < SEQUENCES_OF_A_SAMPLER:
-            self.lost += gap
+            self.metrics.batches_lost.inc(gap)
         self._next_sequence[batch.instance] = batch.sequence + 1
 
     def keep_only(self, instances: Container[int]) -> None:

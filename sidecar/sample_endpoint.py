@@ -11,6 +11,7 @@ from pathlib import Path
 
 import zmq
 
+from sidecar.metrics import Metrics
 from sidecar.receiver import SampleReceiver
 
 
@@ -20,7 +21,7 @@ def socket_path(endpoint: str) -> Path | None:
     return Path(address) if scheme == "ipc" and not address.startswith("@") else None
 
 
-def bind_endpoint(endpoint: str) -> SampleReceiver:
+def bind_endpoint(endpoint: str, metrics: Metrics) -> SampleReceiver:
     """The receiver, bound, with the socket's folder made if it is missing.
 
     Raises:
@@ -31,7 +32,7 @@ def bind_endpoint(endpoint: str) -> SampleReceiver:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             _check_unused(path)
-        return SampleReceiver(endpoint)
+        return SampleReceiver(endpoint, metrics)
     except zmq.ZMQError as error:
         raise OSError(f"sampling.endpoint {endpoint}: cannot be bound: {error.strerror}") from error
     except OSError as error:

@@ -10,7 +10,6 @@ from typing import Any
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from sidecar.node_lock import node_lock
-from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
@@ -32,14 +31,6 @@ def execute(options: argparse.Namespace) -> int:
         sidecar = Sidecar(config)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sidecar.stop())
-        signal.signal(signal.SIGHUP, lambda *_: _reload(sidecar, options.config))
+        signal.signal(signal.SIGHUP, lambda *_: sidecar.reload(lambda: load_config(options.config)))
         sidecar.run()
     return 0
-
-
-def _reload(sidecar: Sidecar, path: str) -> None:
-    try:
-        sidecar.reload(load_config(path))
-    except DocumentError as error:
-        sidecar.counters.add("reloads_refused")
-        log.warning("reload refused: %s", error)

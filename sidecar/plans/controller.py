@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol
 
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.plans.plan_inbox import TakePlan
 from sidecar.storage.store import Store, StoreError
 from sidecar.worker import Worker
@@ -61,9 +61,9 @@ class EmbeddedController:
 
     delivery: Delivery | None = None
 
-    def __init__(self, take_plan: TakePlan, counters: Counters, store: Store | None) -> None:
+    def __init__(self, take_plan: TakePlan, metrics: Metrics, store: Store | None) -> None:
         self._take_plan = take_plan
-        self._counters = counters
+        self._metrics = metrics
         self._store = store
         self._worker = Worker("solver")
         self._closed = False
@@ -88,7 +88,7 @@ class EmbeddedController:
         document = plan.dumps()
         key = plan_key(observation.node, observation.cycle)
         self._keep(key, document)
-        self._counters.add("plans_embedded")
+        self._metrics.plans_embedded.inc()
         if not self._closed:
             self._take_plan(document, key)
 
@@ -98,7 +98,7 @@ class EmbeddedController:
         try:
             self._store.put(key, document)
         except StoreError as error:
-            self._counters.add("store_errors")
+            self._metrics.store_errors.inc()
             log.warning("document not kept: %s", error)
 
 
@@ -112,12 +112,12 @@ class CloudController:
         self,
         observations: Store,
         delivery: Delivery,
-        counters: Counters,
+        metrics: Metrics,
         failed: Callable[[Observation], None],
     ) -> None:
         self.delivery: Delivery = delivery
         self._observations = observations
-        self._counters = counters
+        self._metrics = metrics
         self._failed = failed
         self._worker = Worker("observations")
 
@@ -140,7 +140,7 @@ class CloudController:
         try:
             self._observations.put(key, observation.dumps())
         except StoreError as error:
-            self._counters.add("observations_failed")
+            self._metrics.observations_failed.inc()
             log.warning("observation of cycle %d not stored: %s", observation.cycle, error)
             self._failed(observation)
 
@@ -157,11 +157,11 @@ class AutoController:
         self,
         make_cloud: Callable[[Callable[[Observation], None]], CloudController],
         embedded: EmbeddedController,
-        counters: Counters,
+        metrics: Metrics,
     ) -> None:
         self._cloud = make_cloud(self.overdue)
         self._embedded = embedded
-        self._counters = counters
+        self._metrics = metrics
 
     @property
     def delivery(self) -> Delivery | None:
@@ -174,7 +174,7 @@ class AutoController:
         self._cloud.ask(observation)
 
     def overdue(self, observation: Observation) -> None:
-        self._counters.add("stand_ins")
+        self._metrics.stand_ins.inc()
         log.warning("cycle %d: the embedded solver stands in", observation.cycle)
         self._embedded.ask(observation)
 

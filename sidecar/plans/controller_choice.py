@@ -9,7 +9,7 @@ from typing import Any
 
 from sidecar.config.controller import CloudConfig, ControllerConfig
 from sidecar.config.node import SidecarConfig
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.plans.controller import (
     AutoController,
     CloudController,
@@ -33,7 +33,7 @@ SPARE_SHARE = 0.2
 def make_controller(
     config: SidecarConfig,
     take_plan: TakePlan,
-    counters: Counters,
+    metrics: Metrics,
     instead_of: Controller | None = None,
 ) -> Controller:
     """The controller of ``config.controller.kind``, to be started.
@@ -45,7 +45,7 @@ def make_controller(
     """
     kind, cloud = config.controller.kind, config.controller.cloud
     folder = config.controller.folder
-    embedded = EmbeddedController(take_plan, counters, FolderStore(folder) if folder else None)
+    embedded = EmbeddedController(take_plan, metrics, FolderStore(folder) if folder else None)
     if kind == "embedded" or cloud is None:
         log.info("controller %s: plans are made here, no cloud is asked", kind)
         return embedded
@@ -59,11 +59,11 @@ def make_controller(
             config.controller.plan_deadline_seconds,
         )
         before = instead_of.delivery if instead_of is not None else None
-        delivery = _delivery(config, cloud, take_plan, counters, before)
-        return CloudController(observations, delivery, counters, failed)
+        delivery = _delivery(config, cloud, take_plan, metrics, before)
+        return CloudController(observations, delivery, metrics, failed)
 
     if kind == "auto":
-        return AutoController(make_cloud, embedded, counters)
+        return AutoController(make_cloud, embedded, metrics)
     return make_cloud(lambda _: None)
 
 
@@ -110,7 +110,7 @@ def _delivery(
     config: SidecarConfig,
     cloud: CloudConfig,
     take_plan: TakePlan,
-    counters: Counters,
+    metrics: Metrics,
     before: Delivery | None,
 ) -> Delivery:
     from sidecar.plans.delivery_http import HttpDelivery
@@ -138,7 +138,7 @@ def _delivery(
             cloud.topic_arn,
             errors,
         ),
-        counters,
+        metrics,
     )
     if cloud.queue_url is not None:
         sqs = queue_client(cloud.region, cloud.endpoint_url, deadline)
@@ -146,14 +146,14 @@ def _delivery(
             sqs,
             cloud.queue_url,
             inbox,
-            counters,
+            metrics,
             errors,
             deadline,
         )
     assert cloud.listen is not None
     try:
         heir_of = before if isinstance(before, HttpDelivery) else None
-        return HttpDelivery(cloud.listen, inbox, counters, heir_of)
+        return HttpDelivery(cloud.listen, inbox, metrics, heir_of)
     except OSError as error:
         host, port = cloud.listen
         raise DocumentError(

@@ -7,7 +7,7 @@ import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.plans.notification import MAX_BYTES
 from sidecar.plans.plan_inbox import PlanInbox, Verdict
 
@@ -34,14 +34,14 @@ class HttpDelivery:
         self,
         listen: tuple[str, int],
         inbox: PlanInbox,
-        counters: Counters,
+        metrics: Metrics,
         heir_of: HttpDelivery | None = None,
     ) -> None:
         class Handler(_Handler):
             pass
 
         Handler.inbox = inbox
-        Handler.counters = counters
+        Handler.metrics = metrics
         self._listen = listen
         if heir_of is not None and heir_of._listen == listen:
             self._server = ThreadingHTTPServer(listen, Handler, bind_and_activate=False)
@@ -76,7 +76,7 @@ class HttpDelivery:
 
 class _Handler(BaseHTTPRequestHandler):
     inbox: PlanInbox
-    counters: Counters
+    metrics: Metrics
     timeout = CLIENT_SECONDS
     server_version = "spreds"
     sys_version = ""
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(_STATUS[verdict], verdict.value)
 
     def _refuse(self, status: HTTPStatus, code: str, why: str) -> None:
-        self.counters.add(f"notifications_refused_{code}")
+        self.metrics.notifications_refused.labels(code).inc()
         log.warning("notification refused: %s: %s", code, why)
         self._answer(status, why)
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.plans.plan_inbox import PlanInbox, Verdict
 
 log = logging.getLogger(__name__)
@@ -35,14 +35,14 @@ class SqsDelivery:
         sqs: Any,
         queue_url: str,
         inbox: PlanInbox,
-        counters: Counters,
+        metrics: Metrics,
         errors: tuple[type[Exception], ...],
         expect_seconds: float,
     ) -> None:
         self._sqs = sqs
         self._queue_url = queue_url
         self._inbox = inbox
-        self._counters = counters
+        self._metrics = metrics
         self._errors = errors
         self._expect_seconds = expect_seconds
         self._expected_until = 0.0
@@ -79,12 +79,12 @@ class SqsDelivery:
                 if self._poll() or time.monotonic() < self._expected_until:
                     self._expecting.set()
             except self._errors as error:
-                self._counters.add("sqs_errors")
+                self._metrics.sqs_errors.inc()
                 log.warning("queue cannot be read, next try in %.0f s: %s", pause_seconds, error)
             except Exception:
                 # A message that breaks us must not end delivery: it is delivered again, and ends
                 # in the dead-letter queue.
-                self._counters.add("sqs_failures")
+                self._metrics.sqs_failures.inc()
                 log.exception("a message could not be dealt with")
             else:
                 pause_seconds = FIRST_PAUSE_SECONDS

@@ -7,7 +7,7 @@ import threading
 import time
 
 from sidecar.config.node import SidecarConfig
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.servers.actuator import Actuator
 from sidecar.state_store import StateStore
@@ -34,7 +34,7 @@ class PlanApplication:
         store: StateStore,
         lock: threading.RLock,
         actuator: Actuator,
-        counters: Counters,
+        metrics: Metrics,
     ) -> None:
         self.config = config
         self.cycles = 0
@@ -42,7 +42,7 @@ class PlanApplication:
         self._store = store
         self._lock = lock
         self._actuator = actuator
-        self._counters = counters
+        self._metrics = metrics
 
     def take(self, document: bytes, source: str) -> None:
         """Judge a plan's document and carry it out; a refusal is counted and logged."""
@@ -57,10 +57,10 @@ class PlanApplication:
                     maximum_age_seconds=self.config.controller.maximum_plan_age_seconds,
                 )
             except DocumentError as error:
-                self._counters.add("plans_refused_malformed")
+                self._metrics.plans_refused.labels("malformed").inc()
                 log.warning("plan refused: malformed: %s", error)
             except PlanRefusedError as error:
-                self._counters.add(f"plans_refused_{error.code}")
+                self._metrics.plans_refused.labels(error.code).inc()
                 log.warning("plan refused: %s (%s)", error, source)
             else:
                 self._apply(plan)
@@ -73,7 +73,7 @@ class PlanApplication:
             try:
                 self._actuator.set_targets(sizes, f"cycle {plan.cycle}")
             except ValueError as error:
-                self._counters.add("plans_refused_over_budget")
+                self._metrics.plans_refused.labels("over_budget").inc()
                 log.warning("plan refused: over_budget: %s", error)
                 return
             changed = {name for name in sizes if before[name] != sizes[name]}
@@ -85,7 +85,7 @@ class PlanApplication:
             state.applied(plan.cycle)
         self.last_plan = plan
         self.cycles += 1
-        self._counters.add(f"plans_taken_{plan.decision}")
+        self._metrics.plans_taken.labels(plan.decision).inc()
         _log_decision(plan)
 
 

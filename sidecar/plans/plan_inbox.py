@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.plans.notification import NotificationCheck, NotificationRefusedError
 from sidecar.plans.signature import CertificateUnavailableError
 from sidecar.storage.store import Store, StoreError
@@ -39,13 +39,13 @@ class PlanInbox:
         plans: Store,
         take_plan: TakePlan,
         confirm: Callable[[str], None],
-        counters: Counters,
+        metrics: Metrics,
     ) -> None:
         self._check = check
         self._plans = plans
         self._take_plan = take_plan
         self._confirm = confirm
-        self._counters = counters
+        self._metrics = metrics
 
     def take(self, body: bytes) -> Verdict:
         """Deal with one message; never raises for a bad one."""
@@ -57,15 +57,15 @@ class PlanInbox:
             for key in notification.plan_keys:
                 self._fetch(key)
         except NotificationRefusedError as error:
-            self._counters.add(f"notifications_refused_{error.code}")
+            self._metrics.notifications_refused.labels(error.code).inc()
             log.warning("notification refused: %s", error)
             return Verdict.REFUSED
         except (CertificateUnavailableError, StoreError) as error:
-            self._counters.add("notifications_deferred")
+            self._metrics.notifications_deferred.inc()
             log.warning("notification cannot be dealt with now: %s", error)
             return Verdict.LATER
         self._check.remember(notification.message_id)
-        self._counters.add("notifications_taken")
+        self._metrics.notifications_taken.inc()
         return Verdict.TAKEN
 
     def _fetch(self, key: str) -> None:

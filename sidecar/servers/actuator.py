@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sidecar.config.node import MemoryConfig, SamplingConfig
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.node_lock import NodeLockedError
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
@@ -56,15 +56,14 @@ class Actuator:
         memory: MemoryConfig,
         sampling: SamplingConfig,
         store: StateStore,
-        counters: Counters,
+        metrics: Metrics,
     ) -> None:
         self._budget_bytes = memory.budget_bytes
         self._watches = {
-            server.name: ServerWatch(server, memory, sampling, store, counters)
-            for server in servers
+            server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
         self._store = store
-        self._counters = counters
+        self._metrics = metrics
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -235,7 +234,7 @@ class Actuator:
                     # What is normal must be on file before it changes. If it cannot be, the shrink
                     # does not wait: memory that is missing hurts all servers, for as long as it is.
                     if not watch.note_normal():
-                        self._counters.add("shrinks_not_gentle")
+                        self._metrics.shrinks_not_gentle.labels(watch.name).inc()
                         return True
                     watch.be_gentle()
                 case BeNormal():
@@ -244,15 +243,15 @@ class Actuator:
                     if isinstance(transition, Shrink) and not watch.evicts_now():
                         return False
                     watch.set_maxmemory(to_bytes)
-                    self._counters.add("config_set_maxmemory")
+                    self._metrics.config_set_maxmemory.labels(watch.name).inc()
         except ServerRefusedError as error:
-            self._counters.add("transitions_failed")
+            self._metrics.transitions_failed.labels(watch.name).inc()
             watch.refused(error)
             return False
         except ServerDownError:
-            self._counters.add("transitions_failed")
+            self._metrics.transitions_failed.labels(watch.name).inc()
             return False
-        self._counters.add("transitions")
+        self._metrics.transitions.labels(watch.name).inc()
         log.debug("%s", transition)
         return True
 

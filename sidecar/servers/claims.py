@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from sidecar.config.node import ServerConfig
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.transitions import ServerState
@@ -58,10 +58,10 @@ class BudgetKeeper:
     """Shrinks the others when a server that cannot be shrunk leaves them too little, and for one
     that would refuse writes, because what it cannot evict takes all that it has."""
 
-    def __init__(self, actuator: Actuator, budget_bytes: int, counters: Counters) -> None:
+    def __init__(self, actuator: Actuator, budget_bytes: int, metrics: Metrics) -> None:
         self._actuator = actuator
         self._budget_bytes = budget_bytes
-        self._counters = counters
+        self._metrics = metrics
         self._too_little: str | None = None
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
@@ -82,12 +82,12 @@ class BudgetKeeper:
         except DocumentError as error:
             if self._too_little != str(error):
                 self._too_little = str(error)
-                self._counters.add("budgets_exceeded")
+                self._metrics.budgets_exceeded.inc()
                 log.warning("the budget is exceeded: %s", error)
             return
         if sizes == {state.name: state.target_bytes for state in states}:
             return  # it is all that there is
-        self._counters.add("sizes_fitted")
+        self._metrics.sizes_fitted.inc()
         if too_small:
             names = ", ".join(sorted(too_small))
             log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)

@@ -6,7 +6,7 @@ import logging
 import time
 
 from sidecar.config.node import MemoryConfig
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size
@@ -24,10 +24,10 @@ PROGRESS_RATIO = 0.01
 class HeldMemory:
     """Of one server, over time."""
 
-    def __init__(self, name: str, memory: MemoryConfig, counters: Counters) -> None:
+    def __init__(self, name: str, memory: MemoryConfig, metrics: Metrics) -> None:
         self._name = name
         self._memory = memory
-        self._counters = counters
+        self._metrics = metrics
         self._rss_until = 0.0
         self._least_bytes: float | None = None
         self._freed_at = 0.0
@@ -53,7 +53,7 @@ class HeldMemory:
         if not shrinks and time.monotonic() >= self._rss_until:
             self._rss_until = 0.0
             if resident > reading.maxmemory_bytes:
-                self._counters.add("rss_waits_given_up")
+                self._metrics.rss_waits_given_up.labels(self._name).inc()
                 log.warning(
                     "server %s: resident memory stays at %d bytes after a shrink to %d; "
                     "growth goes by used_memory now",
@@ -78,7 +78,7 @@ class HeldMemory:
             self._least_bytes, self._freed_at, self._stuck = state.held_bytes, now, False
         elif not self._stuck and now - self._freed_at > STUCK_SECONDS:
             self._stuck = True
-            self._counters.add("shrink_stuck")
+            self._metrics.shrinks_stuck.labels(self._name).inc()
             log.warning(
                 "server %s holds %s with a maxmemory of %s and frees nothing; "
                 "only growth that needs its memory waits for it",

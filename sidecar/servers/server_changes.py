@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
 
 log = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ def tell_changes(
     last: ServerReading | None,
     reading: ServerReading,
     expected_bytes: float | None,
-    counters: Counters,
+    metrics: Metrics,
 ) -> bool:
     """Log and count restarts, changes by others and policies that forbid a shrink.
 
@@ -31,7 +31,7 @@ def tell_changes(
         return False
     then = "its planned size is put back" if reading.evicts else "it does not evict and keeps it"
     if last.run_id != reading.run_id:
-        counters.add("servers_restarted")
+        metrics.servers_restarted.labels(name).inc()
         log.warning(
             "server %s restarted with maxmemory %d; %s", name, reading.maxmemory_bytes, then
         )
@@ -44,6 +44,6 @@ def tell_changes(
         )
     if expected_bytes in (None, reading.maxmemory_bytes or math.inf):
         return False
-    counters.add("foreign_changes")
+    metrics.foreign_changes.labels(name).inc()
     log.warning("server %s: somebody set maxmemory to %d; %s", name, reading.maxmemory_bytes, then)
     return True

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.config.node import MemoryConfig, SamplingConfig
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.gentle_shrink import GentleShrink
 from sidecar.servers.held_memory import HeldMemory
@@ -45,12 +45,12 @@ class ServerWatch:
         memory: MemoryConfig,
         sampling: SamplingConfig,
         store: StateStore,
-        counters: Counters,
+        metrics: Metrics,
     ) -> None:
         self._server = server
         self._sampling = sampling
         self._store = store
-        self._counters = counters
+        self._metrics = metrics
         self._lock: ServerLock | None = None
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
@@ -60,7 +60,7 @@ class ServerWatch:
         self._at_most_bytes: float | None = None
         self._sampler: str | None = None
         self._gentleness = GentleShrink(server.name, memory.eviction_tenacity, store)
-        self._held = HeldMemory(server.name, memory, counters)
+        self._held = HeldMemory(server.name, memory, metrics)
         # One each, for what it may refuse: to be read, sized, told of the sampler; and for a size
         # that somebody else wants.
         self._unread = BackOff()
@@ -115,7 +115,7 @@ class ServerWatch:
         if not self._reachable:
             log.info("server %s answers again", self.name)
         expected = self._at_most_bytes if self._reachable and self._refusal is None else None
-        if tell_changes(self.name, self._last, reading, expected, self._counters):
+        if tell_changes(self.name, self._last, reading, expected, self._metrics):
             self._contest(reading)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
@@ -260,7 +260,7 @@ class ServerWatch:
         try:
             self._set({"maxmemory": self._seen().maxmemory_bytes})
         except ServerRefusedError as error:
-            self._counters.add("transitions_failed")
+            self._metrics.transitions_failed.labels(self.name).inc()
             self.refused(error)
         except ServerDownError:
             pass  # noted and logged by then
@@ -309,7 +309,7 @@ class ServerWatch:
         self._retry_at = now + pause_seconds
         if self._reachable:
             self._reachable = False
-            self._counters.add("servers_lost")
+            self._metrics.servers_lost.labels(self.name).inc()
             log.warning("server %s is out of reach, the others go on: %s", self.name, error)
 
     def _sample(self, reading: ServerReading, is_new: bool) -> None:
@@ -323,7 +323,7 @@ class ServerWatch:
                 log.info("server %s samples to %s", self.name, self._sampling.endpoint)
                 self._unsampled.reset()
         except (ServerDownError, ServerRefusedError) as error:
-            self._counters.add("sampler_refused")
+            self._metrics.sampler_refused.labels(self.name).inc()
             log.warning(
                 "server %s: the sampler took no settings: %s; next try in %.0f s",
                 self.name,

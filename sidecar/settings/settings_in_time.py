@@ -6,7 +6,7 @@ import logging
 import time
 from concurrent.futures import Future
 
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.worker import Worker
@@ -20,9 +20,9 @@ LONGEST_SECONDS = 5.0
 class SettingsInTime:
     """Reads in a thread of its own; what is not read in time leaves the settings before it."""
 
-    def __init__(self, reader: SettingsReader, counters: Counters) -> None:
+    def __init__(self, reader: SettingsReader, metrics: Metrics) -> None:
         self._reader = reader
-        self._counters = counters
+        self._metrics = metrics
         self._worker = Worker("settings")
         self._reading: Future[dict[str, TeamSettings]] | None = None
         self._asked_at: float | None = None
@@ -47,7 +47,7 @@ class SettingsInTime:
         if self._reading is not None:
             if time.monotonic() - self._asked_at < LONGEST_SECONDS:
                 return None
-            self._counters.add("settings_late")
+            self._metrics.settings_late.inc()
             log.warning("settings are not read in time, the last ones hold")
         self._asked_at = None
         return self._in_force

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from sidecar.config.node import ServerConfig, SidecarConfig
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
 from sidecar.storage.store import Store, StoreError, StoreUnreachableError
 from solver_lambda.documents.keys import settings_key
@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 class SettingsReader:
     """The settings in force, by server. ``store`` may be ``None``: then nobody has any."""
 
-    def __init__(self, store: Store | None, config: SidecarConfig, counters: Counters) -> None:
-        self._counters = counters
+    def __init__(self, store: Store | None, config: SidecarConfig, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._good: dict[str, TeamSettings] = {}
         self._refused: dict[str, str] = {}
         self.use(store, config)
@@ -36,7 +36,7 @@ class SettingsReader:
             try:
                 self._read_one(server, self._store)
             except StoreError as error:
-                self._counters.add("settings_unread")
+                self._metrics.settings_unread.labels(server.name).inc()
                 log.warning(
                     "settings of %s cannot be read now, the last ones hold: %s", server.name, error
                 )
@@ -92,7 +92,7 @@ class SettingsReader:
         return good.minimum_bytes
 
     def _refuse(self, name: str, why: str) -> None:
-        self._counters.add("settings_refused")
+        self._metrics.settings_refused.labels(name).inc()
         if self._refused.get(name) != why:
             self._refused[name] = why
             kept = self._good.get(name)

@@ -29,8 +29,8 @@ def test_plans_come_by_the_queue_and_are_in_force(deployed: Any, start_node: Sta
         return sidecar.cycles >= 3 and sizes["hungry"] > FIRST_BYTES > sizes["modest"]
 
     with node.load(), node.sidecar() as sidecar:
-        wait_until(in_force, sidecar.counters.snapshot)
-    counters = sidecar.counters.snapshot()
+        wait_until(in_force, sidecar.metrics.snapshot)
+    counters = sidecar.metrics.snapshot()
     assert sidecar.last_plan is not None
     stored = stored_plan(deployed, "alpha", sidecar.last_plan.cycle)
     assert stored == sidecar.last_plan
@@ -57,8 +57,8 @@ def test_plans_come_by_http_after_the_subscription_is_confirmed(
     with node.load(), node.sidecar() as sidecar:
         # As an operator would whose node came up long after the stack: SNS asks once more.
         sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=url)
-        wait_until(lambda: not pending(), sidecar.counters.snapshot)
-        wait_until(lambda: node.sizes_bytes()["hungry"] > FIRST_BYTES, sidecar.counters.snapshot)
+        wait_until(lambda: not pending(), sidecar.metrics.snapshot)
+        wait_until(lambda: node.sizes_bytes()["hungry"] > FIRST_BYTES, sidecar.metrics.snapshot)
 
 
 def test_a_plan_made_while_the_node_was_down_is_delivered_when_it_is_back(
@@ -70,14 +70,14 @@ def test_a_plan_made_while_the_node_was_down_is_delivered_when_it_is_back(
     deaf = deployed.emulator.client("sqs").create_queue(QueueName="deaf")["QueueUrl"]
     with node.load(), node.sidecar(deployed.controller("beta", queue_url=deaf)) as before:
         # The first observation only opens the window that the second one tells about.
-        wait_until(lambda: before.last_observation, before.counters.snapshot)
+        wait_until(lambda: before.last_observation, before.metrics.snapshot)
     assert before.last_observation is not None
     cycle = before.last_observation.cycle
     wait_until(lambda: deployed.waiting(queue) == 1, lambda: deployed.waiting(queue))
     assert before.cycles == 0
 
     with node.sidecar() as after:  # without load: it has nothing to observe itself
-        wait_until(lambda: after.cycles == 1, after.counters.snapshot)
+        wait_until(lambda: after.cycles == 1, after.metrics.snapshot)
     assert after.last_plan == stored_plan(deployed, "beta", cycle)
     wait_until(lambda: deployed.waiting(queue) == 0, lambda: deployed.waiting(queue))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sidecar.config.node import SidecarConfig
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.redis_server import RedisServer
 from sidecar.state_store import StateStore
@@ -26,7 +26,7 @@ class ActuatedNode:
         self.config = config
         self.servers = servers
         self.store = StateStore(state_file)
-        self.counters = Counters()
+        self.metrics = Metrics()
         self.actuator = self.make()
 
     def make(self) -> Actuator:
@@ -35,7 +35,7 @@ class ActuatedNode:
             self.config.memory,
             self.config.sampling,
             self.store,
-            self.counters,
+            self.metrics,
         )
 
     def maxmemory(self) -> dict[str, int]:
@@ -55,7 +55,7 @@ class ActuatedNode:
             greatest = max(greatest, sum(value or math.inf for value in self.maxmemory().values()))
             if done():
                 return greatest
-        raise AssertionError(f"never done: {self.maxmemory()}, {self.counters.snapshot()}")
+        raise AssertionError(f"never done: {self.maxmemory()}, {self.metrics.snapshot()}")
 
 
 def fill(server: LocalServer, megabytes: int) -> None:

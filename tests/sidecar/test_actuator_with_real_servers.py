@@ -260,7 +260,7 @@ def test_what_cannot_be_kept_on_file_is_not_replaced_and_the_shrink_does_not_wai
     assert _knobs(node) == ["30", "no", "104857600", "25"]
     assert node.maxmemory()["s0"] == 4 * MB
     assert node.store.now.replaced == {}
-    assert node.counters["shrinks_not_gentle"] == 1
+    assert node.metrics.value("shrinks_not_gentle") == 1
     assert "cannot be kept on file" in caplog.text
     # The next one is gentle again, if it can be.
     (tmp_path / "state").rmdir()
@@ -303,7 +303,7 @@ def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(
     node.step_until(lambda: node.actuator.settled)
     # s0 may come back with its 16 MB: only what is free beside them goes to s2.
     assert node.maxmemory() == {"s1": 8 * MB, "s2": 24 * MB}
-    assert node.counters["servers_lost"] == 1
+    assert node.metrics.value("servers_lost") == 1
 
 
 def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., ActuatedNode]) -> None:
@@ -312,7 +312,7 @@ def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., Actuated
     node.actuator.step()
     node.servers["s0"].client.config_set("maxmemory", 0)
     node.step_until(lambda: node.maxmemory()["s0"] == 16 * MB)
-    assert node.counters["foreign_changes"] == 1
+    assert node.metrics.value("foreign_changes") == 1
 
 
 def _restart(server: LocalServer) -> None:
@@ -337,7 +337,7 @@ def test_a_server_that_restarted_is_noticed_and_brought_back(
     _restart(node.servers["s0"])
     assert node.maxmemory()["s0"] == 16 * MB
     node.step_until(lambda: node.maxmemory()["s0"] == 8 * MB)
-    assert node.counters["servers_restarted"] == 1
+    assert node.metrics.value("servers_restarted") == 1
     assert node.knob("s0", "spreds-endpoint") == node.config.sampling.endpoint
 
 
@@ -348,11 +348,11 @@ def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
     node = make_node("16mb", "16mb")
     node.actuator.start({"s0": 8 * MB, "s1": 16 * MB})
     try:
-        wait_until(lambda: node.actuator.settled, node.counters.snapshot)
+        wait_until(lambda: node.actuator.settled, node.metrics.snapshot)
         for restarts in (1, 2):
             _restart(node.servers["s0"])
-            wait_until(lambda: node.maxmemory()["s0"] == 8 * MB, node.counters.snapshot)
-            assert node.counters["servers_restarted"] == restarts
+            wait_until(lambda: node.maxmemory()["s0"] == 8 * MB, node.metrics.snapshot)
+            assert node.metrics.value("servers_restarted") == restarts
     finally:
         node.actuator.stop()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.plans.controller_choice import queue_client
 from sidecar.plans.delivery_http import HttpDelivery
 from sidecar.plans.delivery_sqs import long_poll_seconds
@@ -135,11 +135,11 @@ def test_settings_that_come_late_hold_from_the_next_observation_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(settings_in_time, "LONGEST_SECONDS", 0.0)
-    reader, counters = StuckReader(), Counters()
-    settings = SettingsInTime(reader, counters)  # type: ignore[arg-type]
+    reader, metrics = StuckReader(), Metrics()
+    settings = SettingsInTime(reader, metrics)  # type: ignore[arg-type]
     settings.ask()
     assert settings.answer() == {}
-    assert counters["settings_late"] == 1
+    assert metrics.value("settings_late") == 1
     settings.ask()
     assert settings.answer() == {}
     # The second did not queue up behind the first.
@@ -174,10 +174,10 @@ class Inbox:
 
 def test_a_delivery_takes_over_the_port_of_the_one_before() -> None:
     inboxes = Inbox(), Inbox()
-    old = HttpDelivery(("127.0.0.1", 0), inboxes[0], Counters())  # type: ignore[arg-type]
+    old = HttpDelivery(("127.0.0.1", 0), inboxes[0], Metrics())  # type: ignore[arg-type]
     old.start()
     listen = old._listen
-    new = HttpDelivery(listen, inboxes[1], Counters(), heir_of=old)  # type: ignore[arg-type]
+    new = HttpDelivery(listen, inboxes[1], Metrics(), heir_of=old)  # type: ignore[arg-type]
     assert new.port == old.port
     old.close()
     new.start()

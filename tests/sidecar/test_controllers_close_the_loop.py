@@ -60,7 +60,7 @@ class Load:
 
 def wait_for(condition: Callable[[], object], sidecar: Sidecar) -> None:
     """Until it holds."""
-    wait_until(condition, sidecar.counters.snapshot)
+    wait_until(condition, sidecar.metrics.snapshot)
 
 
 def plan_of(sidecar: Sidecar) -> AdaptationPlan:
@@ -163,7 +163,7 @@ def test_plans_from_the_cloud_come_through_the_queue(
         assert total(servers) <= 24 * MB
         # Dealt with is deleted, also what was refused.
         cloud.sqs.send_message(QueueUrl=cloud.queue_url, MessageBody="forged")
-        wait_for(lambda: sidecar.counters["notifications_refused_not_json"], sidecar)
+        wait_for(lambda: sidecar.metrics.value("notifications_refused", reason="not_json"), sidecar)
         wait_for(lambda: _queued(cloud) == 0, sidecar)
 
 
@@ -193,8 +193,8 @@ def test_auto_plans_itself_when_the_cloud_cannot_be_reached(
     more = sqs(cloud, "auto").replace('bucket = "observations"', 'bucket = "not-there"')
     with Load(servers), sidecar_in_thread(node(more)) as sidecar:
         wait_for(lambda: sidecar.cycles >= 2, sidecar)
-        assert sidecar.counters["observations_failed"] >= 2
-        assert sidecar.counters["stand_ins"] >= 2
+        assert sidecar.metrics.value("observations_failed") >= 2
+        assert sidecar.metrics.value("stand_ins") >= 2
 
 
 def test_auto_plans_itself_when_the_cloud_is_late_and_refuses_the_late_plan(
@@ -203,9 +203,9 @@ def test_auto_plans_itself_when_the_cloud_is_late_and_refuses_the_late_plan(
     more = sqs(cloud, "auto", 'plan_deadline = "200ms"')
     with Load(servers), sidecar_in_thread(node(more)) as sidecar:
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
-        assert sidecar.counters["plans_overdue"] >= 1
+        assert sidecar.metrics.value("plans_overdue") >= 1
         function.answer()
-        wait_for(lambda: sidecar.counters["plans_refused_old_cycle"], sidecar)
+        wait_for(lambda: sidecar.metrics.value("plans_refused", reason="old_cycle"), sidecar)
 
 
 def test_switching_the_controller_asks_the_new_one_for_the_outstanding_plan(
@@ -215,16 +215,17 @@ def test_switching_the_controller_asks_the_new_one_for_the_outstanding_plan(
         wait_for(lambda: sidecar.last_observation, sidecar)
         observation = sidecar.last_observation
         assert observation is not None
-        sidecar.reload(load_config(node('[controller]\nkind = "embedded"\n')))
+        sidecar.reload(lambda: load_config(node('[controller]\nkind = "embedded"\n')))
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
-        assert sidecar.counters["plans_embedded"] >= 1
-        assert sidecar.counters["plans_overdue"] == 0
+        assert sidecar.metrics.value("plans_embedded") >= 1
+        assert sidecar.metrics.value("plans_overdue") == 0
         assert sidecar._store.now.applied_cycle >= observation.cycle
         # And back to the cloud.
-        sidecar.reload(load_config(node(sqs(cloud))))
-        taken = sidecar.counters["notifications_taken"]
+        sidecar.reload(lambda: load_config(node(sqs(cloud))))
+        taken = sidecar.metrics.value("notifications_taken")
         wait_for(
-            lambda: function.answer() or sidecar.counters["notifications_taken"] > taken, sidecar
+            lambda: function.answer() or sidecar.metrics.value("notifications_taken") > taken,
+            sidecar,
         )
 
 
@@ -235,8 +236,8 @@ def test_a_reload_that_needs_a_restart_is_refused(
     with sidecar_in_thread(node(embedded)) as sidecar:
         path = node(embedded)
         path.write_text(path.read_text().replace('"24mb"', '"25mb"'))
-        sidecar.reload(load_config(path))
-        wait_for(lambda: sidecar.counters["reloads_refused"], sidecar)
+        sidecar.reload(lambda: load_config(path))
+        wait_for(lambda: sidecar.metrics.value("reloads_refused"), sidecar)
         assert sidecar.config.memory.budget_bytes == 24 * MB
 
 
@@ -249,7 +250,7 @@ def test_a_server_that_is_down_is_left_out_and_its_memory_stays_its_own(
     with sidecar_in_thread(node('[controller]\nkind = "embedded"\n')) as sidecar:
         held = sidecar._store.now.targets_bytes["small"]
         small.stop()
-        wait_for(lambda: sidecar.counters["servers_lost"], sidecar)
+        wait_for(lambda: sidecar.metrics.value("servers_lost"), sidecar)
         names = []
 
         def one_is_left() -> bool:

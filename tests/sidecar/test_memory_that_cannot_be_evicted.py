@@ -127,11 +127,11 @@ def test_a_server_that_refuses_writes_grows_without_waiting_for_a_plan(
     assert not takes_writes(server)
     path = write_node({"small": server.url, "other": other.url}, budget="18mb")
     with sidecar_in_thread(path) as sidecar:
-        wait_until(lambda: takes_writes(server), sidecar.counters.snapshot)
+        wait_until(lambda: takes_writes(server), sidecar.metrics.snapshot)
         # What comes later than the start is noticed as well.
         load_scripts(server, range(3, 6))
         wait_until(
-            lambda: maxmemory(server) > 6 * MB and takes_writes(server), sidecar.counters.snapshot
+            lambda: maxmemory(server) > 6 * MB and takes_writes(server), sidecar.metrics.snapshot
         )
         assert maxmemory(server) + maxmemory(other) <= 18 * MB
 
@@ -143,6 +143,6 @@ def test_a_policy_for_keys_with_a_ttl_evicts_nothing_where_none_has_one(
     fill(pinned, 10)
     path = write_node({"pinned": pinned.url, "other": start_server("16mb").url}, budget="20mb")
     with sidecar_in_thread(path) as sidecar:
-        wait_until(lambda: sidecar._actuator.settled, sidecar.counters.snapshot)
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         assert maxmemory(pinned) == 16 * MB
         pinned.client.set("key", "x")

@@ -150,7 +150,7 @@ def test_a_bad_notification_is_refused_and_nothing_follows(
     make, reason = BAD[name]
     body = make(waiting)
     waiting.assert_refused(
-        f"notifications_refused_{reason}",
+        f"notifications_refused[reason={reason}]",
         lambda: waiting.post(body),
         range(400, 500),
     )
@@ -160,7 +160,7 @@ def test_a_replayed_notification_is_refused(waiting: WaitingSidecar) -> None:
     body = waiting.message('{"Service": "Amazon S3", "Event": "s3:TestEvent"}')
     assert waiting.post(body) == 200
     waiting.assert_refused(
-        "notifications_refused_replayed",
+        "notifications_refused[reason=replayed]",
         lambda: waiting.post(body),
         range(400, 500),
     )
@@ -179,7 +179,7 @@ def test_a_body_that_is_not_as_announced_is_refused(
     waiting: WaitingSidecar, request_bytes: bytes, reason: str
 ) -> None:
     waiting.assert_refused(
-        f"notifications_refused_{reason}",
+        f"notifications_refused[reason={reason}]",
         lambda: waiting.post_raw(request_bytes),
         range(400, 500),
     )

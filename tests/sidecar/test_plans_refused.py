@@ -51,7 +51,7 @@ def test_a_bad_plan_behind_a_good_notification_is_refused(
     waiting.put(make(waiting.plan))
     try:
         waiting.assert_refused(
-            f"plans_refused_{reason}",
+            f"plans_refused[reason={reason}]",
             lambda: waiting.post(waiting.message()),
             range(200, 201),
         )
@@ -63,9 +63,9 @@ def test_the_good_notification_is_carried_out_and_not_twice(waiting: WaitingSide
     assert waiting.post(waiting.message(Subject="Amazon S3 Notification")) == 200
     assert waiting.sidecar.cycles == 1
     sidecar = waiting.sidecar
-    wait_until(lambda: sidecar._actuator.settled, sidecar.counters.snapshot)
+    wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
     sizes = [int(server.client.config_get("maxmemory")["maxmemory"]) for server in waiting.servers]
     assert sizes == [12 * MB, 20 * MB]
     assert waiting.post(waiting.message()) == 200
     assert waiting.sidecar.cycles == 1
-    assert waiting.refused()["plans_refused_old_cycle"] == 1
+    assert waiting.refused()["plans_refused[reason=old_cycle]"] == 1

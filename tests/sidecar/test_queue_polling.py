@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.plans.delivery_sqs import SqsDelivery
 
 
@@ -38,7 +38,7 @@ class InterruptedEvent(threading.Event):
 
 def make(queue: EmptyQueue) -> SqsDelivery:
     inbox: Any = None  # there are no messages
-    return SqsDelivery(queue, "url", inbox, Counters(), (), expect_seconds=0)
+    return SqsDelivery(queue, "url", inbox, Metrics(), (), expect_seconds=0)
 
 
 def assert_ends(delivery: SqsDelivery) -> None:

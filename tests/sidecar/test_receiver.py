@@ -31,9 +31,11 @@ def push(receiver: SampleReceiver) -> Iterator[zmq.Socket[bytes]]:
 def receive(receiver: SampleReceiver, count: int) -> list[Batch]:
     batches: list[Batch] = []
     while len(batches) < count:
-        refused = receiver.malformed.total()
+        refused = receiver.metrics.value("batches_malformed")
         more = receiver.receive(10)
-        assert more or receiver.malformed.total() > refused, f"only {len(batches)} of {count} came"
+        assert more or receiver.metrics.value("batches_malformed") > refused, (
+            f"only {len(batches)} of {count} came"
+        )
         batches += more
     return batches
 
@@ -53,8 +55,8 @@ def test_batches_of_two_servers_arrive_in_order(
     batches = receive(receiver, 10)
     for instance in (1, 2):
         assert [b.sequence for b in batches if b.instance == instance] == [0, 1, 2, 3, 4]
-    assert not receiver.malformed
-    assert not receiver.lost
+    assert not receiver.metrics.snapshot()
+    assert not receiver.metrics.value("batches_lost")
 
 
 def test_no_message_beyond_the_formats_own_limit_is_taken_in(
@@ -72,7 +74,7 @@ def test_no_message_beyond_the_formats_own_limit_is_taken_in(
         other.send(fits)
         (batch,) = receive(receiver, 1)
     assert len(batch.records) == largest
-    assert not receiver.malformed
+    assert not receiver.metrics.snapshot()
 
 
 def test_gap_in_the_sequence_is_counted_as_lost(
@@ -82,7 +84,7 @@ def test_gap_in_the_sequence_is_counted_as_lost(
     for place in (2, 3, 6, 8):
         push.send(sent[place])
     receive(receiver, 4)
-    assert receiver.lost == 3
+    assert receiver.metrics.value("batches_lost") == 3
 
 
 def test_a_sampler_that_begins_anew_has_lost_nothing(
@@ -95,7 +97,7 @@ def test_a_sampler_that_begins_anew_has_lost_nothing(
             message[24:32] = (begin + number).to_bytes(8, "little")
             push.send(bytes(message))
     receive(receiver, 6)
-    assert receiver.lost == 2
+    assert receiver.metrics.value("batches_lost") == 2
 
 
 def test_processes_that_have_ended_are_forgotten_but_not_what_was_lost(
@@ -110,7 +112,7 @@ def test_processes_that_have_ended_are_forgotten_but_not_what_was_lost(
     for message in (one[5], two[3]):
         push.send(message)
     receive(receiver, 2)
-    assert receiver.lost == 3
+    assert receiver.metrics.value("batches_lost") == 3
 
 
 def test_malformed_messages_are_counted_and_the_rest_arrives(
@@ -122,7 +124,9 @@ def test_malformed_messages_are_counted_and_the_rest_arrives(
     push.send_multipart([good, good])
     push.send(good)
     assert len(receive(receiver, 1)) == 1
-    assert receiver.malformed == {"truncated": 1, "magic": 1, "frames": 1}
+    for reason in ("truncated", "magic", "frames"):
+        assert receiver.metrics.value("batches_malformed", reason=reason) == 1
+    assert receiver.metrics.value("batches_malformed") == 3
 
 
 def test_nothing_there_is_an_empty_list(receiver: SampleReceiver) -> None:

@@ -79,10 +79,10 @@ def test_the_others_shrink_and_growth_stays_within_what_is_in_force(
         for _ in range(100):
             node.actuator.step()
     # It is not asked again before the pause is over.
-    assert node.counters["transitions_failed"] == 1
+    assert node.metrics.value("transitions_failed") == 1
     (said,) = [text for text in caplog.messages if "keeps its size, the others go on" in text]
     assert "no permissions" in said
-    assert node.counters["foreign_changes"] == 0
+    assert node.metrics.value("foreign_changes") == 0
     assert set(node.actuator.kept()) == {"s0"}
     assert unmovable(node.actuator.states()) == {"s0"}
 
@@ -95,7 +95,7 @@ def test_a_server_that_refuses_no_longer_is_brought_to_its_size(
     node = refusing("16mb", "16mb")
     targets = {"s0": 8 * MB, "s1": 40 * MB}
     node.actuator.set_targets(targets, "test")
-    node.step_until(lambda: node.counters["transitions_failed"] >= 3)
+    node.step_until(lambda: node.metrics.value("transitions_failed") >= 3)
     assert node.maxmemory() == {"s0": 16 * MB, "s1": 32 * MB}
     _allow(node.servers["s0"], "+config|set")
     assert node.step_until(lambda: node.maxmemory() == targets) <= BUDGET
@@ -111,7 +111,7 @@ def test_a_growth_that_is_refused_is_blamed_on_nobody_and_leaves_its_memory_to_o
     node.actuator.set_targets({"s0": 8 * MB, "s1": 40 * MB}, "test")
     node.step_until(lambda: node.actuator.settled)
     assert node.maxmemory() == {"s0": 8 * MB, "s1": 40 * MB}
-    assert node.counters["foreign_changes"] == 0
+    assert node.metrics.value("foreign_changes") == 0
 
 
 def test_a_server_that_may_not_be_read_is_not_asked_all_the_time(
@@ -147,7 +147,7 @@ def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_
 
         wait_until(lambda: sum(sizes().values()) <= BUDGET, sizes)
         assert sizes()["a"] == 24 * MB
-        wait_until(lambda: sidecar.cycles >= 2, sidecar.counters.snapshot)
+        wait_until(lambda: sidecar.cycles >= 2, sidecar.metrics.snapshot)
         observation = sidecar.last_observation
         assert observation is not None
         reasons = {server.name: server.keep_reason for server in observation.servers}
@@ -200,7 +200,7 @@ def test_a_change_by_hand_stays_on_a_server_that_does_not_evict(make_node: MakeN
         for _ in range(5):
             node.actuator.step()
         assert node.maxmemory()["s0"] == size
-    assert node.counters["foreign_changes"] == 3
+    assert node.metrics.value("foreign_changes") == 3
 
 
 def test_who_sets_a_size_again_and_again_is_not_fought(
@@ -212,8 +212,8 @@ def test_who_sets_a_size_again_and_again_is_not_fought(
         node.servers["s0"].client.config_set("maxmemory", 20 * MB + size)
         node.actuator.step()
     # Set at first, put back once, and the next time taken as meant.
-    assert node.counters["foreign_changes"] == 2
-    assert node.counters["config_set_maxmemory"] == 2
+    assert node.metrics.value("foreign_changes") == 2
+    assert node.metrics.value("config_set_maxmemory") == 2
     assert "somebody keeps setting its maxmemory" in node.actuator.kept()["s0"]
 
 
@@ -222,11 +222,11 @@ def test_what_a_change_by_hand_takes_is_made_free_by_those_that_evict(
 ) -> None:
     fixed, evicts = start_server("16mb", **{"maxmemory-policy": "noeviction"}), start_server("32mb")
     with sidecar_in_thread(write_node({"fixed": fixed.url, "evicts": evicts.url})) as sidecar:
-        wait_until(lambda: sidecar._actuator.settled, sidecar.counters.snapshot)
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         fixed.client.config_set("maxmemory", 24 * MB)
         wait_until(
             lambda: evicts.client.config_get("maxmemory")["maxmemory"] == str(24 * MB),
-            sidecar.counters.snapshot,
+            sidecar.metrics.snapshot,
         )
         assert fixed.client.config_get("maxmemory")["maxmemory"] == str(24 * MB)
 
@@ -253,7 +253,7 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
     node.step_until(lambda: node.actuator.settled)
     assert node.maxmemory()["s1"] == 8 * MB
     assert node.maxmemory()["s2"] > grown
-    assert node.counters["shrink_stuck"] == 1
+    assert node.metrics.value("shrinks_stuck") == 1
     node.servers["s0"].client.flushall()
     node.step_until(lambda: node.maxmemory()["s2"] == 32 * MB)
     assert node.actuator.kept() == {}
@@ -275,10 +275,10 @@ def test_plans_go_on_beside_a_server_that_frees_nothing(
         more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "500ms"\n',
     )
     with sidecar_in_thread(path) as sidecar:
-        wait_until(lambda: sidecar.cycles >= 2, sidecar.counters.snapshot)
+        wait_until(lambda: sidecar.cycles >= 2, sidecar.metrics.snapshot)
         observation = sidecar.last_observation
         assert observation is not None
         reasons = {server.name: server.keep_reason for server in observation.servers}
         assert "stuck: it holds" in str(reasons["stuck"])
         assert "stuck" not in str(reasons["other"])
-        assert sidecar.counters["shrink_stuck"] == 1
+        assert sidecar.metrics.value("shrinks_stuck") == 1

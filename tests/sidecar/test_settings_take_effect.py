@@ -49,7 +49,7 @@ def _next_plan(sidecar: Sidecar) -> dict[str, ServerPlan]:
         if sidecar.cycles >= cycles + 2 and plan is not None:
             return {server.name: server for server in plan.servers}
         wait.wait(0.02)
-    raise AssertionError(sidecar.counters.snapshot())
+    raise AssertionError(sidecar.metrics.snapshot())
 
 
 def test_the_next_plan_says_which_version_it_used(path: Path, sidecar: Sidecar) -> None:
@@ -66,7 +66,7 @@ def test_the_next_plan_says_which_version_it_used(path: Path, sidecar: Sidecar) 
     # Somebody writes past the command, and past the limit.
     store.put(settings_key("n1", "a"), TeamSettings("eve", "2026-11-21", {"weight": 99}).dumps())
     assert _next_plan(sidecar)["a"].settings_version == version
-    assert sidecar.counters["settings_refused"]
+    assert sidecar.metrics.value("settings_refused")
     assert main(["weights", "unset", "a", "--config", str(path)]) == 0
     assert _next_plan(sidecar)["a"].settings_version is None
 

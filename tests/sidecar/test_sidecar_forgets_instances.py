@@ -38,14 +38,14 @@ def test_batches_of_strangers_leave_no_trace(
             def settled() -> bool:
                 # In this order: before the first batch there is no receiver.
                 return (
-                    sidecar.counters["batches_of_unknown_instance"] >= STRANGERS
+                    sidecar.metrics.value("batches_of_unknown_instance") >= STRANGERS
                     and bool(sidecar._by_instance)
                     and set(sidecar._receiver._next_sequence) <= set(sidecar._by_instance)
                 )
 
             deadline = time.monotonic() + 30
             while not settled():
-                assert time.monotonic() < deadline, sidecar.counters.snapshot()
+                assert time.monotonic() < deadline, sidecar.metrics.snapshot()
                 server.client.get("key")  # the server's own batches go on
                 time.sleep(0.01)
             run_id = str(server.client.info("server")["run_id"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, SidecarConfig, load_config
-from sidecar.counters import Counters
+from sidecar.metrics import Metrics
 from sidecar.observer import effective
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
@@ -55,9 +55,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         made.delete(settings_key("n1", server))
 
 
-def _reader(store: Store | None, config: SidecarConfig) -> tuple[SettingsReader, Counters]:
-    counters = Counters()
-    return SettingsReader(store, config, counters), counters
+def _reader(store: Store | None, config: SidecarConfig) -> tuple[SettingsReader, Metrics]:
+    metrics = Metrics()
+    return SettingsReader(store, config, metrics), metrics
 
 
 def _settings(**values: Any) -> TeamSettings:
@@ -80,14 +80,14 @@ def test_settings_hold_from_the_next_reading_until_they_are_removed(
 def test_a_bad_document_concerns_its_own_server_alone(
     bad: bytes, store: Store, config: SidecarConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader, counters = _reader(store, config)
+    reader, metrics = _reader(store, config)
     good, other = _settings(weight=2.0), _settings(weight=3.0)
     store.put(KEY, good.dumps())
     assert reader.read() == {"sessions": good}
     store.put(KEY, bad)
     store.put(settings_key("n1", "pages"), other.dumps())
     assert reader.read() == {"sessions": good, "pages": other}
-    assert (counters["settings_refused"], counters["settings_unread"]) == (1, 0)
+    assert (metrics.value("settings_refused"), metrics.value("settings_unread")) == (1, 0)
     assert "settings of sessions ignored" in caplog.text
 
 
@@ -104,18 +104,18 @@ def test_a_document_that_is_no_file_concerns_its_own_server_alone(
     make(tmp_path / KEY)
     other = _settings(weight=3.0)
     store.put(settings_key("n1", "pages"), other.dumps())
-    reader, counters = _reader(store, config)
+    reader, metrics = _reader(store, config)
     assert reader.read() == {"pages": other}
-    assert counters["settings_unread"] == 1
+    assert metrics.value("settings_unread") == 1
     assert f"settings of sessions cannot be read now, the last ones hold: {tmp_path / KEY}: " in (
         caplog.text
     )
 
 
 def test_a_store_that_does_not_answer_is_asked_once(cloud: Any, config: SidecarConfig) -> None:
-    reader, counters = _reader(S3Store("observations", "us-east-1", "http://127.0.0.1:9"), config)
+    reader, metrics = _reader(S3Store("observations", "us-east-1", "http://127.0.0.1:9"), config)
     assert reader.read() == {}
-    assert counters["settings_unread"] == 1
+    assert metrics.value("settings_unread") == 1
 
 
 BAD = {
@@ -140,7 +140,7 @@ def test_a_bad_document_is_ignored_with_a_reason_and_the_last_good_one_stays(
     name: str, config: SidecarConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = FolderStore(tmp_path / "documents")
-    reader, counters = _reader(store, config)
+    reader, metrics = _reader(store, config)
     good = _settings(weight=2.0)
     store.put(KEY, good.dumps())
     reader.read()
@@ -154,7 +154,7 @@ def test_a_bad_document_is_ignored_with_a_reason_and_the_last_good_one_stays(
     assert KEY in record.getMessage()
     assert good.version in record.getMessage()
     assert (why if why != "NaN" else "weight") in record.getMessage()
-    assert counters["settings_refused"] == 2
+    assert metrics.value("settings_refused") == 2
 
 
 def test_a_minimum_that_leaves_too_little_for_the_others_is_ignored(
@@ -173,7 +173,7 @@ def test_a_store_that_cannot_be_read_leaves_the_settings_in_force(
     config: SidecarConfig, tmp_path: Path
 ) -> None:
     store = FolderStore(tmp_path / "documents")
-    reader, counters = _reader(store, config)
+    reader, metrics = _reader(store, config)
     store.put(KEY, _settings(weight=2.0).dumps())
     good = reader.read()
 
@@ -183,7 +183,7 @@ def test_a_store_that_cannot_be_read_leaves_the_settings_in_force(
 
     reader.use(Broken(tmp_path), config)
     assert reader.read() == good
-    assert counters["settings_unread"] == len(config.servers)
+    assert metrics.value("settings_unread") == len(config.servers)
 
 
 @given(

@@ -78,8 +78,8 @@ class WaitingSidecar:
     def refused(self) -> dict[str, int]:
         return {
             name: count
-            for name, count in self.sidecar.counters.snapshot().items()
-            if "_refused_" in name or name == "notifications_deferred"
+            for name, count in self.sidecar.metrics.snapshot().items()
+            if "_refused[" in name or name == "notifications_deferred"
         }
 
     def assert_refused(self, counter: str, send: Callable[[], int], statuses: range) -> None:

@@ -110,7 +110,7 @@ def _next(node: LocalNode, sidecar: Sidecar) -> Cycle | None:
     """The next cycle; ``None`` if its plan keeps all sizes."""
 
     def until(condition: Callable[[], object]) -> float:
-        wait_until(condition, sidecar.counters.snapshot, POLL_SECONDS)
+        wait_until(condition, sidecar.metrics.snapshot, POLL_SECONDS)
         return time.monotonic()
 
     observed, taken, before = sidecar.last_observation, sidecar.cycles, node.sizes_bytes()
