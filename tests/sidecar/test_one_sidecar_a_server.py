@@ -68,7 +68,7 @@ def test_a_server_is_refused_to_a_configuration_with_another_state_and_endpoint(
         assert server.client.config_get("maxmemory")["maxmemory"] == str(12 * MB)
         first.end(signal.SIGKILL)
     with sidecar_process(other) as third:
-        third.read_until("servers are at their sizes", "a 10mb")
+        third.read_until("servers are at their sizes", "a 10 MiB")
         assert third.end() == 0
 
 
@@ -172,7 +172,7 @@ def test_one_server_by_two_names_is_refused_and_counted_once(
     assert main(["status", str(path)]) == 1
     printed = capsys.readouterr().out
     assert "is the same server as a" in printed
-    assert "total 16mb of 24mb" in printed
+    assert "total 16 MiB of 24 MiB" in printed
 
 
 def test_a_lock_is_free_again_when_it_is_closed() -> None:

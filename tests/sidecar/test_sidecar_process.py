@@ -142,7 +142,7 @@ def test_status_asks_the_servers(
         state.latencies = {"a": SeenLatency(0.08, "configured", 0.095, 0.75)}
     assert main(["status", str(path)]) == 0
     printed = capsys.readouterr().out
-    assert "total 24mb of 24mb" in printed
+    assert "total 24 MiB of 24 MiB" in printed
     assert "a's backend: 80 ms as configured, 95 ms as measured" in printed
     assert "25% of the misses were never filled" in printed
     servers["b"].client.config_set("maxmemory", 13 * MB)
