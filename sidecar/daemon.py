@@ -8,13 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.controllers.choice import make_controller
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.metrics import Metrics
 from sidecar.observer import Seen, asked_about, observe, reserved
-from sidecar.plans.controller_choice import make_controller, make_settings_store
 from sidecar.plans.plan_application import PlanApplication
-from sidecar.sample_endpoint import bind_endpoint
+from sidecar.samples.endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper, claims_bytes, excess_bytes
 from sidecar.servers.initial_sizes import initial_sizes
@@ -22,8 +22,9 @@ from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state import SeenLatency
-from sidecar.state_store import StateStore
+from sidecar.state.sidecar_state import SeenLatency
+from sidecar.state.state_store import StateStore
+from sidecar.storage.choice import make_settings_store
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError

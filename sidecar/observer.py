@@ -13,7 +13,7 @@ from sidecar.curves.monitor import Estimate
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state import Asked
+from sidecar.state.sidecar_state import Asked
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.server_settings import BOUNDS

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.samples import (
+from sidecar.samples.batch import (
     FLAG_SIZE_KNOWN,
     FLAG_TTL,
     HEADER,

@@ -9,7 +9,7 @@ from typing import Any
 
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from sidecar.node_lock import node_lock
+from sidecar.state.node_lock import node_lock
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
-from sidecar.state import SeenLatency
-from sidecar.state_store import load_state
+from sidecar.state.sidecar_state import SeenLatency
+from sidecar.state.state_store import load_state
 from solver_lambda.documents.units import format_size
 
 _COLUMNS = ("server", "maxmemory", "used", "resident", "hit ratio", "sampler", "policy")

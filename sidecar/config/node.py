@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sidecar.config.addresses import place_of, read_endpoint, read_server_url
-from sidecar.config.controller import ControllerConfig, read_controller
+from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.planning import read_planning
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN

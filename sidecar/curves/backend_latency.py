@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sidecar.curves.shards import object_ids
-from sidecar.samples import Batch, Operation
+from sidecar.samples.batch import Batch, Operation
 
 LONGEST_SECONDS = 60.0
 _MOST_PENDING = 4096

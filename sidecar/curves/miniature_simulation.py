@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.samples import Operation
+from sidecar.samples.batch import Operation
 
 FloatArray = npt.NDArray[np.float64]
 

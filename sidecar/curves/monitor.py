@@ -15,7 +15,7 @@ from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureSimul
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 from sidecar.curves.shards import References, Shards, object_ids
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
-from sidecar.samples import FLAG_TTL, Batch
+from sidecar.samples.batch import FLAG_TTL, Batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.planning.quiet import QUIET_READS

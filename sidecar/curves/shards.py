@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray, LruStack
 from sidecar.curves.miniature_simulation import MiniatureSimulation
-from sidecar.samples import (
+from sidecar.samples.batch import (
     FLAG_SIZE_KNOWN,
     FLAG_TTL,
     SOURCE_PATCH,

@@ -6,11 +6,11 @@ import logging
 import threading
 import time
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
-from sidecar.metrics import Metrics
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.servers.actuator import Actuator
-from sidecar.state_store import StateStore
+from sidecar.state.state_store import StateStore
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size

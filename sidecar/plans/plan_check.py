@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.state import SidecarState
+from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.plan import AdaptationPlan
 
 # Clocks of the sidecar and of the function may differ by so much.

@@ -7,9 +7,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import MemoryConfig, SamplingConfig
-from sidecar.metrics import Metrics
-from sidecar.node_lock import NodeLockedError
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_lock import ServerTakenError
@@ -24,7 +23,8 @@ from sidecar.servers.transitions import (
     Transition,
     resolve,
 )
-from sidecar.state_store import StateStore
+from sidecar.state.node_lock import NodeLockedError
+from sidecar.state.state_store import StateStore
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ import logging
 import math
 from collections.abc import Sequence
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
-from sidecar.metrics import Metrics
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.transitions import ServerState

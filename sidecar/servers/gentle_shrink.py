@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from sidecar.servers.redis_server import GENTLE, USUAL, ServerRefusedError
 from sidecar.servers.server_reading import TENACITY, ServerReading
-from sidecar.state import Replaced, SidecarState
-from sidecar.state_store import StateStore
+from sidecar.state.sidecar_state import Replaced, SidecarState
+from sidecar.state.state_store import StateStore
 
 Apply = Callable[[Mapping[str, str]], None]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import MemoryConfig
-from sidecar.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 
-from sidecar.metrics import Metrics
+from sidecar.base.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
 
 log = logging.getLogger(__name__)

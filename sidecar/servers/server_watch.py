@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import MemoryConfig, SamplingConfig
-from sidecar.metrics import Metrics
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.gentle_shrink import GentleShrink
 from sidecar.servers.held_memory import HeldMemory
@@ -20,7 +20,7 @@ from sidecar.servers.server_lock import ServerLock, ServerTakenError
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
-from sidecar.state_store import StateStore
+from sidecar.state.state_store import StateStore
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ import logging
 import time
 from concurrent.futures import Future
 
-from sidecar.metrics import Metrics
+from sidecar.base.metrics import Metrics
+from sidecar.base.worker import Worker
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.worker import Worker
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
-from sidecar.metrics import Metrics
 from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
 from sidecar.storage.store import Store, StoreError, StoreUnreachableError
 from solver_lambda.documents.keys import settings_key

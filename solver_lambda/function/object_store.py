@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
-from solver_lambda.function.signature import Credentials, encoded_path, signed_headers
+from solver_lambda.function.request_signature import Credentials, encoded_path, signed_headers
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection

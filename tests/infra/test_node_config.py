@@ -19,7 +19,7 @@ from infra.node_config import (
     replace_controller,
 )
 from infra.outputs import output_name
-from sidecar.config.controller import read_controller
+from sidecar.config.controller_config import read_controller
 from sidecar.config.node import load_config
 from solver_lambda.documents.reader import Fields
 

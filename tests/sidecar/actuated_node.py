@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
-from sidecar.metrics import Metrics
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.redis_server import RedisServer
-from sidecar.state_store import StateStore
+from sidecar.state.state_store import StateStore
 from workloads.local_server import LocalServer
 
 MB = 1 << 20

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sidecar.samples import HEADER, SampleError, decode_batch
+from sidecar.samples.batch import HEADER, SampleError, decode_batch
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 
 _INTERESTING = (0, 1, 2, 7, 8, 9, 15, 16, 17, 103, 104, 105, 255)

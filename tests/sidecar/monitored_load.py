@@ -9,7 +9,7 @@ import numpy as np
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.samples import Batch, decode_batch
+from sidecar.samples.batch import Batch, decode_batch
 from sidecar.servers.server_reading import ServerReading
 from workloads.sample_batches import SampledServer, number_hashes
 from workloads.zipf import zipf_keys

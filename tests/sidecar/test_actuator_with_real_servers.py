@@ -15,7 +15,7 @@ import redis
 from sidecar.servers import actuator
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from sidecar.servers.server_watch import ServerWatch
-from sidecar.state_store import StateStore
+from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer

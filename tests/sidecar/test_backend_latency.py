@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.backend_latency import LONGEST_SECONDS, BackendLatency
-from sidecar.samples import Batch, decode_batch
+from sidecar.samples.batch import Batch, decode_batch
 from workloads.sample_batches import SampledServer, number_hashes
 
 MISS, WRITE = 2, 3

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from sidecar.metrics import Metrics
-from sidecar.plans.controller_choice import queue_client
-from sidecar.plans.delivery_http import HttpDelivery
-from sidecar.plans.delivery_sqs import long_poll_seconds
-from sidecar.plans.plan_inbox import Verdict
+from sidecar.base.metrics import Metrics
+from sidecar.base.worker import Worker
+from sidecar.controllers.choice import queue_client
+from sidecar.delivery.http_delivery import HttpDelivery
+from sidecar.delivery.plan_inbox import Verdict
+from sidecar.delivery.sqs_delivery import long_poll_seconds
 from sidecar.settings import settings_in_time
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.aws import client
-from sidecar.worker import Worker
 from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.sidecar_process import WITH_BOTO3, WITHOUT_BOTO3, sidecar_process
 from workloads.local_node import wait_until

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.samples import Batch, Operation, decode_batch
+from sidecar.samples.batch import Batch, Operation, decode_batch
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import BUDGET, STATS
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes

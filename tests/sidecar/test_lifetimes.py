@@ -12,7 +12,7 @@ import pytest
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.lifetimes import Corrections, LifetimeDistribution, Lifetimes, TimedAccesses
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.samples import decode_batch
+from sidecar.samples.batch import decode_batch
 from sidecar.servers.server_reading import ServerReading
 from workloads.sample_batches import SampledServer, number_hashes
 

@@ -131,7 +131,8 @@ def test_a_server_that_refuses_writes_grows_without_waiting_for_a_plan(
         # What comes later than the start is noticed as well.
         load_scripts(server, range(3, 6))
         wait_until(
-            lambda: maxmemory(server) > 6 * MB and takes_writes(server), sidecar.metrics.snapshot
+            lambda: maxmemory(server) > 6 * MB and takes_writes(server),
+            sidecar.metrics.snapshot,
         )
         assert maxmemory(server) + maxmemory(other) <= 18 * MB
 

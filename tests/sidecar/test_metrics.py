@@ -7,7 +7,7 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.metrics import Metrics
+from sidecar.base.metrics import Metrics
 
 
 def test_counts_are_kept_by_label_and_summed_over_those_not_given() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.samples import Batch, decode_batch
+from sidecar.samples.batch import Batch, decode_batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import (

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureCache
 from sidecar.curves.shards import Shards
-from sidecar.samples import SOURCE_MODULE, decode_batch
+from sidecar.samples.batch import SOURCE_MODULE, decode_batch
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import (
     BASELINE,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sidecar
 from sidecar.cli import main
-from sidecar.config.controller import ControllerConfig
+from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.node import load_config
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError

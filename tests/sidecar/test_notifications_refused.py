@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from sidecar.plans.notification import MAX_BYTES
+from sidecar.delivery.notification import MAX_BYTES
 from solver_lambda.documents.keys import plan_key
 from tests.sidecar.waiting_sidecar import WaitingSidecar
 

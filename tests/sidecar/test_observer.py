@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidecar.config.controller import ControllerConfig
+from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.node import (
     CycleConfig,
     MemoryConfig,
@@ -21,7 +21,7 @@ from sidecar.curves.monitor import Estimate
 from sidecar.observer import Seen, asked_about, observe, reserved
 from sidecar.plans.plan_check import check_plan
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state import SidecarState
+from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.planning_settings import PlanningSettings

@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
-from sidecar.node_lock import node_lock
+from sidecar.state.node_lock import node_lock
 
 CLOUD = """[controller]
 kind = "auto"

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from sidecar.metrics import Metrics
-from sidecar.plans.delivery_sqs import SqsDelivery
+from sidecar.base.metrics import Metrics
+from sidecar.delivery.sqs_delivery import SqsDelivery
 
 
 class EmptyQueue:

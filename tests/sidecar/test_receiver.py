@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import zmq
 
-from sidecar.receiver import SampleReceiver
-from sidecar.samples import HEADER, MAX_BATCH_BYTES, RECORD_BYTES, Batch
+from sidecar.samples.batch import HEADER, MAX_BATCH_BYTES, RECORD_BYTES, Batch
+from sidecar.samples.receiver import SampleReceiver
 from workloads.sample_batches import SampledServer, number_hashes
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sidecar.samples import HEADER, SampleError, decode_batch
+from sidecar.samples.batch import HEADER, SampleError, decode_batch
 from tests.redis_patch.wire_twin import salt_id
 from workloads.sample_batches import MODULUS, SampledServer, key_hash, number_hashes
 

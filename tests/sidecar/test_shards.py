@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.shards import Shards
-from sidecar.samples import SOURCE_MODULE, SOURCE_PATCH, decode_batch
+from sidecar.samples.batch import SOURCE_MODULE, SOURCE_PATCH, decode_batch
 from tests.sidecar.monitored_load import zipf
 from tests.sidecar.naive_shards import NaiveShards
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes

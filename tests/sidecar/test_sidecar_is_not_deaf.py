@@ -13,7 +13,7 @@ from sidecar import daemon
 from sidecar.config.node import load_config
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.daemon import Sidecar
-from sidecar.samples import Batch
+from sidecar.samples.batch import Batch
 from sidecar.servers.claims import BudgetKeeper
 from workloads.sample_batches import SampledServer, number_hashes
 

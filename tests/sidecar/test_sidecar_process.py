@@ -13,8 +13,8 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from sidecar.state import SeenLatency
-from sidecar.state_store import StateStore, load_state
+from sidecar.state.sidecar_state import SeenLatency
+from sidecar.state.state_store import StateStore, load_state
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import LocalServer
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.state import Asked, Replaced, SeenLatency, SidecarState
-from sidecar.state_store import StateStore, load_state
+from sidecar.state.sidecar_state import Asked, Replaced, SeenLatency, SidecarState
+from sidecar.state.state_store import StateStore, load_state
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidecar.config.node import SettingsLimits
-from sidecar.plans.notification import NotificationRefusedError, _read
+from sidecar.delivery.notification import NotificationRefusedError, _read
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state import ASKED_LIMIT, Asked, Replaced, SeenLatency, SidecarState
+from sidecar.state.sidecar_state import ASKED_LIMIT, Asked, Replaced, SeenLatency, SidecarState
 from solver_lambda.documents.curve import MAX_POINTS, MissRatioCurve
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation

@@ -21,7 +21,7 @@ from solver_lambda.function.object_store import (
     ObjectStoreError,
     find_credentials,
 )
-from solver_lambda.function.signature import Credentials
+from solver_lambda.function.request_signature import Credentials
 
 KEY = "observations/node-1/ü +%.json"
 

@@ -12,7 +12,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver_lambda.function.signature import Credentials, encoded_path, signed_headers
+from solver_lambda.function.request_signature import Credentials, encoded_path, signed_headers
 
 NOW_SECONDS = 1_700_000_000.0
 

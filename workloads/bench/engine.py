@@ -20,7 +20,7 @@ from typing import Any
 from sidecar.curves.miss_ratio_histogram import MissRatioHistogram
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.shards import Shards
-from sidecar.samples import Operation, decode_batch
+from sidecar.samples.batch import Operation, decode_batch
 from sidecar.traces.reader import TraceError
 from workloads.arguments import output_file
 from workloads.bench import engine_memory

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 from sidecar.curves.shards import Shards
 from sidecar.mrc.trace_curve import estimate_curve
-from sidecar.samples import Operation, decode_batch
+from sidecar.samples.batch import Operation, decode_batch
 from sidecar.traces.chunk import TraceChunk
 from workloads.bench.engine_streams import Requests
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.samples import Operation, decode_batch
+from sidecar.samples.batch import Operation, decode_batch
 from sidecar.servers.server_reading import ServerReading
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 

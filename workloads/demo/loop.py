@@ -16,7 +16,7 @@ from pathlib import Path
 
 import boto3
 
-from sidecar.state_store import load_state
+from sidecar.state.state_store import load_state
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.receiver import SampleReceiver
+from sidecar.samples.receiver import SampleReceiver
 from sidecar.servers.server_reading import ServerReading
 from workloads.experiment.curve_cases import WARM_SHARE
 from workloads.experiment.fast_replay import FastServer, Load, replay

@@ -7,9 +7,9 @@ import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from sidecar.metrics import Metrics
-from sidecar.plans.notification import MAX_BYTES
-from sidecar.plans.plan_inbox import PlanInbox, Verdict
+from sidecar.base.metrics import Metrics
+from sidecar.delivery.notification import MAX_BYTES
+from sidecar.delivery.plan_inbox import PlanInbox, Verdict
 
 log = logging.getLogger(__name__)
 

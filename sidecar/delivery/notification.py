@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import unquote_plus
 
-from sidecar.plans.signature import SignatureCheck, SignatureError
+from sidecar.delivery.message_signature import SignatureCheck, SignatureError
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.reader import DocumentError, Fields, parse_json, shown
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sidecar.config.node import SidecarConfig
-from sidecar.sample_endpoint import socket_path
+from sidecar.samples.endpoint import socket_path
 
 
 class NodeLockedError(OSError):

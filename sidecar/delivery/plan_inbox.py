@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from sidecar.metrics import Metrics
-from sidecar.plans.notification import NotificationCheck, NotificationRefusedError
-from sidecar.plans.signature import CertificateUnavailableError
+from sidecar.base.metrics import Metrics
+from sidecar.delivery.message_signature import CertificateUnavailableError
+from sidecar.delivery.notification import NotificationCheck, NotificationRefusedError
 from sidecar.storage.store import Store, StoreError
 from solver_lambda.documents.plan import MAX_BYTES
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import zmq
 
-from sidecar.metrics import Metrics
-from sidecar.receiver import SampleReceiver
+from sidecar.base.metrics import Metrics
+from sidecar.samples.receiver import SampleReceiver
 
 
 def socket_path(endpoint: str) -> Path | None:

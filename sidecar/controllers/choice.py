@@ -1,4 +1,4 @@
-"""The controller and the store of settings that a configuration asks for."""
+"""The controller that a configuration asks for."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sidecar.config.controller import CloudConfig, ControllerConfig
+from sidecar.base.metrics import Metrics
+from sidecar.config.controller_config import CloudConfig
 from sidecar.config.node import SidecarConfig
-from sidecar.metrics import Metrics
-from sidecar.plans.controller import (
-    AutoController,
-    CloudController,
-    Controller,
-    Delivery,
-    EmbeddedController,
-)
-from sidecar.plans.delivery_sqs import long_poll_seconds
-from sidecar.plans.plan_inbox import PlanInbox, TakePlan, confirmer
-from sidecar.storage.aws import USUAL_SECONDS
-from sidecar.storage.store import FolderStore, Store
+from sidecar.controllers.auto import AutoController
+from sidecar.controllers.cloud import CloudController
+from sidecar.controllers.controller import Controller, Delivery
+from sidecar.controllers.embedded import EmbeddedController
+from sidecar.delivery.plan_inbox import PlanInbox, TakePlan, confirmer
+from sidecar.delivery.sqs_delivery import long_poll_seconds
+from sidecar.storage.choice import make_bucket
+from sidecar.storage.store import FolderStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.reader import DocumentError
 
@@ -67,32 +64,6 @@ def make_controller(
     return make_cloud(lambda _: None)
 
 
-def make_settings_store(controller: ControllerConfig) -> Store | None:
-    """Where teams' settings lie: beside the observations; ``None`` without a store.
-
-    An embedded controller without a folder goes on reading them from the bucket, if one is named.
-    """
-    folder, cloud = controller.folder, controller.cloud
-    if cloud is None or (controller.kind == "embedded" and folder):
-        return FolderStore(folder) if folder else None
-    return make_bucket(
-        cloud.observations_bucket,
-        cloud.region,
-        cloud.endpoint_url,
-        controller.plan_deadline_seconds,
-    )
-
-
-def make_bucket(
-    name: str, region: str, endpoint_url: str | None, limit_seconds: float = USUAL_SECONDS
-) -> Store:
-    """A bucket as a store; a call fails within ``limit_seconds`` if nobody answers."""
-    # Imported only where a cloud is asked for: embedded works without boto3.
-    from sidecar.storage.store_s3 import S3Store
-
-    return S3Store(name, region, endpoint_url, limit_seconds)
-
-
 def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:
     """A client for long polls, which are silent until their end."""
     from sidecar.storage.aws import client
@@ -113,10 +84,10 @@ def _delivery(
     metrics: Metrics,
     before: Delivery | None,
 ) -> Delivery:
-    from sidecar.plans.delivery_http import HttpDelivery
-    from sidecar.plans.delivery_sqs import SqsDelivery
-    from sidecar.plans.notification import NotificationCheck
-    from sidecar.plans.signature import SignatureCheck
+    from sidecar.delivery.http_delivery import HttpDelivery
+    from sidecar.delivery.message_signature import SignatureCheck
+    from sidecar.delivery.notification import NotificationCheck
+    from sidecar.delivery.sqs_delivery import SqsDelivery
     from sidecar.storage.aws import aws_errors, client
 
     deadline = config.controller.plan_deadline_seconds

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterator
 
 import zmq
 
-from sidecar.metrics import Metrics
-from sidecar.samples import MAX_BATCH_BYTES, Batch, SampleError, decode_batch
+from sidecar.base.metrics import Metrics
+from sidecar.samples.batch import MAX_BATCH_BYTES, Batch, SampleError, decode_batch
 
 QUEUE_BATCHES = 1024
 DRAIN_BATCHES = 4096

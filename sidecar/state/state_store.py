@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sidecar.state import SidecarState
+from sidecar.state.sidecar_state import SidecarState
 from sidecar.storage.store import write_whole
 from solver_lambda.documents.reader import DocumentError, parse_json
 

@@ -7,8 +7,8 @@ import threading
 import time
 from typing import Any
 
-from sidecar.metrics import Metrics
-from sidecar.plans.plan_inbox import PlanInbox, Verdict
+from sidecar.base.metrics import Metrics
+from sidecar.delivery.plan_inbox import PlanInbox, Verdict
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-disable_created_metrics()  # they are all as old as the process
+disable_created_metrics()  # type: ignore[no-untyped-call] # they are all as old as the process
 
 _PREFIX = "spreds_"
 _SUFFIX = "_total"

@@ -1,0 +1,1 @@
+"""What any room of the sidecar may use."""

@@ -1,0 +1,52 @@
+"""What a controller is: it answers observations with plans."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from typing import Protocol
+
+from solver_lambda.documents.observation import Observation
+
+log = logging.getLogger(__name__)
+
+
+class Controller(Protocol):
+    """Answers observations with plans, sooner or later. No method blocks for long.
+
+    Attributes:
+        delivery: of plans from elsewhere, if there is one.
+    """
+
+    @property
+    def delivery(self) -> Delivery | None: ...
+
+    def start(self) -> None:
+        """Begin to take plans."""
+
+    def ask(self, observation: Observation) -> None:
+        """Ask for a plan; it comes through the ``take_plan`` that the controller was made with."""
+
+    def overdue(self, observation: Observation) -> None:
+        """The plan for it has not come in time."""
+
+    def close(self) -> None:
+        """Take no more plans."""
+
+
+class Delivery(Protocol):
+    """Brings notifications to the inbox."""
+
+    def start(self) -> None: ...
+
+    def expect(self) -> None:
+        """An observation is on its way; its plan will come."""
+
+    def close(self) -> None: ...
+
+
+def log_failure(future: Future[None]) -> None:
+    """When a controller's worker has done its job."""
+    error = future.exception() if not future.cancelled() else None
+    if error is not None:
+        log.error("an observation was lost: %r", error, exc_info=error)

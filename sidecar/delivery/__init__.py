@@ -1,0 +1,1 @@
+"""How notifications of plans come from the cloud."""

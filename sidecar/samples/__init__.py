@@ -1,0 +1,1 @@
+"""Samples, from the wire to batches."""

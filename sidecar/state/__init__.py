@@ -1,0 +1,1 @@
+"""What the sidecar remembers, and that it is the only one."""

@@ -1,0 +1,33 @@
+"""The stores that a configuration asks for."""
+
+from __future__ import annotations
+
+from sidecar.config.controller_config import ControllerConfig
+from sidecar.storage.aws import USUAL_SECONDS
+from sidecar.storage.store import FolderStore, Store
+
+
+def make_settings_store(controller: ControllerConfig) -> Store | None:
+    """Where teams' settings lie: beside the observations; ``None`` without a store.
+
+    An embedded controller without a folder goes on reading them from the bucket, if one is named.
+    """
+    folder, cloud = controller.folder, controller.cloud
+    if cloud is None or (controller.kind == "embedded" and folder):
+        return FolderStore(folder) if folder else None
+    return make_bucket(
+        cloud.observations_bucket,
+        cloud.region,
+        cloud.endpoint_url,
+        controller.plan_deadline_seconds,
+    )
+
+
+def make_bucket(
+    name: str, region: str, endpoint_url: str | None, limit_seconds: float = USUAL_SECONDS
+) -> Store:
+    """A bucket as a store; a call fails within ``limit_seconds`` if nobody answers."""
+    # Imported only where a cloud is asked for: embedded works without boto3.
+    from sidecar.storage.store_s3 import S3Store
+
+    return S3Store(name, region, endpoint_url, limit_seconds)
