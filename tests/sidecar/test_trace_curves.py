@@ -307,7 +307,7 @@ def test_command_prints_and_draws(trace, tmp_path, capsys):
     plot = tmp_path / "curve.svg"
     assert main(["mrc", str(trace), "--bytes", "--hit-ratio", "0.9", "--plot", str(plot)]) == 0
     captured = capsys.readouterr()
-    assert "hit ratio 0.9: 500b" in captured.out
+    assert "hit ratio 0.9: 500 B" in captured.out
     assert "\r" not in captured.err  # no bar off a terminal
     assert plot.read_text().lstrip().startswith("<?xml")
 

@@ -1,0 +1,110 @@
+"""All that the costs' command tells, as text and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.costs import report
+from infra.costs.measured import Measured
+from infra.costs.model import ControllerCost
+from infra.costs.prices import PriceList
+from infra.costs.terms import Term
+from infra.costs.thesis import (
+    ALWAYS_ON_USD,
+    CYCLES_PER_DAY,
+    findings,
+    thesis_terms,
+    thesis_usd,
+)
+from infra.costs.workload import Workload
+
+BREAK_EVEN_LIMIT = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What was asked, and what came out."""
+
+    workload: Workload
+    measured: Measured
+    prices: PriceList
+    bills: Sequence[ControllerCost]
+    by_cycles: Mapping[int, Sequence[ControllerCost]]
+    break_evens: Mapping[str, int | None]
+    time_limit_seconds: float
+    free_tier: bool
+    chosen: ControllerCost | None
+
+
+def as_text(answer: Answer) -> str:
+    """For people."""
+    bills, workload, measured = answer.bills, answer.workload, answer.measured
+    made_up = next((bill for bill in bills if bill.terms), None)
+    blocks = [
+        report.heading(workload, measured, answer.prices),
+        report.bills_table(bills, workload, measured),
+        report.how_made_up(made_up, workload.nodes) if made_up else (),
+        [report.NOT_INCLUDED],
+        report.cycles_table(answer.by_cycles),
+        report.break_even_lines(answer.break_evens, workload.instance_type, BREAK_EVEN_LIMIT),
+        report.thesis_table(),
+        [report.recommendation(answer.chosen, bills, answer.time_limit_seconds, answer.free_tier)],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "workload": dataclasses.asdict(answer.workload),
+        "prices": {"date": answer.prices.date, "region": answer.prices.region},
+        "measured": dataclasses.asdict(answer.measured),
+        "target": {
+            "usd": report.TARGET_USD,
+            "of": "nodes_usd of lambda, for one node and hourly cycles",
+        },
+        "controllers": {
+            bill.controller: {
+                **_sums(bill),
+                "latency_seconds": (
+                    None if math.isinf(bill.latency_seconds) else bill.latency_seconds
+                ),
+                "terms": [_term(term) for term in bill.terms],
+            }
+            for bill in answer.bills
+        },
+        "cycles_per_day": {
+            str(cycles): {bill.controller: _sums(bill) for bill in bills}
+            for cycles, bills in answer.by_cycles.items()
+        },
+        "break_even_cycles_per_day": answer.break_evens,
+        "thesis": {
+            "always_on_usd": ALWAYS_ON_USD,
+            "terms": [_term(term) for term in thesis_terms(CYCLES_PER_DAY)],
+            "usd": thesis_usd(CYCLES_PER_DAY, free_tier=False),
+            "usd_with_free_tier": thesis_usd(CYCLES_PER_DAY, free_tier=True),
+            "findings": [dataclasses.asdict(finding) for finding in findings()],
+        },
+        "time_limit_seconds": answer.time_limit_seconds,
+        "recommended": answer.chosen.controller if answer.chosen else None,
+    }
+
+
+def _sums(bill: ControllerCost) -> dict[str, float]:
+    return {
+        "nodes_usd": bill.nodes_usd(False),
+        "stack_usd": bill.shared_usd(False),
+        "usd": bill.usd(False),
+        "usd_with_free_tier": bill.usd(True),
+    }
+
+
+def _term(term: Term) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(term),
+        "usd": term.usd(False),
+        "usd_with_free_tier": term.usd(True),
+    }

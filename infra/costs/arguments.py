@@ -1,0 +1,177 @@
+"""What the costs' command line says, checked: one sentence for what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.costs import report
+from infra.costs.measured import MEASURED_FILE, Measured
+from infra.costs.prices import PRICES_FILE, PriceList
+from infra.costs.workload import (
+    CONTROLLERS,
+    DAY_SECONDS,
+    DELIVERIES,
+    FUNCTION_TIMEOUT_SECONDS,
+    MOST_CYCLES_PER_DAY,
+    MOST_RETENTION_DAYS,
+    MOST_SERVERS,
+    POLLINGS,
+    Workload,
+)
+from solver_lambda.documents.units import parse_duration
+
+# What AWS lets a function have.
+FUNCTION_MEMORY_MB = (128, 10_240)
+
+
+class InputError(ValueError):
+    """An argument breaks a rule; the message names it and the value."""
+
+
+def make_parser(description: str) -> argparse.ArgumentParser:
+    """Of all arguments, as text."""
+    default = Workload()
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.costs",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--cycles-per-day",
+        default=f"{default.cycles_per_day:g}",
+        help=f"of each node, 1 to {MOST_CYCLES_PER_DAY} (default: %(default)s)",
+    )
+    add("--servers", default=str(default.servers), help="partitions of a node (%(default)s)")
+    add("--nodes", default=str(default.nodes), help="that share the stack (%(default)s)")
+    add("--delivery", choices=DELIVERIES, default=default.delivery, help="of plans (%(default)s)")
+    add(
+        "--polling",
+        choices=POLLINGS,
+        default=default.polling,
+        help="of the node's queue: while it waits for a plan, or always (%(default)s)",
+    )
+    add(
+        "--retention-days",
+        default=f"{default.retention_days:g}",
+        help="of documents and logs (%(default)s)",
+    )
+    add("--alarms", default=str(default.alarms), help="of the stack (%(default)s)")
+    add("--memory", default=str(default.memory_mb), help="of the function, in MB (%(default)s)")
+    add("--duration", help="billed for each run, such as 200ms, instead of what was measured")
+    add("--observation-bytes", help="instead of what was measured")
+    add("--plan-bytes", help="instead of what was measured")
+    add("--measured", type=Path, default=MEASURED_FILE, help="file of measurements")
+    add("--prices", type=Path, default=PRICES_FILE, help="file of prices")
+    add("--instance", default=default.instance_type, help="always-on machine (%(default)s)")
+    add("--controllers", default=",".join(CONTROLLERS), help="to compare (%(default)s)")
+    add(
+        "--latency",
+        action="append",
+        default=[],
+        metavar="CONTROLLER=DURATION",
+        help="known from observation to plan, such as lambda=400ms; may be given often",
+    )
+    add("--time-limit", help="from observation to plan, such as 500ms")
+    add("--free-tier", action="store_true", help="recommend by the sum with the free tier")
+    add("--figure", type=Path, help="draw cost against cycles a day to this file")
+    add("--json", action="store_true", help="everything as JSON")
+    return parser
+
+
+def read_workload(options: argparse.Namespace, measured: Measured, prices: PriceList) -> Workload:
+    """Raises InputError."""
+    retention = _number("--retention-days", options.retention_days, 1, MOST_RETENTION_DAYS)
+    workload = Workload(
+        cycles_per_day=_number("--cycles-per-day", options.cycles_per_day, 1, MOST_CYCLES_PER_DAY),
+        servers=_whole("--servers", options.servers, 1, MOST_SERVERS),
+        nodes=_whole("--nodes", options.nodes, 1, 1_000_000),
+        delivery=options.delivery,
+        polling=options.polling,
+        retention_days=retention,
+        log_retention_days=retention,
+        alarms=_whole("--alarms", options.alarms, 0, 10_000),
+        memory_mb=_whole("--memory", options.memory, *FUNCTION_MEMORY_MB),
+        duration_seconds=_run_duration(options.duration) if options.duration else None,
+        observation_bytes=_bytes("--observation-bytes", options.observation_bytes),
+        plan_bytes=_bytes("--plan-bytes", options.plan_bytes),
+        instance_type=options.instance,
+    )
+    if workload.instance_type not in prices.instance_types():
+        known = ", ".join(prices.instance_types())
+        raise InputError(f"--instance must be one of {known}, not {workload.instance_type!r}")
+    if workload.memory_mb * (1 << 20) < measured.peak_memory_bytes:
+        raise InputError(
+            f"--memory {workload.memory_mb} is less than the {measured.peak_memory_bytes >> 20} MB "
+            f"that {options.measured} says a run takes"
+        )
+    return workload
+
+
+def _number(name: str, text: str, low: float, high: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not low <= number <= high:
+        raise InputError(f"{name} must be a number from {low:g} to {high:,g}, not {text!r}")
+    return number
+
+
+def _whole(name: str, text: str, low: int, high: int) -> int:
+    number = _number(name, text, low, high)
+    if number != int(number):
+        raise InputError(f"{name} must be a whole number, not {text!r}")
+    return int(number)
+
+
+def _bytes(name: str, text: str | None) -> int | None:
+    return None if text is None else _whole(name, text, 1, 16 << 20)
+
+
+def _duration(name: str, text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise InputError(f"{name} {error}") from error
+    if not seconds:
+        raise InputError(f"{name} must be longer than 0, not {text!r}")
+    return seconds
+
+
+def _run_duration(text: str) -> float:
+    seconds = _duration("--duration", text)
+    if seconds > FUNCTION_TIMEOUT_SECONDS:
+        raise InputError(
+            f"--duration must be at most {FUNCTION_TIMEOUT_SECONDS}s, when the function is ended, "
+            f"not {text!r}"
+        )
+    return seconds
+
+
+def read_latencies(given: Sequence[str]) -> dict[str, float]:
+    """Seconds by controller. Raises InputError."""
+    latencies = {}
+    for text in given:
+        controller, _, duration = text.partition("=")
+        read_controllers(controller)
+        latencies[controller] = _duration(f"--latency {controller}", duration)
+    return latencies
+
+
+def read_controllers(text: str) -> list[str]:
+    """In the order of the report. Raises InputError."""
+    controllers = text.split(",")
+    for controller in controllers:
+        if controller not in CONTROLLERS:
+            known = ", ".join(CONTROLLERS)
+            raise InputError(f"a controller must be one of {known}, not {controller!r}")
+    return report.order(controllers)
+
+
+def read_time_limit(text: str | None, workload: Workload) -> float:
+    """Seconds; before the next observation if it is not given. Raises InputError."""
+    return _duration("--time-limit", text) if text else DAY_SECONDS / workload.cycles_per_day
