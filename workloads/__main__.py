@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -41,12 +42,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _main() -> int:
-    # Servers that were started do not outlive what started them.
+    # What was started is ended, and what was written is whole.
     interrupted = unwind_when_interrupted()
     try:
         return main(sys.argv[1:])
     except KeyboardInterrupt:
-        return 128 + interrupted[0]
+        # A process of a pool passes on its own.
+        return 128 + (interrupted or [signal.SIGINT])[0]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 from solver_lambda.documents.units import parse_duration
@@ -24,18 +25,23 @@ def seed(text: str) -> int:
 
 
 def output_file(text: str) -> Path:
-    """A file that can be written when the work is done; checked before it begins."""
+    """A file that can be written when the work is done; tried before it begins."""
     path = Path(text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r}: there is no folder {path.parent}")
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be written")
+    try:
+        is_new = not path.exists()
+        path.open("ab").close()
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: {error.strerror}") from error
     return path
 
 
 def picture_file(text: str) -> Path:
     """The same, with a suffix that tells a format."""
-    if not text.endswith(PICTURES):
+    if Path(text).suffix not in PICTURES:
         raise argparse.ArgumentTypeError(f"must end in {', '.join(PICTURES)}, not {text!r}")
     return output_file(text)
 
@@ -49,7 +55,27 @@ def seconds(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
+    """A whole number of at least 1, also as 1e6."""
+    number = _float(text)
+    if not 1 <= number < 1e15 or number != int(number):
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
-    return int(text)
+    return int(number)
+
+
+def at_least(low: float) -> Callable[[str], float]:
+    """The type of a finite number that is not below ``low``."""
+
+    def number(text: str) -> float:
+        value = _float(text)
+        if not low <= value < math.inf:
+            raise argparse.ArgumentTypeError(f"must be a number of at least {low:g}, not {text!r}")
+        return value
+
+    return number
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

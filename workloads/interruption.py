@@ -15,10 +15,12 @@ def unwind_when_interrupted() -> list[int]:
     """From now on, the first of SIGINT, SIGTERM and SIGHUP raises ``KeyboardInterrupt``.
 
     Later ones are ignored, so that an impatient second Ctrl-C does not cut the cleaning up short.
-    Returns a list that will hold the signal's number.
+    What was ignored from the start stays so: ``nohup`` means it. Returns a list that will hold the
+    signal's number.
     """
     for number in _SIGNALS:
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
     return _received
 
 

@@ -12,6 +12,8 @@ from typing import Self
 
 import redis
 
+from workloads.interruption import uninterrupted
+
 BUILD = Path(__file__).resolve().parent.parent / "build"
 START_LIMIT_SECONDS = 20.0
 
@@ -62,15 +64,16 @@ class LocalServer:
             for key, value in directives.items()
         ]
         (self.folder / "redis.conf").write_text("\n".join(lines) + "\n")
-        self.process = subprocess.Popen(
-            [*wrapper, binary or built("bin/redis-server"), self.folder / "redis.conf"],
-            cwd=self.folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
         self.url = f"unix://{self.socket}"
         self.client: redis.Redis = redis.Redis.from_url(self.url)
         try:
+            with uninterrupted():
+                self.process = subprocess.Popen(
+                    [*wrapper, binary or built("bin/redis-server"), self.folder / "redis.conf"],
+                    cwd=self.folder,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
             self._wait_until_up()
         except BaseException:
             self.stop()
@@ -92,6 +95,11 @@ class LocalServer:
     def stop(self) -> None:
         """End the process and remove its folder; may be called twice."""
         self.client.close()
+        if hasattr(self, "process"):
+            self._end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -99,7 +107,6 @@ class LocalServer:
             except subprocess.TimeoutExpired:
                 self.process.kill()
         self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from sidecar.traces.reader import FORMATS, TraceError
-from workloads.arguments import positive, seconds, seed
+from workloads.arguments import at_least, positive, seconds, seed
 from workloads.load import Load, trace_load, zipf_load
 from workloads.lookaside import LookAsideClient, ServerRefusedError, replay
 from workloads.table import milliseconds, percent, text_table
@@ -24,13 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, help="of the trace, if its name misleads")
     parser.add_argument("--requests", type=positive, help="default: all, or 100000 generated")
     parser.add_argument("--keys", type=positive, default=10_000, help="generated (%(default)s)")
-    parser.add_argument("--skew", type=float, default=0.99, help="generated (%(default)s)")
+    parser.add_argument("--skew", type=at_least(0), default=0.99, help="generated (%(default)s)")
     parser.add_argument(
         "--object-bytes",
         type=positive,
         help="for every object of the trace; the mean of generated ones (500)",
     )
-    parser.add_argument("--rate", type=float, metavar="N", help="requests a second; default: most")
+    parser.add_argument(
+        "--rate", type=at_least(1e-3), metavar="N", help="requests a second; default: most"
+    )
     parser.add_argument(
         "--backend-latency", type=seconds, default=0.05, metavar="DURATION", help="mean, 50ms"
     )
@@ -64,6 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
     except (OSError, ServerRefusedError) as error:
         print(f"replay: {arguments.url}: {error}", file=sys.stderr)
         return 1
+    except (ValueError, OverflowError) as error:
+        print(f"replay: URL {arguments.url!r}: {error}", file=sys.stderr)
+        return 2
     tally = client.tally
     result = {
         "load": load.description,

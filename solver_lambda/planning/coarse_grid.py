@@ -30,10 +30,9 @@ def bound_of_finer_grids(
     utilities = np.full((len(limits), int(limits.max()) + 1), -np.inf)
     for row, name in enumerate(problem.names):
         sizes = problem.bases_bytes[row] + problem.unit_bytes * np.arange(limits[row] + 1)
-        sizes = np.append(ranges[name].low_bytes, np.minimum(sizes, ranges[name].high_bytes))
+        sizes = np.minimum(sizes, ranges[name].high_bytes)
         worth = -share[name] * EffectiveAccessTime.of(servers[name]).seconds(sizes)
-        # Of the two ends, because a backend may be faster than its cache.
-        utilities[row, : limits[row] + 1] = np.maximum(worth[1:], worth[:-1])
+        utilities[row, : limits[row] + 1] = worth
     relaxed = PartitionProblem(
         problem.names,
         problem.bases_bytes,

@@ -25,11 +25,15 @@ class EffectiveAccessTime:
 
     @classmethod
     def of(cls, server: ServerObservation) -> EffectiveAccessTime:
-        """The EAT of an observed server."""
+        """The EAT of an observed server.
+
+        bd includes the time to process a miss (thesis, Table 8.3), so one below cd is a mistake of
+        whoever set or measured it: taken as it is, memory would make the server slower.
+        """
         return cls(
             server.curve,
             server.cache_latency_seconds,
-            server.backend_latency_seconds,
+            max(server.backend_latency_seconds, server.cache_latency_seconds),
         )
 
     def seconds(self, size_bytes: npt.ArrayLike) -> FloatArray:

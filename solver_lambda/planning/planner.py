@@ -249,7 +249,8 @@ def _best_found(found: _Found, observation: Observation) -> str:
     gap_ratio = found.solution.gap_ratio
     if gap_ratio <= observation.planning.epsilon_ratio:
         return "optimal: the sizes in force are the best"
-    return f"best_found: nothing better was found; the best may be up to {gap_ratio:.2%} better"
+    gap = f"{gap_ratio:.2%}" if gap_ratio >= 1e-4 else "0.01%"
+    return f"best_found: nothing better was found; the best may be up to {gap} better"
 
 
 def _must_move(observation: Observation) -> str | None:

@@ -34,8 +34,8 @@ class DirichletSearch:
         draws: J. A round of fewer costs nearly as much, for the calls are what takes the time.
         first_growth, last_growth: γ(1) and γ(J), geometric in between. At 1.25 a draw still goes
             to corners, where curves with cliffs have their optimum (with γ(1) = 25 the gaps on
-            random curves were two to seven times as large); at 3,000 a coordinate of 0.1 varies by
-            0.005, five of 1,024 units.
+            random curves were at least twice as large); at 3,000 a coordinate of 0.1 varies by
+            0.0055, less than six of 1,024 units.
         least_width, greatest_width: of the kernel φ, a Gaussian around x (the radial basis
             function that the thesis suggests) of a width that is drawn for each α, evenly in its
             logarithm: no width suits both the first rounds and the last. It moves memory between
@@ -48,9 +48,9 @@ class DirichletSearch:
         seed: of the draws.
         deadline_seconds: on the clock of ``time.perf_counter``; no round begins after it.
 
-    Small α seeks corners, and coordinates underflow to zero. That does no harm: zero is a server's
-    minimum, and a whole row of zeros needs each coordinate to underflow, which has a probability
-    of about (5·10⁻³²⁴)^Σα, and Σα is at least 1.
+    Small α seeks corners, and near them coordinates underflow to zero. That does no harm: zero is a
+    server's minimum, and a whole row of zeros needs each coordinate to underflow, which has a
+    probability of at most about (5·10⁻³²⁴)^Σα, and Σα is at least 1.
     """
 
     points: int = 64

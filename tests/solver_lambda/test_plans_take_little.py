@@ -309,3 +309,14 @@ def test_of_two_bounds_of_one_server_the_stricter_decides():
     )
     assert sizes_mib(unmeetable) == sizes_mib(alone)
     assert "misses a second cannot be met by any size" in unmeetable.servers[1].reason
+
+
+def test_a_backend_that_is_said_to_be_faster_than_its_cache_makes_memory_no_harm():
+    """A miss includes the look into the cache: what is below that is a mistake."""
+    mistaken = server("mistaken", 50, cache_latency_seconds=2e-4, backend_latency_seconds=1e-4)
+    steep = MissRatioCurve(np.array([0.0, 30.0 * MIB]), np.array([1.0, 0.0]))
+    plan = plan_for(mistaken, server("db", 40, curve=steep), budget_mib=90)
+    assert (plan.decision, plan.optimality_gap) == ("keep", 0.0)
+    assert plan.servers[0].eat_seconds == 2e-4
+    plan = plan_for(mistaken, server("db", 20, curve=steep), budget_mib=75)
+    assert sizes_mib(plan)[1] >= 30

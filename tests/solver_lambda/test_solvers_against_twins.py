@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver_lambda.documents.planning_settings import PlanningSettings
+from solver_lambda.planning.problem_grid import PartitionProblem
 from solver_lambda.solvers.certificate import CertifiedSplit, Certifier
 from solver_lambda.solvers.dirichlet import DirichletSearch, units_of_splits, within_limits
 from solver_lambda.solvers.hill_climbing import LookAhead, hull_ends
@@ -17,7 +18,7 @@ from solver_lambda.solvers.lagrangian import lagrangian_bound
 from solver_lambda.solvers.pareto import OutOfTimeError
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import solve
-from solver_lambda.solvers.spare_units import with_surplus, without_idle_units
+from solver_lambda.solvers.spare_units import give_back, with_surplus, without_idle_units
 from tests.solver_lambda.naive_solvers import (
     algorithm_8,
     brute_force,
@@ -328,3 +329,16 @@ def test_idle_units_are_taken_back_and_surplus_costs_nothing(problem):
     check_split(problem, given_out)
     assert np.all(given_out >= least)
     assert problem.value(given_out) >= problem.value(least) - 1e-9
+
+
+@given(seed=st.integers(0, 1000), servers=st.integers(1, 6), units=st.integers(1, 50))
+def test_nobody_is_the_worse_for_the_memory_that_is_given_back(seed, servers, units):
+    problem = shapeless(seed, servers, units, "rising")
+    generator = np.random.default_rng(seed)
+    planned = DirichletSearch(rounds=2, seed=seed).solve(problem)
+    in_force = problem.sizes_bytes(generator.integers(0, problem.limits + 1))
+    given = give_back(problem, planned, in_force)
+    check_split(problem, given)
+    assert np.all(given >= planned)
+    for row, utilities in enumerate(problem.utilities):
+        assert utilities[given[row]] >= utilities[planned[row]]

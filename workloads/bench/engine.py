@@ -22,7 +22,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import Operation, decode_batch
 from sidecar.traces.reader import TraceError
-from workloads.arguments import output_file
+from workloads.arguments import output_file, whole_numbers
 from workloads.bench import engine_memory
 from workloads.bench.engine_error import Errors, errors_of_salts
 from workloads.bench.engine_streams import Requests, sampled_stream, twitter_requests, zipf_requests
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
     parser.add_argument(
         "--keys",
-        type=lambda text: [int(float(part)) for part in text.split(",")],
+        type=whole_numbers,
         metavar="N,N",
         help="measure memory with so many keys; 1e5,1e6,1e7,1e8, quick: 1e5,1e6",
     )

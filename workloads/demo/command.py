@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.traces.reader import TraceError
-from workloads.arguments import seed
+from workloads.arguments import at_least, seed
 from workloads.demo.half import HalfResult, mean_access_time_seconds, run_half
 from workloads.demo.loop import SidecarRun, local_cloud, running_sidecar
 from workloads.demo.report import Report, write_report
@@ -51,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"for one of the servers (default: {TRACE_VARIABLE}, or ../shared/traces)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=80.0, help="that each half takes (default: 80)"
+        "--seconds",
+        type=at_least(LEAST_SECONDS),
+        default=80.0,
+        help="that each half takes (default: 80)",
     )
     parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="FOLDER")
 
@@ -60,9 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit code 0; 1 if something failed; 2 for wrong usage; 130 or 143 if interrupted."""
     interrupted = unwind_when_interrupted()
     try:
-        if arguments.seconds < LEAST_SECONDS:
-            _say(f"--seconds must be at least {LEAST_SECONDS:g}, not {arguments.seconds:g}")
-            return 2
         trace = find_trace(arguments.trace)
         servers = demo_servers(arguments.seed, arguments.seconds, trace)
         if trace is None:

@@ -53,6 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit code 0: every target is met; 1: one is missed; 2: a trace or a server is missing."""
     all_cases: tuple[Case, ...] = QUICK_CASES if arguments.quick else CASES
     cases = [case for case in all_cases if (arguments.only or "") in case.name]
+    if not cases:
+        print(f"experiment curves: no case has {arguments.only!r} in its name", file=sys.stderr)
+        return 2
     server = arguments.server or ("redis" if arguments.quick else None)
     requests = _QUICK_REQUESTS if arguments.quick else _REQUESTS
     started = time.monotonic()
@@ -65,12 +68,17 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     # Time passes for the servers as the load says, so they may share the processors.
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for one in chosen:
-            for case, runs in _replays(pool, loads, one, arguments.seed):
-                results.append(_result(case, one.name, [future.result() for future in runs]))
-                _print(results[-1])
-                if arguments.json:
-                    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        try:
+            for one in chosen:
+                for case, runs in _replays(pool, loads, one, arguments.seed):
+                    results.append(_result(case, one.name, [future.result() for future in runs]))
+                    _print(results[-1])
+                    if arguments.json:
+                        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        except BaseException:
+            print("experiment curves: ends the replays that have begun", file=sys.stderr)
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     _print_summary(results)
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
     if arguments.picture:
