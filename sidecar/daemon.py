@@ -12,7 +12,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.choice import make_controller
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.observer import Seen, asked_about, observe, reserved
+from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.plans.plan_application import PlanApplication
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
@@ -22,7 +22,7 @@ from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state.sidecar_state import SeenLatency
+from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore
 from sidecar.storage.choice import make_settings_store
 from solver_lambda.documents.observation import Observation
@@ -262,7 +262,7 @@ class Sidecar:
             )
             changed_at = self._store.now.changed_at_seconds.get(server.name)
             seen.append(
-                Seen(
+                ServerSnapshot(
                     server,
                     reading,
                     estimate,
@@ -290,9 +290,9 @@ class Sidecar:
                 excess_bytes(states),
             )
             with self._store.update() as state:
-                state.ask(asked_about(observation))
+                state.ask(pending_request(observation))
                 state.latencies = {
-                    server.name: SeenLatency.of(server) for server in observation.servers
+                    server.name: ObservedLatency.of(server) for server in observation.servers
                 }
         self._outstanding = (observation, time.monotonic())
         self.last_observation = observation

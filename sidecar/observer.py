@@ -13,7 +13,7 @@ from sidecar.curves.monitor import Estimate
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state.sidecar_state import Asked
+from sidecar.state.sidecar_state import PendingRequest
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.server_settings import BOUNDS
@@ -21,7 +21,7 @@ from solver_lambda.planning.size_ranges import attainable_minima
 
 
 @dataclass(frozen=True)
-class Seen:
+class ServerSnapshot:
     """What is known of one server that answers.
 
     Attributes:
@@ -44,7 +44,7 @@ def observe(
     config: SidecarConfig,
     cycle: int,
     made_at_seconds: float,
-    seen: list[Seen],
+    seen: list[ServerSnapshot],
     reserved_bytes: int,
     excess_bytes: int = 0,
 ) -> Observation:
@@ -77,7 +77,7 @@ def observe(
     )
 
 
-def _observe_server(seen: Seen) -> ServerObservation:
+def _observe_server(seen: ServerSnapshot) -> ServerObservation:
     config, settings = effective(seen.config, seen.settings), seen.settings
     estimate = seen.estimate
     measured = estimate.measured_backend_latency_seconds if estimate else None
@@ -130,7 +130,7 @@ def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConf
     return replace(server, bounds={**server.bounds, **bounds}, **values)
 
 
-def _minimum_bytes(config: ServerConfig, seen: Seen) -> int:
+def _minimum_bytes(config: ServerConfig, seen: ServerSnapshot) -> int:
     """What is wanted, or more: below what cannot be evicted, every write would fail."""
     pinned = seen.estimate.unevictable_bytes if seen.estimate else 0
     least = least_maxmemory_bytes(seen.reading.maxmemory_bytes, max(seen.unevictable_bytes, pinned))
@@ -138,7 +138,7 @@ def _minimum_bytes(config: ServerConfig, seen: Seen) -> int:
     return max(config.minimum_bytes, least if most is None else min(least, most))
 
 
-def _keep_reason(seen: Seen, latency_seconds: float | None) -> str | None:
+def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | None:
     if seen.kept is not None:
         return seen.kept
     if fixed := seen.reading.keep_reason():
@@ -158,10 +158,10 @@ def _no_curve(size_bytes: int) -> MissRatioCurve:
     return MissRatioCurve(np.array([float(size_bytes)]), np.array([1.0]))
 
 
-def asked_about(observation: Observation) -> Asked:
+def pending_request(observation: Observation) -> PendingRequest:
     """What the answer must respect; of the minima, as much as can be had."""
     minima = attainable_minima(observation)
-    return Asked(
+    return PendingRequest(
         cycle=observation.cycle,
         asked_at_seconds=observation.made_at_seconds,
         budget_bytes=observation.budget_bytes,
@@ -177,7 +177,7 @@ def _bounds(server: ServerObservation, minimum_bytes: int) -> tuple[int, int | N
     return minimum_bytes, server.maximum_bytes
 
 
-def reserved(claims_bytes: Mapping[str, int], seen: list[Seen]) -> int:
+def reserved(claims_bytes: Mapping[str, int], seen: list[ServerSnapshot]) -> int:
     """Bytes that belong to servers that are not seen."""
     names = {item.config.name for item in seen}
     return sum(size for name, size in claims_bytes.items() if name not in names)

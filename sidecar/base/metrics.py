@@ -91,8 +91,8 @@ class Metrics:
             "transitions_failed", "Steps that a server refused or did not answer", "server"
         )
         self.config_set_maxmemory = self._counter("config_set_maxmemory", "Sizes set", "server")
-        self.shrinks_not_gentle = self._counter(
-            "shrinks_not_gentle", "Shrinks whose old settings could not be kept on file", "server"
+        self.shrinks_without_mode = self._counter(
+            "shrinks_without_mode", "Shrinks whose old settings could not be kept on file", "server"
         )
         self.shrinks_stuck = self._counter(
             "shrinks_stuck", "Shrinks after which a server freed nothing", "server"

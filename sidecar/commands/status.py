@@ -8,7 +8,7 @@ from typing import Any
 
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
-from sidecar.state.sidecar_state import SeenLatency
+from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import load_state
 from solver_lambda.documents.units import format_size
 
@@ -45,13 +45,13 @@ def execute(options: argparse.Namespace) -> int:
         _print_table(servers)
         for server in up:
             if server["backend_latency"]:
-                words = SeenLatency(**server["backend_latency"]).words()
+                words = ObservedLatency(**server["backend_latency"]).words()
                 print(f"{server['name']}'s backend: {words}")
         print(f"total {format_size(total)} of {format_size(config.memory.budget_bytes)}")
     return 0 if within and len(up) == len(servers) else 1
 
 
-def _ask(config: ServerConfig, latency: SeenLatency | None) -> dict[str, Any]:
+def _ask(config: ServerConfig, latency: ObservedLatency | None) -> dict[str, Any]:
     server = RedisServer(config)
     try:
         reading = server.read()

@@ -15,9 +15,9 @@ from sidecar.servers.server_lock import ServerTakenError
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.transitions import (
-    BeGentle,
-    BeNormal,
+    EnterShrinkMode,
     Grow,
+    LeaveShrinkMode,
     ServerState,
     Shrink,
     Transition,
@@ -230,15 +230,15 @@ class Actuator:
         watch = self._watches[transition.name]
         try:
             match transition:
-                case BeGentle():
+                case EnterShrinkMode():
                     # What is normal must be on file before it changes. If it cannot be, the shrink
                     # does not wait: memory that is missing hurts all servers, for as long as it is.
-                    if not watch.note_normal():
-                        self._metrics.shrinks_not_gentle.labels(watch.name).inc()
+                    if not watch.save_settings():
+                        self._metrics.shrinks_without_mode.labels(watch.name).inc()
                         return True
-                    watch.be_gentle()
-                case BeNormal():
-                    watch.be_normal()
+                    watch.enter_shrink_mode()
+                case LeaveShrinkMode():
+                    watch.leave_shrink_mode()
                 case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):
                     if isinstance(transition, Shrink) and not watch.evicts_now():
                         return False

@@ -13,29 +13,12 @@ from redis.retry import Retry
 
 from sidecar.config.node import SamplingConfig, ServerConfig
 from sidecar.servers.server_lock import CLIENT_NAME, check_clients
-from sidecar.servers.server_reading import TENACITY, ServerReading
+from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
-# In force while a server shrinks, as far as it has them: evictions do not hold up clients
-# (measured: p99 of 0.2 ms instead of 436 ms), and the pages that they leave half empty go back to
-# the machine, in many short slices (measured: p99 of 0.6 ms instead of 15 ms and more with hz 10).
-# In the words of CONFIG GET, so that it can be seen whether they are in force.
-GENTLE: Mapping[str, str] = {
-    TENACITY: "0",
-    "activedefrag": "yes",
-    "active-defrag-ignore-bytes": str(4 << 20),
-    "active-defrag-cycle-us": "500",  # Valkey 8.1 and later
-    "hz": "500",
-}
-# What the servers come with: put back where a dead sidecar left GENTLE and no word of what it was.
-USUAL: Mapping[str, str] = {
-    "activedefrag": "no",
-    "active-defrag-ignore-bytes": "100mb",
-    "hz": "10",
-}
 _READ_PATTERNS = ("maxmemory*", "active*", "hz", "latency-tracking", "lfu*", "spreds*")
 
 

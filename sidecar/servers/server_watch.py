@@ -11,13 +11,13 @@ from dataclasses import replace
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import MemoryConfig, SamplingConfig
 from sidecar.servers.back_off import BackOff
-from sidecar.servers.gentle_shrink import GentleShrink
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_lock import ServerLock, ServerTakenError
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.state.state_store import StateStore
@@ -59,7 +59,7 @@ class ServerWatch:
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
         self._sampler: str | None = None
-        self._gentleness = GentleShrink(server.name, memory.eviction_tenacity, store)
+        self._shrink_mode = ShrinkMode(server.name, memory.eviction_tenacity, store)
         self._held = HeldMemory(server.name, memory, metrics)
         # One each, for what it may refuse: to be read, sized, told of the sampler; and for a size
         # that somebody else wants.
@@ -128,7 +128,7 @@ class ServerWatch:
         self._reachable = True
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
-        self._gentleness.notice_process(reading)
+        self._shrink_mode.notice_process(reading)
         self._sample(reading, is_new)
         return reading
 
@@ -168,7 +168,7 @@ class ServerWatch:
             target_bytes,
             reachable=self._reachable,
             # What was noted may not have been done.
-            gentle=self._gentleness.is_on(last) and (last.tenacity == 0 or not shrinks),
+            in_shrink_mode=self._shrink_mode.is_on(last) and (last.tenacity == 0 or not shrinks),
             evicts=last.evicts,
             refuses=refuses,
         )
@@ -211,17 +211,17 @@ class ServerWatch:
             )
         return None
 
-    def note_normal(self) -> bool:
-        """Note on file what ``be_gentle`` will replace; whether it could be saved."""
-        return self._gentleness.note_normal(self._seen())
+    def save_settings(self) -> bool:
+        """Note on file what ``enter_shrink_mode`` will replace; whether it could be saved."""
+        return self._shrink_mode.save_settings(self._seen())
 
-    def be_gentle(self) -> None:
-        """Before a shrink, if ``note_normal`` could. Raises as ``RedisServer``."""
-        self._gentleness.begin(self._seen(), self._set)
+    def enter_shrink_mode(self) -> None:
+        """Before a shrink, if ``save_settings`` could. Raises as ``RedisServer``."""
+        self._shrink_mode.begin(self._seen(), self._set)
 
-    def be_normal(self) -> None:
+    def leave_shrink_mode(self) -> None:
         """After a shrink. Raises as ``RedisServer``."""
-        self._gentleness.end(self._seen(), self._set)
+        self._shrink_mode.end(self._seen(), self._set)
 
     def set_maxmemory(self, size_bytes: int) -> None:
         """Shrink or grow. Raises as ``RedisServer``."""
@@ -276,9 +276,9 @@ class ServerWatch:
         try:
             if self._last is not None and self._reachable:
                 reading = self._server.read()
-                self._gentleness.notice_process(reading)
-                if self._gentleness.is_on(reading):
-                    self._gentleness.end(reading, self._set)
+                self._shrink_mode.notice_process(reading)
+                if self._shrink_mode.is_on(reading):
+                    self._shrink_mode.end(reading, self._set)
                 if self._sampler is not None:
                     self._server.stop_sampling(self._sampler)
         except (ServerDownError, ServerRefusedError) as error:

@@ -38,7 +38,7 @@ class ServerState:
             that a shrink should free has not come back.
         target_bytes: planned.
         reachable: it answered.
-        gentle: it is in the state for shrinking (tenacity 0).
+        in_shrink_mode: it has the settings for shrinking (tenacity 0).
         evicts: a full server makes room. One that does not would refuse writes after a shrink.
         refuses: it took no setting lately, and is not to be asked again yet.
         stuck: it is freeing, but has freed nothing for long.
@@ -49,7 +49,7 @@ class ServerState:
     held_bytes: int
     target_bytes: int
     reachable: bool = True
-    gentle: bool = False
+    in_shrink_mode: bool = False
     evicts: bool = True
     refuses: bool = False
     stuck: bool = False
@@ -88,7 +88,7 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class BeGentle(Transition):
+class EnterShrinkMode(Transition):
     """Before a shrink: let evictions not hold up clients."""
 
 
@@ -109,8 +109,8 @@ class Grow(Transition):
 
 
 @dataclass(frozen=True)
-class BeNormal(Transition):
-    """After a shrink: put back what ``BeGentle`` changed."""
+class LeaveShrinkMode(Transition):
+    """After a shrink: put back what ``EnterShrinkMode`` changed."""
 
 
 def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:
@@ -125,11 +125,13 @@ def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transi
         raise ValueError("the targets exceed the budget")
     for state in states:
         if state.maxmemory_bytes > state.goal_bytes:
-            if not state.gentle:
-                yield BeGentle(state.name)
+            if not state.in_shrink_mode:
+                yield EnterShrinkMode(state.name)
             yield Shrink(state.name, state.maxmemory_bytes, state.target_bytes)
-        elif state.gentle and state.reachable and not state.refuses and not state.still_frees:
-            yield BeNormal(state.name)
+        elif (
+            state.in_shrink_mode and state.reachable and not state.refuses and not state.still_frees
+        ):
+            yield LeaveShrinkMode(state.name)
     yield from _growths(states, budget_bytes)
 
 

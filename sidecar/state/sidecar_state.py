@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solver_lambda.documents.keys import MOST_CYCLE
-from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
 from solver_lambda.documents.words import backend_latency_words
+
+if TYPE_CHECKING:
+    from solver_lambda.documents.observation import ServerObservation
 
 # More are outstanding only if nobody answers.
 ASKED_LIMIT = 16
 
 
 @dataclass(frozen=True)
-class Asked:
+class PendingRequest:
     """What an observation asked about, so that its answer can be checked.
 
     Attributes:
@@ -29,7 +31,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Replaced:
+class SavedSettings:
     """What a shrink replaced in one process of a server, by knob: to be put back after it."""
 
     run_id: str
@@ -37,7 +39,7 @@ class Replaced:
 
 
 @dataclass(frozen=True)
-class SeenLatency:
+class ObservedLatency:
     """A server's backend latency in the last observation, in the observation's words."""
 
     backend_latency_seconds: float
@@ -46,7 +48,7 @@ class SeenLatency:
     fill_ratio: float | None
 
     @classmethod
-    def of(cls, server: ServerObservation) -> SeenLatency:
+    def of(cls, server: ServerObservation) -> ObservedLatency:
         return cls(
             server.backend_latency_seconds,
             server.backend_latency_source,
@@ -74,22 +76,22 @@ class SidecarState:
         targets_bytes: the sizes last planned, by server.
         settled: the servers have reached them.
         changed_at_seconds: Unix time of a server's last change by a plan.
-        replaced: of each server that is being shrunk, what ``redis_server.GENTLE`` replaced.
+        replaced: of each server that is being shrunk, what ``shrink_mode.SHRINK_MODE`` replaced.
         before_shrink: what each server's last shrink replaced, also when it is over.
         latencies: of the servers of the last observation, for ``spreds status``.
     """
 
     last_cycle: int = 0
     applied_cycle: int = 0
-    asked: dict[int, Asked] = field(default_factory=dict)
+    asked: dict[int, PendingRequest] = field(default_factory=dict)
     targets_bytes: dict[str, int] = field(default_factory=dict)
     settled: bool = True
     changed_at_seconds: dict[str, float] = field(default_factory=dict)
-    replaced: dict[str, Replaced] = field(default_factory=dict)
+    replaced: dict[str, SavedSettings] = field(default_factory=dict)
     before_shrink: dict[str, dict[str, str]] = field(default_factory=dict)
-    latencies: dict[str, SeenLatency] = field(default_factory=dict)
+    latencies: dict[str, ObservedLatency] = field(default_factory=dict)
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
         self.last_cycle = asked.cycle
         self.asked = {
@@ -129,9 +131,9 @@ class SidecarState:
         )
 
 
-def _asked(fields: Fields) -> Asked:
+def _asked(fields: Fields) -> PendingRequest:
     bounds = fields.table("bounds_bytes")
-    return Asked(
+    return PendingRequest(
         fields.integer("cycle", low=0, high=MOST_CYCLE),
         fields.number("asked_at_seconds", low=0),
         fields.integer("budget_bytes", low=1, high=MOST_BYTES),
@@ -148,16 +150,16 @@ def _bounds(fields: Fields, name: str) -> tuple[int, int | None]:
     return sizes.integer("least", low=0), most
 
 
-def _replaced(fields: Fields) -> Replaced:
-    return Replaced(fields.text("run_id"), _texts(fields.table("settings")))
+def _replaced(fields: Fields) -> SavedSettings:
+    return SavedSettings(fields.text("run_id"), _texts(fields.table("settings")))
 
 
 def _texts(fields: Fields) -> dict[str, str]:
     return {name: fields.text(name) for name in fields.names()}
 
 
-def _latency(fields: Fields) -> SeenLatency:
-    return SeenLatency(
+def _latency(fields: Fields) -> ObservedLatency:
+    return ObservedLatency(
         fields.number("backend_latency_seconds", low=0),
         fields.text("backend_latency_source"),
         fields.optional_number("measured_backend_latency_seconds", low=0),

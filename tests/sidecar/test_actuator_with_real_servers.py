@@ -81,7 +81,12 @@ def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "33"
 
 
-GENTLE_KNOBS = ("maxmemory-eviction-tenacity", "activedefrag", "active-defrag-ignore-bytes", "hz")
+SHRINK_MODE_KNOBS = (
+    "maxmemory-eviction-tenacity",
+    "activedefrag",
+    "active-defrag-ignore-bytes",
+    "hz",
+)
 
 
 @pytest.mark.parametrize(
@@ -101,14 +106,14 @@ def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
     fill(node.servers["s0"], 40)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     node.actuator.step()
-    assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == ["0", "yes", "4194304", "500"]
+    assert [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS] == ["0", "yes", "4194304", "500"]
     # The first actuator is never heard of again.
     node.store = StateStore(tmp_path / "state" if remembers else None)
     node.actuator = node.make()
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
     assert node.step_until(lambda: node.actuator.settled) <= BUDGET
     assert node.maxmemory() == {"s0": 4 * MB, "s1": 44 * MB}
-    assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == after
+    assert [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS] == after
     assert node.store.now.replaced == {}
 
 
@@ -124,7 +129,7 @@ def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_ha
     node.actuator = node.make()
     node.actuator.set_targets({"s0": 4 * MB, "s1": 16 * MB}, "test")
     node.step_until(lambda: node.actuator.settled)
-    assert [node.knob("s0", knob) for knob in GENTLE_KNOBS] == ["10", "no", "104857600", "10"]
+    assert [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS] == ["10", "no", "104857600", "10"]
 
 
 def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
@@ -139,7 +144,7 @@ def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
         raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr(ServerWatch, "be_gentle", die)
+        patch.setattr(ServerWatch, "enter_shrink_mode", die)
         with pytest.raises(SystemExit):
             node.actuator.step()
     node.store = StateStore(tmp_path / "state")
@@ -167,7 +172,7 @@ def in_a_shrink(make_node: MakeNode) -> ActuatedNode:
 
 
 def _knobs(node: ActuatedNode) -> list[str]:
-    return [node.knob("s0", knob) for knob in GENTLE_KNOBS]
+    return [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS]
 
 
 @pytest.mark.parametrize("sidecar_dies", [False, True])
@@ -260,7 +265,7 @@ def test_what_cannot_be_kept_on_file_is_not_replaced_and_the_shrink_does_not_wai
     assert _knobs(node) == ["30", "no", "104857600", "25"]
     assert node.maxmemory()["s0"] == 4 * MB
     assert node.store.now.replaced == {}
-    assert node.metrics.value("shrinks_not_gentle") == 1
+    assert node.metrics.value("shrinks_without_mode") == 1
     assert "cannot be kept on file" in caplog.text
     # The next one is gentle again, if it can be.
     (tmp_path / "state").rmdir()

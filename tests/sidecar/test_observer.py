@@ -18,7 +18,7 @@ from sidecar.config.node import (
     SidecarConfig,
 )
 from sidecar.curves.monitor import Estimate
-from sidecar.observer import Seen, asked_about, observe, reserved
+from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.plans.plan_check import check_plan
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import SidecarState
@@ -66,14 +66,14 @@ def _seen(
     settings: TeamSettings | None = None,
     sampler: bool = True,
     **values: Any,
-) -> Seen:
+) -> ServerSnapshot:
     reading = dataclasses.replace(
         STATS, maxmemory_bytes=16 * MB, config={"spreds-endpoint": ""} if sampler else {}
     )
-    return Seen(ServerConfig("a", "", **values), reading, estimate, settings, 9)
+    return ServerSnapshot(ServerConfig("a", "", **values), reading, estimate, settings, 9)
 
 
-def _observe(*seen: Seen, reserved_bytes: int = 0) -> Observation:
+def _observe(*seen: ServerSnapshot, reserved_bytes: int = 0) -> Observation:
     observation = observe(
         _config(*(item.config for item in seen)), 7, 1000.0, list(seen), reserved_bytes
     )
@@ -133,14 +133,14 @@ def test_a_server_of_which_too_little_is_known_keeps_its_size(
     seen = _seen(estimate, sampler=sampler, backend_latency_seconds=latency)
     observation = _observe(seen)
     assert (observation.servers[0].keep_reason or "").split(":")[0] == code
-    assert asked_about(observation).bounds_bytes == {"a": (16 * MB, 16 * MB)}
+    assert pending_request(observation).bounds_bytes == {"a": (16 * MB, 16 * MB)}
 
 
 def test_the_bounds_asked_about_are_those_in_force() -> None:
     team = TeamSettings("ann", "2026-11-21", {"minimum_bytes": 3 * MB})
     seen = _seen(_estimate(), team, backend_latency_seconds=0.1, maximum_bytes=9 * MB)
     observation = _observe(seen, reserved_bytes=4 * MB)
-    asked = asked_about(observation)
+    asked = pending_request(observation)
     assert asked.bounds_bytes == {"a": (3 * MB, 9 * MB)}
     assert asked.budget_bytes == observation.budget_bytes == 60 * MB
     assert reserved({"a": 16 * MB, "gone": 4 * MB}, [seen]) == 4 * MB
@@ -154,11 +154,14 @@ def test_a_minimum_is_asked_for_as_far_as_kept_sizes_leave_room() -> None:
         config=dataclasses.replace(free.config, name="b", backend_latency_seconds=0.1),
     )
     observation = observe(_config(), 1, 1e6, [fixed, free], 0)
-    assert asked_about(observation).bounds_bytes == {"a": (16 * MB, 16 * MB), "b": (48 * MB, None)}
+    assert pending_request(observation).bounds_bytes == {
+        "a": (16 * MB, 16 * MB),
+        "b": (48 * MB, None),
+    }
     plan = make_plan(observation, now_seconds=1e6)
     assert plan.servers[1].maxmemory_bytes == 48 * MB
     state = SidecarState()
-    state.ask(asked_about(observation))
+    state.ask(pending_request(observation))
     check_plan(plan, state, observation.node, now_seconds=1e6, maximum_age_seconds=60.0)
 
 

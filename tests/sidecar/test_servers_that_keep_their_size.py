@@ -177,13 +177,13 @@ def test_the_policy_is_asked_once_more_just_before_a_shrink(
     make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_node("24mb", "16mb")
-    real = ServerWatch.be_gentle
+    real = ServerWatch.enter_shrink_mode
 
-    def be_gentle(watch: ServerWatch) -> None:
+    def enter_shrink_mode(watch: ServerWatch) -> None:
         real(watch)
         node.servers[watch.name].client.config_set("maxmemory-policy", "noeviction")
 
-    monkeypatch.setattr(ServerWatch, "be_gentle", be_gentle)
+    monkeypatch.setattr(ServerWatch, "enter_shrink_mode", enter_shrink_mode)
     node.actuator.set_targets({"s0": 5 * MB, "s1": 43 * MB}, "plan")
     node.step_until(lambda: node.actuator.settled)
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}

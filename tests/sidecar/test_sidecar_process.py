@@ -13,7 +13,7 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from sidecar.state.sidecar_state import SeenLatency
+from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore, load_state
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import LocalServer
@@ -139,7 +139,7 @@ def test_status_asks_the_servers(
     path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with StateStore(load_config(path).state_file).update() as state:
-        state.latencies = {"a": SeenLatency(0.08, "configured", 0.095, 0.75)}
+        state.latencies = {"a": ObservedLatency(0.08, "configured", 0.095, 0.75)}
     assert main(["status", str(path)]) == 0
     printed = capsys.readouterr().out
     assert "total 24 MiB of 24 MiB" in printed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.state.sidecar_state import Asked, Replaced, SeenLatency, SidecarState
+from sidecar.state.sidecar_state import ObservedLatency, PendingRequest, SavedSettings, SidecarState
 from sidecar.state.state_store import StateStore, load_state
 
 
@@ -21,11 +21,11 @@ def state() -> SidecarState:
         targets_bytes={"a": 5, "b": 0},
         settled=False,
         changed_at_seconds={"a": 1.5},
-        replaced={"a": Replaced("0" * 40, {"hz": "10"})},
+        replaced={"a": SavedSettings("0" * 40, {"hz": "10"})},
         before_shrink={"a": {"hz": "10"}, "b": {"hz": "25"}},
-        latencies={"a": SeenLatency(0.1, "team", None, 0.5)},
+        latencies={"a": ObservedLatency(0.1, "team", None, 0.5)},
     )
-    made.ask(Asked(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
+    made.ask(PendingRequest(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
     return made
 
 

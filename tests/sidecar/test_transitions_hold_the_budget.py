@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.servers.transitions import (
-    BeGentle,
-    BeNormal,
+    EnterShrinkMode,
     Grow,
+    LeaveShrinkMode,
     ServerState,
     Shrink,
     Transition,
@@ -46,14 +46,14 @@ class Model:
         state = self.states[place]
         assert state.reachable
         assert not state.refuses
-        assert state.evicts or isinstance(transition, BeNormal)
+        assert state.evicts or isinstance(transition, LeaveShrinkMode)
         match transition:
-            case BeGentle():
-                state = replace(state, gentle=True)
-            case BeNormal():
-                state = replace(state, gentle=False)
+            case EnterShrinkMode():
+                state = replace(state, in_shrink_mode=True)
+            case LeaveShrinkMode():
+                state = replace(state, in_shrink_mode=False)
             case Shrink(from_bytes=before, to_bytes=to_bytes):
-                assert state.gentle
+                assert state.in_shrink_mode
                 assert before == state.maxmemory_bytes > to_bytes
                 state = replace(state, maxmemory_bytes=to_bytes)
             case Grow(from_bytes=before, to_bytes=to_bytes):
@@ -102,7 +102,7 @@ def models(draw: st.DrawFn) -> Model:
                 held_bytes=draw(st.integers(0, 2 * BUDGET)),
                 target_bytes=1,
                 reachable=draw(mostly),
-                gentle=draw(st.booleans()),
+                in_shrink_mode=draw(st.booleans()),
                 evicts=draw(mostly),
                 refuses=not draw(mostly),
                 stuck=not draw(mostly),
@@ -156,7 +156,7 @@ def test_it_arrives_once_everybody_answers_and_frees_memory(model: Model, share:
     assert [state.maxmemory_bytes for state in model.states] == [
         state.target_bytes for state in model.states
     ]
-    assert not any(state.gentle for state in model.states)
+    assert not any(state.in_shrink_mode for state in model.states)
 
 
 def _revive(model: Model) -> None:
@@ -199,7 +199,7 @@ def test_those_that_can_move_arrive_beside_some_that_cannot(
         missing += state.target_bytes - state.maxmemory_bytes
         if was.maxmemory_bytes >= was.target_bytes:
             assert state.maxmemory_bytes == state.target_bytes
-            assert not state.gentle
+            assert not state.in_shrink_mode
     if missing:
         assert BUDGET - model.claims() <= 0.02 * BUDGET + len(before)
 
@@ -208,14 +208,14 @@ def test_shrinks_come_first_and_growth_waits_for_memory_that_is_still_held() -> 
     donor = ServerState("donor", 60 * MB, 60 * MB, 20 * MB)
     taker = ServerState("taker", 40 * MB, 40 * MB, 80 * MB)
     assert list(resolve([taker, donor], BUDGET)) == [
-        BeGentle("donor"),
+        EnterShrinkMode("donor"),
         Shrink("donor", 60 * MB, 20 * MB),
     ]
-    half = replace(donor, maxmemory_bytes=20 * MB, held_bytes=40 * MB, gentle=True)
+    half = replace(donor, maxmemory_bytes=20 * MB, held_bytes=40 * MB, in_shrink_mode=True)
     assert list(resolve([taker, half], BUDGET)) == [Grow("taker", 40 * MB, 60 * MB)]
     done = replace(half, held_bytes=20 * MB)
     assert list(resolve([taker, done], BUDGET)) == [
-        BeNormal("donor"),
+        LeaveShrinkMode("donor"),
         Grow("taker", 40 * MB, 80 * MB),
     ]
 
@@ -231,7 +231,7 @@ def test_one_that_refuses_is_asked_nothing_and_keeps_its_claim() -> None:
     other = ServerState("other", 50 * MB, 50 * MB, 30 * MB)
     taker = ServerState("taker", 5 * MB, 5 * MB, 50 * MB)
     assert list(resolve([refuses, other, taker], BUDGET)) == [
-        BeGentle("other"),
+        EnterShrinkMode("other"),
         Shrink("other", 50 * MB, 30 * MB),
     ]
     shrunk = replace(other, maxmemory_bytes=30 * MB, held_bytes=30 * MB)
@@ -239,12 +239,12 @@ def test_one_that_refuses_is_asked_nothing_and_keeps_its_claim() -> None:
 
 
 def test_one_that_does_not_evict_keeps_its_size_and_one_that_is_stuck_its_own_settings() -> None:
-    fixed = ServerState("fixed", 60 * MB, 60 * MB, 20 * MB, gentle=True, evicts=False)
-    stuck = ServerState("stuck", 10 * MB, 30 * MB, 10 * MB, gentle=True, stuck=True)
+    fixed = ServerState("fixed", 60 * MB, 60 * MB, 20 * MB, in_shrink_mode=True, evicts=False)
+    stuck = ServerState("stuck", 10 * MB, 30 * MB, 10 * MB, in_shrink_mode=True, stuck=True)
     taker = ServerState("taker", 5 * MB, 5 * MB, 50 * MB)
     assert list(resolve([fixed, stuck, taker], BUDGET)) == [
-        BeNormal("fixed"),
-        BeNormal("stuck"),
+        LeaveShrinkMode("fixed"),
+        LeaveShrinkMode("stuck"),
         Grow("taker", 5 * MB, 10 * MB),
     ]
 

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from sidecar.config.node import SettingsLimits
 from sidecar.delivery.notification import NotificationRefusedError, _read
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state.sidecar_state import ASKED_LIMIT, Asked, Replaced, SeenLatency, SidecarState
+from sidecar.state.sidecar_state import (
+    ASKED_LIMIT,
+    ObservedLatency,
+    PendingRequest,
+    SavedSettings,
+    SidecarState,
+)
 from solver_lambda.documents.curve import MAX_POINTS, MissRatioCurve
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
@@ -181,9 +187,9 @@ def plan_document() -> dict[str, Any]:
 
 def state_document() -> dict[str, Any]:
     state = SidecarState(last_cycle=7, targets_bytes={"a": 5}, changed_at_seconds={"a": 1.5})
-    state.ask(Asked(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
-    state.replaced = {"a": Replaced("0" * 40, {"hz": "10"})}
-    state.latencies = {"a": SeenLatency(0.1, "team", None, 0.5)}
+    state.ask(PendingRequest(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
+    state.replaced = {"a": SavedSettings("0" * 40, {"hz": "10"})}
+    state.latencies = {"a": ObservedLatency(0.1, "team", None, 0.5)}
     return json.loads(json.dumps(state.to_json()))
 
 
@@ -357,15 +363,17 @@ def test_brackets_within_a_text_are_no_lists(kind):
 
 def test_the_state_of_a_sidecar_of_the_most_servers_is_read():
     names = [f"{number:063}" for number in range(MAX_SERVERS)]
-    latency = SeenLatency(0.1, "team", 0.2, 0.5)
+    latency = ObservedLatency(0.1, "team", 0.2, 0.5)
     state = SidecarState(
         asked={
-            n: Asked(n, 1.0, 1 << 40, dict.fromkeys(names, (1, 1 << 40)))
+            n: PendingRequest(n, 1.0, 1 << 40, dict.fromkeys(names, (1, 1 << 40)))
             for n in range(ASKED_LIMIT)
         },
         targets_bytes=dict.fromkeys(names, 1 << 30),
         changed_at_seconds=dict.fromkeys(names, 1e9),
-        replaced=dict.fromkeys(names, Replaced("r" * 40, {f"knob-{n}": "1" for n in range(4)})),
+        replaced=dict.fromkeys(
+            names, SavedSettings("r" * 40, {f"knob-{n}": "1" for n in range(4)})
+        ),
         latencies=dict.fromkeys(names, latency),
     )
     text = json.dumps(state.to_json())

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.planning.problem_grid import PartitionProblem
 from solver_lambda.solvers.certificate import CertifiedSplit, Certifier
 from solver_lambda.solvers.dirichlet import DirichletSearch, units_of_splits, within_limits
 from solver_lambda.solvers.hill_climbing import LookAhead, hull_ends

@@ -5,18 +5,37 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from sidecar.servers.redis_server import GENTLE, USUAL, ServerRefusedError
+from sidecar.servers.redis_server import ServerRefusedError
 from sidecar.servers.server_reading import TENACITY, ServerReading
-from sidecar.state.sidecar_state import Replaced, SidecarState
+from sidecar.state.sidecar_state import SavedSettings, SidecarState
 from sidecar.state.state_store import StateStore
 
 Apply = Callable[[Mapping[str, str]], None]
 
 log = logging.getLogger(__name__)
 
+# In force while a server shrinks, as far as it has them: evictions do not hold up clients
+# (measured: p99 of 0.2 ms instead of 436 ms), and the pages that they leave half empty go back to
+# the machine, in many short slices (measured: p99 of 0.6 ms instead of 15 ms and more with hz 10).
+# In the words of CONFIG GET, so that it can be seen whether they are in force.
+SHRINK_MODE: Mapping[str, str] = {
+    TENACITY: "0",
+    "activedefrag": "yes",
+    "active-defrag-ignore-bytes": str(4 << 20),
+    "active-defrag-cycle-us": "500",  # Valkey 8.1 and later
+    "hz": "500",
+}
+# What the servers come with: put back where a dead sidecar left SHRINK_MODE and no word of what was
+# there before.
+DEFAULTS: Mapping[str, str] = {
+    "activedefrag": "no",
+    "active-defrag-ignore-bytes": "100mb",
+    "hz": "10",
+}
 
-class GentleShrink:
-    """Of one server: puts ``GENTLE`` in force, and back what it replaced.
+
+class ShrinkMode:
+    """Of one server: puts ``SHRINK_MODE`` in force, and back what it replaced.
 
     ``apply`` is CONFIG SET; what it raises comes through.
     """
@@ -33,17 +52,17 @@ class GentleShrink:
         left = reading.tenacity == 0 and self._eviction_tenacity != 0
         return self._replaced is not None or left
 
-    def note_normal(self, reading: ServerReading) -> bool:
+    def save_settings(self, reading: ServerReading) -> bool:
         """Note on file what ``begin`` will replace, and return whether it is there: without that,
         nothing may be replaced."""
         before = self._replaced
-        knobs = [TENACITY] if self._cannot_defrag else GENTLE
+        knobs = [TENACITY] if self._cannot_defrag else SHRINK_MODE
         config = {TENACITY: str(self._eviction_tenacity), **reading.config}
         settings = {key: config[key] for key in knobs if key in config}
         if before is not None:
             settings |= _ours(before.settings, reading)
         with self._store.update() as state:
-            _note(state, self._name, Replaced(reading.run_id, settings))
+            _note(state, self._name, SavedSettings(reading.run_id, settings))
             state.before_shrink = {**state.before_shrink, self._name: settings}
         if self._store.is_saved:
             return True
@@ -56,11 +75,11 @@ class GentleShrink:
         return False
 
     def begin(self, reading: ServerReading, apply: Apply) -> None:
-        """Before a shrink, after ``note_normal``."""
-        gentle = {key: GENTLE[key] for key in self._normal(reading)}
+        """Before a shrink, after ``save_settings``."""
+        gentle = {key: SHRINK_MODE[key] for key in self._normal(reading)}
         try:
             if not self._apply_all(gentle, apply):
-                apply({TENACITY: GENTLE[TENACITY]})
+                apply({TENACITY: SHRINK_MODE[TENACITY]})
                 self._cannot_defrag = True
         except ServerRefusedError:
             self._keep_ours(reading)  # nothing was replaced now
@@ -84,7 +103,7 @@ class GentleShrink:
         replaced = self._replaced
         for key, value in replaced.settings.items() if replaced else ():
             now = reading.config.get(key)
-            if now not in (None, value, GENTLE[key]):
+            if now not in (None, value, SHRINK_MODE[key]):
                 log.warning(
                     "server %s: somebody set %s to %s in a shrink: it stays", self._name, key, now
                 )
@@ -108,14 +127,14 @@ class GentleShrink:
         """Forget what does not have the value that we set."""
         replaced = self._replaced
         ours = _ours(replaced.settings, reading) if replaced else {}
-        self._note(Replaced(reading.run_id, ours) if ours else None)
+        self._note(SavedSettings(reading.run_id, ours) if ours else None)
 
     def _normal(self, reading: ServerReading) -> Mapping[str, str]:
         replaced = self._replaced
         if replaced is not None:
             return replaced.settings
         normal = {TENACITY: str(self._eviction_tenacity)}
-        if any(reading.config.get(key) != GENTLE[key] for key in ("activedefrag", "hz")):
+        if any(reading.config.get(key) != SHRINK_MODE[key] for key in ("activedefrag", "hz")):
             return normal
         # Or its file has it from CONFIG REWRITE in a shrink that was over before it started.
         last = self._store.now.before_shrink.get(self._name)
@@ -128,20 +147,20 @@ class GentleShrink:
             "server %s was left in a shrink, and nothing tells how it was before: "
             "it gets the usual %s",
             self._name,
-            ", ".join(f"{key} {value}" for key, value in USUAL.items()),
+            ", ".join(f"{key} {value}" for key, value in DEFAULTS.items()),
         )
-        return {**normal, **USUAL}
+        return {**normal, **DEFAULTS}
 
     @property
-    def _replaced(self) -> Replaced | None:
+    def _replaced(self) -> SavedSettings | None:
         return self._store.now.replaced.get(self._name)
 
-    def _note(self, replaced: Replaced | None) -> None:
+    def _note(self, replaced: SavedSettings | None) -> None:
         with self._store.update() as state:
             _note(state, self._name, replaced)
 
 
-def _note(state: SidecarState, name: str, replaced: Replaced | None) -> None:
+def _note(state: SidecarState, name: str, replaced: SavedSettings | None) -> None:
     others = {other: item for other, item in state.replaced.items() if other != name}
     state.replaced = {**others, name: replaced} if replaced else others
 
@@ -151,5 +170,5 @@ def _ours(before: Mapping[str, str], reading: ServerReading) -> dict[str, str]:
     return {
         key: value
         for key, value in before.items()
-        if reading.config.get(key) == GENTLE[key] != value
+        if reading.config.get(key) == SHRINK_MODE[key] != value
     }
