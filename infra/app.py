@@ -7,10 +7,11 @@ from pathlib import Path
 
 from aws_cdk import App
 
-from infra.configuration import ConfigurationError, read_configuration
+from infra.configuration import read_configuration
 from infra.function_bundle import bundled_code, target_platform
 from infra.review_exceptions import review
 from infra.stack import SpredsStack
+from solver_lambda.documents.reader import DocumentError
 
 DEFAULT = Path(__file__).resolve().parent / "stack.toml"
 
@@ -21,7 +22,7 @@ def main() -> None:
     path = Path(app.node.try_get_context("configuration") or DEFAULT)
     try:
         configuration = read_configuration(path)
-    except (ConfigurationError, OSError) as error:
+    except (DocumentError, OSError) as error:
         sys.exit(str(error))
     stack = SpredsStack(
         app,

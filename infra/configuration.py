@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from infra.costs.workload import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS
 from infra.node_names import role_name
 from infra.outputs import node_outputs
 from infra.template_limits import excess
+from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
+from solver_lambda.documents.planning_settings import METHODS
+from solver_lambda.documents.reader import DocumentError, Fields, first_repeated, shown
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
-SOLVERS = ("auto", "dirichlet", "hill_climbing")
 # With "-observations-", account and region the name of a bucket has 63 characters at most.
 NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 # S3 keeps these for itself
 # (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html).
 RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
-NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
 ROLE_NAME_CHARACTERS = 64
 LONGEST_REGION = "ap-southeast-1"
-
-
-class ConfigurationError(ValueError):
-    """The file breaks a rule; the message names the file, the key and the value."""
 
 
 @dataclass(frozen=True)
@@ -84,136 +77,118 @@ def read_configuration(path: Path) -> Configuration:
     """Read and check the file.
 
     Raises:
-        ConfigurationError: with the key and value at fault.
+        DocumentError: with the key and value at fault.
         OSError: it cannot be read.
     """
     try:
         table = tomllib.loads(path.read_text())
     except ValueError as error:
-        raise ConfigurationError(f"{path}: not a TOML document: {error}") from error
-    return _Checker(str(path)).configuration(table)
+        raise DocumentError(f"{path}: not a TOML document: {error}") from error
+    return _configuration(Fields(table, str(path)))
 
 
-class _Checker:
-    def __init__(self, source: str) -> None:
-        self._source = source
+def _configuration(fields: Fields) -> Configuration:
+    log_retention_days = fields.integer("log_retention_days", 180)
+    if log_retention_days not in LOG_RETENTION_DAYS:
+        allowed = ", ".join(map(str, LOG_RETENTION_DAYS))
+        raise fields.refuse("log_retention_days", f"must be one of {allowed}")
+    nodes = fields.table("nodes")
+    if not nodes.names():
+        raise fields.refuse("nodes", "must be a table with one line for each node")
+    for name in nodes.names():
+        if not NODE_PATTERN.fullmatch(name):
+            raise nodes.refuse(name, f"is no node's name: it must match {NODE_PATTERN.pattern}")
+    configuration = Configuration(
+        name=_stack_name(fields),
+        controller=fields.text("controller", "lambda", CONTROLLERS),
+        cycles_per_day=fields.integer("cycles_per_day", 24, low=1, high=MOST_CYCLES_PER_DAY),
+        retention_days=fields.integer("retention_days", 180, low=1, high=MOST_RETENTION_DAYS),
+        log_retention_days=log_retention_days,
+        reserved_concurrency=(
+            fields.integer("reserved_concurrency", low=1)
+            if fields.has("reserved_concurrency")
+            else None
+        ),
+        nodes=tuple(_node(name, nodes.table(name)) for name in nodes.names()),
+    )
+    fields.done()
+    _check_names(nodes, configuration)
+    _check_size(fields, nodes, configuration)
+    return configuration
 
-    def _refuse(self, key: str, why: str) -> ConfigurationError:
-        return ConfigurationError(f"{self._source}: {key} {why}")
 
-    def _known(self, table: dict[str, Any], known: Collection[str], path: str = "") -> None:
-        for key in table:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise self._refuse(path + key, f"is not a known key{hint}")
+def _stack_name(fields: Fields) -> str:
+    name = fields.text("name", "spreds")
+    if not NAME_PATTERN.fullmatch(name):
+        raise fields.refuse("name", f"must match {NAME_PATTERN.pattern}, not {name!r}")
+    for prefix in RESERVED_PREFIXES:
+        if f"{name}-".startswith(prefix):
+            raise fields.refuse("name", f"must not start like S3's own {prefix!r}: {name!r}")
+    return name
 
-    def _count(self, table: dict[str, Any], key: str, default: int, most: int | None = None) -> int:
-        value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._refuse(key, f"must be a whole number of at least 1, not {value!r}")
-        if most is not None and value > most:
-            raise self._refuse(key, f"must be at most {most:,}, not {value}")
-        return value
 
-    def _choice(self, key: str, value: object, choices: tuple[str, ...]) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise self._refuse(key, f"must be one of {', '.join(choices)}, not {value!r}")
-        return value
+def _node(name: str, fields: Fields) -> Node:
+    node = Node(
+        name=name,
+        servers=_servers(fields),
+        delivery=fields.text("delivery", "sqs", DELIVERIES),
+        public_url=fields.text("public_url") if fields.has("public_url") else "",
+        solver=fields.text("solver", "auto", METHODS),
+    )
+    fields.done()
+    if (node.delivery == "http") != bool(node.public_url):
+        raise fields.refuse("public_url", 'goes with delivery = "http", and only with it')
+    if node.public_url and not re.match(r"https?://[^/]+", node.public_url):
+        raise fields.refuse("public_url", f"must be a URL, not {node.public_url!r}")
+    return node
 
-    def _name(self, key: str, value: object, pattern: re.Pattern[str]) -> str:
-        if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise self._refuse(key, f"must match {pattern.pattern}, not {value!r}")
-        return value
 
-    def configuration(self, table: dict[str, Any]) -> Configuration:
-        self._known(table, Configuration.__dataclass_fields__)
-        nodes = table.get("nodes")
-        if not isinstance(nodes, dict) or not nodes:
-            raise self._refuse("nodes", "must be a table with one line for each node")
-        log_retention_days = self._count(table, "log_retention_days", 180)
-        if log_retention_days not in LOG_RETENTION_DAYS:
-            allowed = ", ".join(map(str, LOG_RETENTION_DAYS))
-            raise self._refuse("log_retention_days", f"must be one of {allowed}")
-        name = self._name("name", table.get("name", "spreds"), NAME_PATTERN)
-        for prefix in RESERVED_PREFIXES:
-            if f"{name}-".startswith(prefix):
-                raise self._refuse("name", f"must not start like S3's own {prefix!r}: {name!r}")
-        made = tuple(self._node(node, line) for node, line in nodes.items())
-        self._distinct(name, made)
-        controller = self._choice("controller", table.get("controller", "lambda"), CONTROLLERS)
-        for node in made:
-            if node.solver != "auto" and controller != "lambda":
-                raise self._refuse(f"nodes.{node.name}.solver", 'goes with controller = "lambda"')
-        too_much = excess(
-            controller,
-            functions=len({node.solver for node in made}),
-            deliveries=[node.delivery for node in made],
-            servers=sum(len(node.servers) for node in made),
-        )
-        if too_much:
-            raise self._refuse("nodes", too_much)
-        return Configuration(
-            name=name,
-            controller=controller,
-            cycles_per_day=self._count(table, "cycles_per_day", 24, MOST_CYCLES_PER_DAY),
-            retention_days=self._count(table, "retention_days", 180, MOST_RETENTION_DAYS),
-            log_retention_days=log_retention_days,
-            reserved_concurrency=(
-                self._count(table, "reserved_concurrency", 1)
-                if "reserved_concurrency" in table
-                else None
-            ),
-            nodes=made,
-        )
-
-    def _distinct(self, stack: str, nodes: tuple[Node, ...]) -> None:
-        owners: dict[str, str] = {}
-        for node in nodes:
-            role = role_name(stack, node.name, LONGEST_REGION)
-            if len(role) > ROLE_NAME_CHARACTERS:
-                raise self._refuse(
-                    f"nodes.{node.name}",
-                    f"is too long: its role would be {role}, and IAM takes "
-                    f"{ROLE_NAME_CHARACTERS} characters, not {len(role)}",
-                )
-            for output, server in node_outputs(node.name, node.delivery, node.servers):
-                owner = f"nodes.{node.name}" + (f".servers {server!r}" if server else "")
-                if output in owners:
-                    raise self._refuse(
-                        owner,
-                        f"and {owners[output]} would both give the output {output}: rename one",
-                    )
-                owners[output] = owner
-
-    def _node(self, name: str, line: object) -> Node:
-        path = f"nodes.{name}"
-        self._name("a node's name", name, NODE_PATTERN)
-        if not isinstance(line, dict):
-            raise self._refuse(path, f"must be a table, not {line!r}")
-        self._known(line, ("servers", "delivery", "public_url", "solver"), f"{path}.")
-        servers = self._servers(f"{path}.servers", line.get("servers", []))
-        delivery = self._choice(f"{path}.delivery", line.get("delivery", "sqs"), DELIVERIES)
-        public_url = line.get("public_url", "")
-        if (delivery == "http") != bool(public_url):
-            raise self._refuse(
-                f"{path}.public_url", 'goes with delivery = "http", and only with it'
+def _servers(fields: Fields) -> tuple[str, ...]:
+    names = fields.value("servers", [])
+    if not isinstance(names, list):
+        raise fields.refuse("servers", f"must be a list of names, not {shown(names)}")
+    for name in names:
+        if not isinstance(name, str) or not SERVER_PATTERN.fullmatch(name):
+            raise fields.refuse(
+                "servers", f"must match {SERVER_PATTERN.pattern}, not {shown(name)}"
             )
-        if public_url and not re.match(r"https?://[^/]+", str(public_url)):
-            raise self._refuse(f"{path}.public_url", f"must be a URL, not {public_url!r}")
-        return Node(
-            name=name,
-            servers=servers,
-            delivery=delivery,
-            public_url=public_url,
-            solver=self._choice(f"{path}.solver", line.get("solver", "auto"), SOLVERS),
-        )
+    if twice := first_repeated(names):
+        raise fields.refuse("servers", f"has {twice!r} twice")
+    return tuple(names)
 
-    def _servers(self, key: str, value: object) -> tuple[str, ...]:
-        if not isinstance(value, list):
-            raise self._refuse(key, f"must be a list of names, not {value!r}")
-        names = tuple(self._name(key, name, SERVER_PATTERN) for name in value)
-        for name in names:
-            if names.count(name) > 1:
-                raise self._refuse(key, f"has {name!r} twice")
-        return names
+
+def _check_names(nodes: Fields, configuration: Configuration) -> None:
+    """Roles and outputs that cannot be made, or would be of two nodes."""
+    owners: dict[str, str] = {}
+    for node in configuration.nodes:
+        role = role_name(configuration.name, node.name, LONGEST_REGION)
+        if len(role) > ROLE_NAME_CHARACTERS:
+            raise nodes.refuse(
+                node.name,
+                f"is too long: its role would be {role}, and IAM takes "
+                f"{ROLE_NAME_CHARACTERS} characters, not {len(role)}",
+            )
+        for output, server in node_outputs(node.name, node.delivery, node.servers):
+            owner = node.name + (f".servers {server!r}" if server else "")
+            if output in owners:
+                raise nodes.refuse(
+                    owner,
+                    f"and {nodes.where(owners[output])} would both give the output {output}: "
+                    "rename one",
+                )
+            owners[output] = owner
+
+
+def _check_size(fields: Fields, nodes: Fields, configuration: Configuration) -> None:
+    """What does not go together, or is more than one stack may have."""
+    for node in configuration.nodes:
+        if node.solver != "auto" and configuration.controller != "lambda":
+            raise nodes.refuse(f"{node.name}.solver", 'goes with controller = "lambda"')
+    too_much = excess(
+        configuration.controller,
+        functions=len({node.solver for node in configuration.nodes}),
+        deliveries=[node.delivery for node in configuration.nodes],
+        servers=sum(len(node.servers) for node in configuration.nodes),
+    )
+    if too_much:
+        raise fields.refuse("nodes", too_much)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from infra.configuration import Configuration
 from infra.costs.measured import read_measured
 from infra.costs.model import cheapest, compare
-from infra.costs.prices import read_prices
+from infra.costs.price_list import read_prices
 from infra.costs.workload import DAY_SECONDS, Workload
 
 IN_THE_CLOUD = ("lambda", "fargate")

@@ -1,15 +1,8 @@
-"""Names and literal ARNs: nothing has to be looked up, so the stack has no cycle of references.
-
-The prefixes are those of ``solver_lambda/documents/keys.py``; a test holds the two together.
-"""
+"""Names and literal ARNs: nothing has to be looked up, so the stack has no cycle of references."""
 
 from __future__ import annotations
 
 from aws_cdk import Aws
-
-OBSERVATIONS_PREFIX = "observations"
-PLANS_PREFIX = "plans"
-SETTINGS_PREFIX = "settings"
 
 
 def bucket_name(stack: str, documents: str) -> str:

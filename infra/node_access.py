@@ -8,14 +8,9 @@ from aws_cdk import aws_iam, aws_s3, aws_sqs
 from constructs import Construct
 
 from infra.configuration import Node
-from infra.naming import (
-    OBSERVATIONS_PREFIX,
-    PLANS_PREFIX,
-    SETTINGS_PREFIX,
-    bucket_arn,
-    objects_arn,
-)
+from infra.naming import bucket_arn, objects_arn
 from infra.review_exceptions import OWN_PREFIX, accept_wildcards
+from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX
 
 Statement = aws_iam.PolicyStatement
 

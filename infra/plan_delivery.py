@@ -6,7 +6,7 @@ from aws_cdk import Aws, Duration, aws_iam, aws_sns, aws_sqs
 from constructs import Construct
 
 from infra.configuration import Node
-from infra.naming import PLANS_PREFIX
+from solver_lambda.documents.keys import PLANS_PREFIX
 
 RECEIVES_BEFORE_DEAD_LETTER = 5
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from aws_cdk import Aws, aws_iam, aws_s3, aws_sns
 from constructs import Construct
 
-from infra.naming import PLANS_PREFIX, bucket_arn, regional_arn
+from infra.naming import bucket_arn, regional_arn
 from infra.notifications import key_filter
+from solver_lambda.documents.keys import PLANS_PREFIX
 
 
 class PlanTopic(Construct):

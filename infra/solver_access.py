@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from aws_cdk import aws_iam
 
-from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, objects_arn
+from infra.naming import objects_arn
 from infra.review_exceptions import OWN_PREFIX, accept_wildcards
+from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX
 
 
 def grant_documents(role: aws_iam.Role, *, observations_bucket: str, plans_bucket: str) -> None:

@@ -28,7 +28,6 @@ from aws_cdk import (
 from constructs import Construct
 
 from infra.dead_letters import ALARM_PERIOD, raise_alarm
-from infra.naming import OBSERVATIONS_PREFIX
 from infra.review_exceptions import (
     NO_CONTAINER_INSIGHTS,
     NO_FLOW_LOGS,
@@ -39,6 +38,7 @@ from infra.review_exceptions import (
     accept,
 )
 from infra.solver_access import grant_documents, solver_environment
+from solver_lambda.documents.keys import OBSERVATIONS_PREFIX
 
 ROOT = Path(__file__).resolve().parent.parent
 TASK_CPU_UNITS = 256

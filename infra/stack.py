@@ -9,7 +9,7 @@ from infra.configuration import Configuration, Node
 from infra.controller import chosen_controller
 from infra.dead_letters import ALARM_PERIOD, AlarmTopic, DeadLetters, raise_alarm
 from infra.document_bucket import DocumentBucket
-from infra.naming import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX, bucket_name
+from infra.naming import bucket_name
 from infra.node_access import NodeAccess, TeamAccess, only_teams_write_settings
 from infra.node_names import queue_name, role_name
 from infra.outputs import output_name
@@ -18,6 +18,7 @@ from infra.plan_topic import PlanTopic, topic_notification
 from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
 from infra.solver_function import SolverFunction, function_notification
 from infra.solver_task import SolverTask, task_notification
+from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX
 
 Notification = aws_s3.CfnBucket.NotificationConfigurationProperty
 

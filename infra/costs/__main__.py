@@ -28,7 +28,7 @@ from infra.costs.arguments import (
 )
 from infra.costs.measured import Measured, MeasuredError, read_measured
 from infra.costs.model import ControllerCost, break_even, cheapest, compare
-from infra.costs.prices import PriceError, PriceList, read_prices
+from infra.costs.price_list import PriceError, PriceList, read_prices
 from infra.costs.workload import MOST_CYCLES_PER_DAY, Workload
 
 SHOWN_CYCLES_PER_DAY = (1, 24, 100, 288, 606, 1000, MOST_CYCLES_PER_DAY)

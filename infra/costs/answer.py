@@ -10,7 +10,7 @@ from typing import Any
 from infra.costs import report
 from infra.costs.measured import Measured
 from infra.costs.model import ControllerCost
-from infra.costs.prices import PriceList
+from infra.costs.price_list import PriceList
 from infra.costs.terms import Term
 from infra.costs.thesis import (
     ALWAYS_ON_USD,

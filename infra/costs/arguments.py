@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra.costs import report
 from infra.costs.measured import MEASURED_FILE, Measured
-from infra.costs.prices import PRICES_FILE, PriceList
+from infra.costs.price_list import PRICES_FILE, PriceList
 from infra.costs.workload import (
     CONTROLLERS,
     DAY_SECONDS,

@@ -9,7 +9,7 @@ import numpy as np
 
 from infra.costs.measured import Measured
 from infra.costs.model import compare
-from infra.costs.prices import PriceList
+from infra.costs.price_list import PriceList
 from infra.costs.thesis import ALWAYS_ON_USD, thesis_break_even, thesis_usd
 from infra.costs.workload import Workload
 

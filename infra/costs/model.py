@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from infra.costs.measured import Measured
-from infra.costs.prices import PriceList
+from infra.costs.price_list import PriceList
 from infra.costs.terms import TERMS, Term
 from infra.costs.workload import CONTROLLERS, Workload, latency_seconds
 

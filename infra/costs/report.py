@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from infra.costs.measured import Measured
 from infra.costs.model import ControllerCost
-from infra.costs.prices import PriceList, plain
+from infra.costs.price_list import PriceList, plain
 from infra.costs.thesis import (
     CYCLES_PER_DAY,
     DURATION_SECONDS,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from infra.costs.measured import Measured
-from infra.costs.prices import INSTANCE_PREFIX, PriceList
+from infra.costs.price_list import INSTANCE_PREFIX, PriceList
 from infra.costs.workload import (
     DAY_SECONDS,
     DAYS,

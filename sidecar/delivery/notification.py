@@ -11,8 +11,9 @@ from datetime import datetime
 from urllib.parse import unquote_plus
 
 from sidecar.delivery.message_signature import SignatureCheck, SignatureError
+from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import plan_key
-from solver_lambda.documents.reader import DocumentError, Fields, parse_json, shown
+from solver_lambda.documents.reader import DocumentError, Fields, shown
 
 MAX_BYTES = 256 * 1024
 FUTURE_SECONDS = 300.0

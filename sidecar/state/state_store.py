@@ -18,7 +18,8 @@ from pathlib import Path
 
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.storage.store import write_whole
-from solver_lambda.documents.reader import DocumentError, parse_json
+from solver_lambda.documents.json_text import parse_json
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 

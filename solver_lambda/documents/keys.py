@@ -6,26 +6,31 @@ import re
 
 from solver_lambda.documents.reader import DocumentError, Fields, shown
 
+OBSERVATIONS_PREFIX = "observations"
+PLANS_PREFIX = "plans"
+SETTINGS_PREFIX = "settings"
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # Keys have twelve digits for it.
 MOST_CYCLE = 10**12 - 1
 SERVER_PATTERN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_OBSERVATION_KEY = re.compile(rf"observations/(?P<node>{NODE_PATTERN.pattern})/(\d{{12}})\.json")
+_OBSERVATION_KEY = re.compile(
+    rf"{OBSERVATIONS_PREFIX}/(?P<node>{NODE_PATTERN.pattern})/(\d{{12}})\.json"
+)
 
 
 def observation_key(node: str, cycle: int) -> str:
     """Key of an observation, in the observations bucket."""
-    return f"observations/{node}/{cycle:012d}.json"
+    return f"{OBSERVATIONS_PREFIX}/{node}/{cycle:012d}.json"
 
 
 def plan_key(node: str, cycle: int) -> str:
     """Key of the plan that answers it, in the plans bucket: one observation, one plan."""
-    return f"plans/{node}/{cycle:012d}.json"
+    return f"{PLANS_PREFIX}/{node}/{cycle:012d}.json"
 
 
 def settings_key(node: str, server: str) -> str:
     """Key of a team's settings for one server, in the observations bucket."""
-    return f"settings/{node}/{server}.json"
+    return f"{SETTINGS_PREFIX}/{node}/{server}.json"
 
 
 def parse_observation_key(key: str) -> tuple[str, int]:

@@ -13,16 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE, read_node, read_server
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.documents.reader import (
-    MOST_BYTES,
-    DocumentError,
-    Fields,
-    check_kind,
-    first_repeated,
-    parse_json,
-)
+from solver_lambda.documents.reader import MOST_BYTES, DocumentError, Fields, first_repeated
 from solver_lambda.documents.server_settings import read_bounds
 
 KIND = "spreds.observation"

@@ -6,15 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE, read_node, read_server
 from solver_lambda.documents.observation import MAX_VERSION
-from solver_lambda.documents.reader import (
-    DocumentError,
-    Fields,
-    check_kind,
-    first_repeated,
-    parse_json,
-)
+from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
 
 KIND = "spreds.plan"
 VERSION = 1

@@ -8,19 +8,13 @@ quotient of such numbers leaves the range of a float.
 from __future__ import annotations
 
 import difflib
-import json
 import math
-import re
 import reprlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-MAX_DEPTH = 12
 MAX_TEXT = 4096
 MAX_SERVERS = 1024
-# Tables, lists and keys: twice and more what a sidecar's state of so many servers has, four times
-# what their observation has. An empty list of 3 bytes takes 64 when it is read.
-MAX_NODES = 128 * MAX_SERVERS
 MOST_NUMBER = 1e19
 # A smaller number is read as 0.
 LEAST_NUMBER = 1e-60
@@ -29,8 +23,6 @@ MOST_INTEGER = (1 << 64) - 1
 # Sums of sizes, and half as much again, stay within 64 bits.
 MOST_BYTES = 1 << 61
 _SHOWN_CHARACTERS = 100
-# The closing quote may be missing, so that no text is looked at twice.
-_STRING = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?'
 
 
 class DocumentError(ValueError):
@@ -242,67 +234,3 @@ class Fields:
                 near = difflib.get_close_matches(str(key)[:_SHOWN_CHARACTERS], self._known, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise self.refuse(str(key), f"is not a known key{hint}")
-
-
-def parse_json(text: bytes | str, source: str, max_bytes: int) -> Fields:
-    """The top table of a JSON document.
-
-    Raises:
-        DocumentError: larger than ``max_bytes``, more than ``MAX_NODES``, not JSON, nested too
-            deeply, or not an object.
-    """
-    if len(text) > max_bytes:
-        raise DocumentError(f"{source}: {len(text)} bytes, more than the {max_bytes} allowed")
-    if _nodes(text) > MAX_NODES:
-        raise DocumentError(f"{source}: more than {MAX_NODES} tables, lists and keys")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DocumentError(f"{source}: not a JSON document: {error}") from error
-    _check_depth(document, source)
-    return Fields(document, source)
-
-
-def _nodes(text: bytes | str) -> int:
-    """Tables, lists and keys in a JSON text, counted before they are made; up to the bound."""
-    count = _marks(text, 0, len(text))
-    if count <= MAX_NODES:
-        return count
-    # Only now is it worth to leave out what stands within strings.
-    count = end = 0
-    strings = (
-        re.finditer(_STRING, text) if isinstance(text, str) else re.finditer(_STRING.encode(), text)
-    )
-    for string in strings:
-        count += _marks(text, end, string.start())
-        end = string.end()
-        if count > MAX_NODES:
-            return count
-    return count + _marks(text, end, len(text))
-
-
-def _marks(text: bytes | str, start: int, end: int) -> int:
-    if isinstance(text, str):
-        return sum(text.count(mark, start, end) for mark in "{[:")
-    return sum(text.count(mark, start, end) for mark in (b"{", b"[", b":"))
-
-
-def _check_depth(document: object, source: str) -> None:
-    level = [document]
-    for _ in range(MAX_DEPTH):
-        level = [
-            item
-            for value in level
-            if isinstance(value, dict | list)
-            for item in (value.values() if isinstance(value, dict) else value)
-            if isinstance(item, dict | list)
-        ]
-    if level:
-        raise DocumentError(f"{source}: nested deeper than {MAX_DEPTH} levels")
-
-
-def check_kind(fields: Fields, kind: str, version: int) -> None:
-    """Refuse a document of another kind or version."""
-    fields.text("kind", choices=(kind,))
-    if fields.integer("version") != version:
-        raise fields.refuse("version", f"must be {version}, not {fields.given('version')}")

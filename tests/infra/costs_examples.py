@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.costs.measured import DocumentBytes, Measured
-from infra.costs.prices import Allowance, Price, PriceList
+from infra.costs.price_list import Allowance, Price, PriceList
 
 _USD_PER_UNIT = {
     "lambda_request": 0.20e-6,

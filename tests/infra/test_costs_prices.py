@@ -13,17 +13,9 @@ import pytest
 from botocore.stub import Stubber
 
 from infra.costs import prices as prices_module
-from infra.costs.prices import (
-    PRICES_FILE,
-    PriceError,
-    PriceList,
-    first_paid_tier,
-    main,
-    query,
-    read_prices,
-    refreshed,
-    write_prices,
-)
+from infra.costs.price_list import PRICES_FILE, PriceError, PriceList, read_prices, write_prices
+from infra.costs.price_list_api import first_paid_tier, query, refreshed
+from infra.costs.prices import main
 from tests.infra.costs_examples import PRICES
 
 TODAY = datetime.date(2026, 2, 3)

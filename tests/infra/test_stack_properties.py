@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra import naming
 from infra.configuration import Configuration, Node
 from infra.plan_delivery import own_plans
-from solver_lambda.documents import keys
 
 CONTROLLERS = ("lambda", "fargate", "embedded")
 # The library writes it for the image's registry, and AWS takes no resource there.
@@ -363,9 +361,3 @@ def test_a_node_may_confirm_before_it_is_asked_to(synthesise: Callable) -> None:
         if "sns:ConfirmSubscription" in json.dumps(resource)
     ]
     assert policy in subscription["DependsOn"]
-
-
-def test_prefixes_are_those_of_the_documents_keys() -> None:
-    assert keys.observation_key("n", 1).startswith(f"{naming.OBSERVATIONS_PREFIX}/n/")
-    assert keys.plan_key("n", 1).startswith(f"{naming.PLANS_PREFIX}/n/")
-    assert keys.settings_key("n", "s") == f"{naming.SETTINGS_PREFIX}/n/s.json"

@@ -24,20 +24,19 @@ from sidecar.state.sidecar_state import (
     SidecarState,
 )
 from solver_lambda.documents.curve import MAX_POINTS, MissRatioCurve
+from solver_lambda.documents.json_text import MAX_NODES, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import (
     LEAST_NUMBER,
-    MAX_NODES,
     MAX_SERVERS,
     MOST_BYTES,
     MOST_INTEGER,
     MOST_NUMBER,
     DocumentError,
     first_repeated,
-    parse_json,
     shown,
 )
 from solver_lambda.documents.server_settings import BOUNDS
@@ -347,7 +346,7 @@ def test_counts_have_bounds():
 def test_what_takes_much_memory_is_refused_before_it_is_made(monkeypatch, part, kind):
     text = '{"x":[' + ",".join([part] * (MAX_NODES + 1)) + "]}"
     monkeypatch.setattr(
-        "solver_lambda.documents.reader.json.loads", lambda text: pytest.fail("was read")
+        "solver_lambda.documents.json_text.json.loads", lambda text: pytest.fail("was read")
     )
     with pytest.raises(DocumentError, match=r"o\.json: more than 131072 tables, lists and keys"):
         parse_json(text.encode() if kind is bytes else text, "o.json", len(text))

@@ -1,0 +1,140 @@
+"""What AWS asks: one dated file of prices, each with its source."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+PRICES_FILE = Path(__file__).with_name("prices.json")
+INSTANCE_PREFIX = "instance_hour_"
+
+# Usage type without the region's prefix, and what else tells products of one usage type apart.
+# sns_filter_gb (by message body) and eventbridge_event have none that we know: kept by hand.
+QUERIES: dict[str, tuple[str, str, dict[str, str]]] = {
+    "lambda_request": ("AWSLambda", "Request", {}),
+    "lambda_gb_second_arm": ("AWSLambda", "Lambda-GB-Second-ARM", {}),
+    "lambda_gb_second_x86": ("AWSLambda", "Lambda-GB-Second", {}),
+    "s3_put": ("AmazonS3", "Requests-Tier1", {"group": "S3-API-Tier1"}),
+    "s3_get": ("AmazonS3", "Requests-Tier2", {"group": "S3-API-Tier2"}),
+    "s3_gb_month": ("AmazonS3", "TimedStorage-ByteHrs", {"volumeType": "Standard"}),
+    "sns_publish": ("AmazonSNS", "Requests-Tier1", {}),
+    "sns_http_delivery": ("AmazonSNS", "DeliveryAttempts-HTTP", {}),
+    "sqs_request": ("AWSQueueService", "Requests-Tier1", {"queueType": "Standard"}),
+    "fargate_vcpu_hour_arm": ("AmazonECS", "Fargate-ARM-vCPU-Hours:perCPU", {}),
+    "fargate_gb_hour_arm": ("AmazonECS", "Fargate-ARM-GB-Hours", {}),
+    "public_address_hour": ("AmazonVPC", "PublicIPv4:InUseAddress", {}),
+    "ecr_gb_month": ("AmazonECR", "TimedStorage-ByteHrs", {}),
+    "ebs_gb_month": ("AmazonEC2", "EBS:VolumeUsage.gp3", {}),
+    "cloudwatch_alarm_month": ("AmazonCloudWatch", "CW:AlarmMonitorUsage", {}),
+    "logs_ingested_gb": ("AmazonCloudWatch", "DataProcessing-Bytes", {}),
+    "logs_gb_month": ("AmazonCloudWatch", "TimedStorage-ByteHrs", {}),
+}
+
+
+class PriceError(ValueError):
+    """A file or an answer holds no usable price; the message names it and the key."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+    """``usd`` dollars buy ``per`` of ``unit``; ``as_of`` is the source's own date, or ``None``."""
+
+    usd: float
+    per: float
+    unit: str
+    as_of: str | None
+    source: str
+
+    @property
+    def usd_per_unit(self) -> float:
+        """Dollars for one unit."""
+        return self.usd / self.per
+
+
+@dataclasses.dataclass(frozen=True)
+class Allowance:
+    """What every account gets for nothing each month, for ever."""
+
+    monthly: float
+    unit: str
+    as_of: str | None
+    source: str
+
+
+@dataclasses.dataclass(frozen=True)
+class PriceList:
+    """The file: ``date`` is when it was put together, as ``2026-11-21``."""
+
+    date: str
+    region: str
+    currency: str
+    note: str
+    prices: Mapping[str, Price]
+    free_tier: Mapping[str, Allowance]
+
+    def usd(self, key: str) -> float:
+        """Dollars for one unit of ``key``."""
+        return self.prices[key].usd_per_unit
+
+    def free_yearly(self, key: str) -> float:
+        """Units of ``key`` that a year's free tier covers; 0 without one."""
+        allowance = self.free_tier.get(key)
+        return 12 * allowance.monthly if allowance else 0.0
+
+    def instance_types(self) -> list[str]:
+        """Machines that have a price."""
+        return [
+            key.removeprefix(INSTANCE_PREFIX)
+            for key in self.prices
+            if key.startswith(INSTANCE_PREFIX)
+        ]
+
+
+def plain(usd: float) -> str:
+    """All digits of a price, and no more: ``0.0000133334``."""
+    return f"{usd:.10f}".rstrip("0").rstrip(".")
+
+
+def read_prices(path: Path = PRICES_FILE) -> PriceList:
+    """Read and check the file.
+
+    Raises:
+        PriceError: with the key at fault.
+        OSError: it cannot be read.
+    """
+    try:
+        table = json.loads(path.read_text())
+        listed = PriceList(
+            **{
+                **table,
+                "prices": {key: Price(**entry) for key, entry in table["prices"].items()},
+                "free_tier": {key: Allowance(**entry) for key, entry in table["free_tier"].items()},
+            }
+        )
+        datetime.date.fromisoformat(listed.date)
+    except KeyError as error:
+        raise PriceError(f"{path}: {error.args[0]} is missing") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise PriceError(f"{path}: not a list of prices: {error}") from error
+    amounts = {key: (price.usd, price.per) for key, price in listed.prices.items()} | {
+        f"free_tier.{key}": (free.monthly, 1) for key, free in listed.free_tier.items()
+    }
+    for key, (amount, per) in amounts.items():
+        for number in (amount, per):
+            if not isinstance(number, int | float) or not 0 < number < math.inf or number is True:
+                raise PriceError(f"{path}: {key} must be more than 0, not {number!r}")
+    missing = sorted(set(QUERIES) - set(listed.prices))
+    if missing:
+        raise PriceError(f"{path}: {missing[0]} is missing")
+    return listed
+
+
+def write_prices(listed: PriceList, path: Path) -> None:
+    """Replace the file in one step."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(dataclasses.asdict(listed), indent=2) + "\n")
+    fresh.replace(path)

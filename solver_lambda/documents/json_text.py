@@ -1,0 +1,79 @@
+"""From a JSON text to checked fields, with bounds on what is made of it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from solver_lambda.documents.reader import MAX_SERVERS, DocumentError, Fields
+
+MAX_DEPTH = 12
+# Tables, lists and keys: twice and more what a sidecar's state of so many servers has, four times
+# what their observation has. An empty list of 3 bytes takes 64 when it is read.
+MAX_NODES = 128 * MAX_SERVERS
+# The closing quote may be missing, so that no text is looked at twice.
+_STRING = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?'
+
+
+def parse_json(text: bytes | str, source: str, max_bytes: int) -> Fields:
+    """The top table of a JSON document.
+
+    Raises:
+        DocumentError: larger than ``max_bytes``, more than ``MAX_NODES``, not JSON, nested too
+            deeply, or not an object.
+    """
+    if len(text) > max_bytes:
+        raise DocumentError(f"{source}: {len(text)} bytes, more than the {max_bytes} allowed")
+    if _nodes(text) > MAX_NODES:
+        raise DocumentError(f"{source}: more than {MAX_NODES} tables, lists and keys")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(f"{source}: not a JSON document: {error}") from error
+    _check_depth(document, source)
+    return Fields(document, source)
+
+
+def _nodes(text: bytes | str) -> int:
+    """Tables, lists and keys in a JSON text, counted before they are made; up to the bound."""
+    count = _marks(text, 0, len(text))
+    if count <= MAX_NODES:
+        return count
+    # Only now is it worth to leave out what stands within strings.
+    count = end = 0
+    strings = (
+        re.finditer(_STRING, text) if isinstance(text, str) else re.finditer(_STRING.encode(), text)
+    )
+    for string in strings:
+        count += _marks(text, end, string.start())
+        end = string.end()
+        if count > MAX_NODES:
+            return count
+    return count + _marks(text, end, len(text))
+
+
+def _marks(text: bytes | str, start: int, end: int) -> int:
+    if isinstance(text, str):
+        return sum(text.count(mark, start, end) for mark in "{[:")
+    return sum(text.count(mark, start, end) for mark in (b"{", b"[", b":"))
+
+
+def _check_depth(document: object, source: str) -> None:
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+            if isinstance(item, dict | list)
+        ]
+    if level:
+        raise DocumentError(f"{source}: nested deeper than {MAX_DEPTH} levels")
+
+
+def check_kind(fields: Fields, kind: str, version: int) -> None:
+    """Refuse a document of another kind or version."""
+    fields.text("kind", choices=(kind,))
+    if fields.integer("version") != version:
+        raise fields.refuse("version", f"must be {version}, not {fields.given('version')}")

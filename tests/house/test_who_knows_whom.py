@@ -1,0 +1,111 @@
+"""The house by its imports: who may know whom, and how large a room may be."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOPS = ("solver_lambda", "sidecar", "infra", "workloads")
+# Top folders that each may know beside itself.
+MAY_KNOW = {
+    "solver_lambda": set(),
+    "sidecar": {"solver_lambda"},
+    "infra": {"solver_lambda"},
+    "workloads": {"solver_lambda", "sidecar"},
+}
+# Of the function's documents, those that need numpy.
+WITH_NUMPY = {
+    "solver_lambda.documents.curve",
+    "solver_lambda.documents.observation",
+}
+MOST_LINES_OF_A_FILE = 300
+MOST_LINES_OF_A_FUNCTION = 50
+
+
+def sources() -> Iterator[Path]:
+    for top in TOPS:
+        for path in sorted((ROOT / top).rglob("*.py")):
+            if not {"node_modules", "cdk.out"} & set(path.parts):
+                yield path
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_by(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {name for name in names if name.partition(".")[0] in TOPS}
+
+
+def room_of(module: str) -> str:
+    """The folder; a file at the root of a top folder is a room of its own."""
+    parts = module.split(".")
+    if (ROOT.joinpath(*parts)).is_dir() or len(parts) < 3:
+        return module
+    return ".".join(parts[:-1])
+
+
+MODULES = {module_of(path): imported_by(path) for path in sources()}
+
+
+@pytest.mark.parametrize("top", TOPS)
+def test_a_top_folder_knows_only_whom_it_may(top: str) -> None:
+    for module, imported in MODULES.items():
+        if module.partition(".")[0] == top:
+            assert {name.partition(".")[0] for name in imported} <= {top, *MAY_KNOW[top]}, module
+
+
+def test_infra_knows_of_the_function_only_its_documents_and_needs_no_numpy() -> None:
+    for module, imported in MODULES.items():
+        if module.startswith("infra"):
+            known = {name for name in imported if name.startswith("solver_lambda")}
+            assert all(name.startswith("solver_lambda.documents.") for name in known), module
+            assert not known & WITH_NUMPY, module
+
+
+@pytest.mark.parametrize("of", ["modules", "folders"])
+def test_there_is_no_circle(of: str) -> None:
+    edges: dict[str, set[str]] = defaultdict(set)
+    for module, imported in MODULES.items():
+        for name in imported:
+            ends = (module, name) if of == "modules" else (room_of(module), room_of(name))
+            if ends[0] != ends[1]:
+                edges[ends[0]].add(ends[1])
+    for start in list(edges):
+        seen: set[str] = set()
+        left = [start]
+        while left:
+            for name in edges[left.pop()] - seen:
+                assert name != start, f"{start} is in a circle"
+                seen.add(name)
+                left.append(name)
+
+
+def test_no_file_and_no_function_is_too_long() -> None:
+    for path in sources():
+        lines = path.read_text().splitlines()
+        assert len(lines) <= MOST_LINES_OF_A_FILE, path
+        if path.relative_to(ROOT).parts[0] == "workloads":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                assert length < MOST_LINES_OF_A_FUNCTION, f"{path}: {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "redis_patch").glob("*.[ch]")), ids=lambda p: p.name
+)
+def test_no_file_of_the_sampler_is_too_long(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MOST_LINES_OF_A_FILE
