@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sidecar.curves.shards import object_ids
+from sidecar.curves.references import object_ids
 from sidecar.samples.batch import Batch, Operation
 
 LONGEST_SECONDS = 60.0

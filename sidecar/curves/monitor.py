@@ -13,7 +13,8 @@ from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Corrections, Lifetimes, TimedAccesses
 from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureSimulation
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
-from sidecar.curves.shards import References, Shards, object_ids
+from sidecar.curves.references import References, object_ids
+from sidecar.curves.shards import Shards
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.samples.batch import FLAG_TTL, Batch
 from sidecar.servers.reading_window import ReadingWindow

@@ -5,89 +5,30 @@ After Waldspurger, Park, Garthwaite and Ahmad, *Efficient MRC Construction with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray, LruStack
 from sidecar.curves.miniature_simulation import MiniatureSimulation
+from sidecar.curves.pinned_objects import PinnedObjects
+from sidecar.curves.references import (
+    DB_SHIFT,
+    HASH_MASK,
+    Accesses,
+    FloatArray,
+    References,
+    SimulatedAccesses,
+    object_ids,
+)
 from sidecar.samples.batch import (
     FLAG_SIZE_KNOWN,
-    FLAG_TTL,
     SOURCE_PATCH,
     UNKNOWN_DB,
     Batch,
     Operation,
 )
 
-FloatArray = npt.NDArray[np.float64]
-
-_DB_SHIFT = 48
-_HASH_MASK = np.uint64((1 << _DB_SHIFT) - 1)
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
-
-
-@dataclass(frozen=True, eq=False)
-class References:
-    """Sampled reads of one batch.
-
-    Attributes:
-        distances_bytes: shape (n,), the cache size from which the read is a hit; ``inf`` if it
-            misses at any size.
-        ids: shape (n,), u64 identities of the objects, see ``object_ids``.
-        records: all records that were taken, of which the reads are n.
-        rate: R in force: each read stands for 1 / R reads.
-        unseen_hits: reads among them whose object the server had and the stack did not know.
-    """
-
-    distances_bytes: FloatArray
-    ids: npt.NDArray[np.uint64]
-    records: npt.NDArray[np.void]
-    rate: float
-    unseen_hits: int
-
-
-def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
-    """Identity of each record's object: the db above the low 48 bits of the hash, which hold the
-    bits that sampling looks at."""
-    return np.asarray(
-        (records["hash"] & _HASH_MASK) | (records["db"].astype(np.uint64) << np.uint64(_DB_SHIFT))
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Accesses:
-    """Columns of records between two flushes, shapes (n,); weights are 0 where unknown.
-
-    ``ttl_known``: no TTL means that the object has none, and not that nobody has looked.
-    """
-
-    keys: list[int]
-    operations: npt.NDArray[np.uint8]
-    weights: npt.NDArray[np.int64]
-    flags: npt.NDArray[np.uint8]
-    ttl_known: npt.NDArray[np.bool_]
-
-    def part(self, start: int, end: int) -> _Accesses:
-        part = slice(start, end)
-        return _Accesses(
-            self.keys[part],
-            self.operations[part],
-            self.weights[part],
-            self.flags[part],
-            self.ttl_known[part],
-        )
-
-
-@dataclass
-class _SimulatedAccesses:
-    """The same as plain lists."""
-
-    keys: list[int]
-    operations: list[int]
-    weights: list[int]
 
 
 class Shards:
@@ -103,7 +44,7 @@ class Shards:
         volatile: for ``volatile-lru``: keys without a TTL are never evicted, so they are *pinned*.
             Only the memory that they leave is a cache: a read's distance includes the bytes that
             were pinned when it came, and a read of a pinned object is a hit where all of them fit.
-        pinned: weights of the pinned objects, by key.
+        pinned: what is known of the pinned objects.
         simulation: caches that shall see the same accesses, for policies that are no stack.
     """
 
@@ -115,11 +56,7 @@ class Shards:
         self.threshold: int | None = None
         self.modulus = 1
         self._volatile = False
-        self.pinned: dict[int, int] = {}
-        self._pinned_weight = 0
-        self._pinned_least = 0.0
-        self._pinned_scale = 1.0
-        self._default_bytes = 1
+        self.pinned = PinnedObjects()
         self.simulation: MiniatureSimulation | None = None
         self._salt_id = 0
 
@@ -144,25 +81,12 @@ class Shards:
 
     @property
     def pinned_bytes(self) -> float:
-        """Estimate for all pinned objects, sampled or not, as of now.
-
-        As many as the server last counted (``know_pinned``), less those that were seen to leave;
-        more as soon as more have been seen. Without any that were seen, each is of the mean size.
-        """
-        seen = len(self.pinned)
-        if not seen:
-            return max(0.0, self._pinned_least) * self._default_bytes if self.volatile else 0.0
-        count = max(self._pinned_least, self._pinned_scale * seen / self.rate)
-        return count * self._pinned_weight / seen
+        """See ``PinnedObjects.bytes_at``."""
+        return self.pinned.bytes_at(self.rate) if self.volatile else 0.0
 
     def know_pinned(self, count: int) -> None:
         """The server has just counted ``count`` keys that it never evicts."""
-        if not count:
-            self._pin_only({})
-        seen = len(self.pinned) / self.rate if self.pinned else 0.0
-        self._pinned_least = float(count)
-        # Fewer than seen: more of them happened to be sampled than their share.
-        self._pinned_scale = min(1.0, count / seen) if seen else 1.0
+        self.pinned.know(count, self.rate)
 
     def take(
         self,
@@ -177,7 +101,7 @@ class Shards:
         ``default_bytes``. ``resident_bytes`` is what the server can hold now: a hit on an object
         that the stack does not know yet lies between what the stack has seen since and that.
         """
-        self._default_bytes = default_bytes
+        self.pinned.default_bytes = default_bytes
         self._notice_change(batch)
         assert self.threshold is not None
         sampled = (batch.records["hash"] & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)
@@ -189,14 +113,14 @@ class Shards:
         weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
         # The module cannot look at each key that is read (redis_patch/MODULE.md).
         ttl_known = known | (operations == Operation.WRITE) | (batch.source == SOURCE_PATCH)
-        accesses = _Accesses(ids.tolist(), operations, weights, records["flags"], ttl_known)
+        accesses = Accesses(ids.tolist(), operations, weights, records["flags"], ttl_known)
         access = self._access_volatile if self.volatile else self._access
         parts: list[tuple[IntArray, IntArray, FloatArray]] = []
         start = 0
         for place in [*np.flatnonzero(operations >= Operation.FLUSH).tolist(), len(records)]:
             part = accesses.part(start, place)
             if self.simulation is not None and rate:
-                lists = _SimulatedAccesses(
+                lists = SimulatedAccesses(
                     part.keys, part.operations.tolist(), part.weights.tolist()
                 )
                 self.simulation.access(lists, default_bytes, batch.last_time_us // 1_000_000, rate)
@@ -216,60 +140,24 @@ class Shards:
         reads = ids[operations <= Operation.READ_MISS]
         return References(distances, reads, records, rate, int(np.count_nonzero(unseen)))
 
-    def _access(self, part: _Accesses, default_bytes: int) -> tuple[IntArray, IntArray, FloatArray]:
+    def _access(self, part: Accesses, default_bytes: int) -> tuple[IntArray, IntArray, FloatArray]:
         """For each read what ``LruStack.access`` returns, and the bytes that are pinned."""
         above, own = self.stack.access(part.keys, part.operations, part.weights, default_bytes)
         return above, own, np.zeros(len(above))
 
     def _access_volatile(
-        self, part: _Accesses, default_bytes: int
+        self, part: Accesses, default_bytes: int
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        pinned = self.pinned
-        operations = part.operations.copy()
-        read_is_pinned = []
-        beside: list[float] = []
-        beside_now = self.pinned_bytes
-        # A pinned read is none for the stack, which only learns that the object is not there.
-        for place, (key, operation, weight, has_ttl, ttl_known) in enumerate(
-            zip(
-                part.keys,
-                part.operations.tolist(),
-                part.weights.tolist(),
-                (part.flags & FLAG_TTL != 0).tolist(),
-                part.ttl_known.tolist(),
-                strict=True,
-            )
-        ):
-            is_there = operation in (Operation.READ_HIT, Operation.WRITE)
-            is_pinned = is_there and not has_ttl and (ttl_known or key in pinned)
-            if is_pinned:
-                before = pinned.get(key)
-                if before is None or (weight and weight != before):
-                    pinned[key] = weight or default_bytes
-                    self._pinned_weight += pinned[key] - (before or 0)
-                    beside_now = self.pinned_bytes
-                operations[place] = Operation.DELETE
-            elif operation != Operation.EVICTION and key in pinned:
-                self._pinned_weight -= pinned.pop(key)
-                self._pinned_least -= self._pinned_scale / self.rate
-                beside_now = self.pinned_bytes
-            if operation <= Operation.READ_MISS:
-                read_is_pinned.append(is_pinned)
-                beside.append(beside_now)
-        above = np.zeros(len(read_is_pinned), dtype=np.int64)
+        """The same. A pinned read is none for the stack, which only learns that the object is not
+        there: nothing lies above it, and it takes nothing itself."""
+        taken = self.pinned.take(part, self.rate)
+        above = np.zeros(len(taken.is_pinned), dtype=np.int64)
         own = above.copy()
-        of_stack = ~np.array(read_is_pinned, dtype=bool)
+        of_stack = ~taken.is_pinned
         above[of_stack], own[of_stack] = self.stack.access(
-            part.keys, operations, part.weights, default_bytes
+            part.keys, taken.operations, part.weights, default_bytes
         )
-        return above, own, np.array(beside, dtype=np.float64)
-
-    def _pin_only(self, pinned: dict[int, int]) -> None:
-        """Replace what is pinned."""
-        if self.pinned:
-            # Their share of all leaves with them.
-            self._pinned_least *= len(pinned) / len(self.pinned)
-        self.pinned, self._pinned_weight = pinned, sum(pinned.values())
+        return above, own, taken.beside_bytes
 
     def _notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
@@ -288,15 +176,14 @@ class Shards:
 
     def _shed(self, keep: int) -> None:
         mask = self.modulus - 1
-        lows = sorted(key & mask for keys in (self.stack, self.pinned) for key in keys)
+        lows = sorted(key & mask for keys in (self.stack, self.pinned.weights) for key in keys)
         self._lower(lows[keep])
 
     def _lower(self, threshold: int) -> None:
         self.threshold = threshold
         mask = self.modulus - 1
         self.stack.forget([key for key in self.stack if key & mask >= threshold])
-        pinned = {key: w for key, w in self.pinned.items() if key & mask < threshold}
-        self.pinned, self._pinned_weight = pinned, sum(pinned.values())
+        self.pinned.sample_only(lambda key: key & mask < threshold)
         if self.simulation is not None:
             self.simulation.set_rate(self.rate)
             self.simulation.keep_only(lambda key: key & mask < threshold)
@@ -308,30 +195,30 @@ class Shards:
         elif record["operation"] == Operation.FLUSH:
             # What the sampler cannot place may well be in this db.
             gone = (db, UNKNOWN_DB)
-            self.expire([key for key in self.stack if key >> _DB_SHIFT in gone])
-            self._pin_only({k: w for k, w in self.pinned.items() if k >> _DB_SHIFT not in gone})
+            self.expire([key for key in self.stack if key >> DB_SHIFT in gone])
+            self.pinned.keep_only(lambda key: key >> DB_SHIFT not in gone)
             if self.simulation is not None:
-                self.simulation.keep_only(lambda key: key >> _DB_SHIFT not in gone)
+                self.simulation.keep_only(lambda key: key >> DB_SHIFT not in gone)
         else:
             other = int(record["size_bytes"])
             turn = {db: other, other: db}
-            bits = int(_HASH_MASK)
+            bits = int(HASH_MASK)
             names = {
-                key: key & bits | turn[key >> _DB_SHIFT] << _DB_SHIFT
-                for keys in (self.stack, self.pinned)
+                key: key & bits | turn[key >> DB_SHIFT] << DB_SHIFT
+                for keys in (self.stack, self.pinned.weights)
                 for key in keys
-                if key >> _DB_SHIFT in turn
+                if key >> DB_SHIFT in turn
             }
             self.stack.rename(names)
-            self._pin_only({names.get(key, key): w for key, w in self.pinned.items()})
+            self.pinned.rename(names)
             if self.simulation is not None:
                 # Two dbs swapped within a simulated cache: rare enough to begin again.
-                self.simulation.keep_only(lambda key: key >> _DB_SHIFT not in turn)
+                self.simulation.keep_only(lambda key: key >> DB_SHIFT not in turn)
 
     def clear(self) -> None:
         """Forget all objects: the server is empty."""
         self.stack.clear()
-        self._pin_only({})
+        self.pinned.keep_only(lambda _: False)
         if self.simulation is not None:
             self.simulation.keep_only(lambda _: False)
 
@@ -351,11 +238,11 @@ class Shards:
     def mean_weight_of_top(self, objects: float) -> float | None:
         """Mean bytes of the pinned and the most recent objects, as many as are sampled of
         ``objects``; ``None`` if fewer than 32 are."""
-        weights = [*self.pinned.values(), *self.stack.weights_by_recency()]
+        weights = [*self.pinned.weights.values(), *self.stack.weights_by_recency()]
         weights = weights[: round(objects * self.rate)]
         return sum(weights) / len(weights) if len(weights) >= 32 else None
 
     def reweigh(self, more_bytes: int) -> None:
         """Add ``more_bytes`` (or take, if negative) to each object."""
         self.stack.add_weight(more_bytes)
-        self._pin_only({key: max(1, w + more_bytes) for key, w in self.pinned.items()})
+        self.pinned.add_weight(more_bytes)

@@ -12,8 +12,14 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from infra.costs import prices as prices_module
-from infra.costs.price_list import PRICES_FILE, PriceError, PriceList, read_prices, write_prices
+from infra.costs.price_list import (
+    PRICES_FILE,
+    QUERIES,
+    PriceError,
+    PriceList,
+    read_prices,
+    write_prices,
+)
 from infra.costs.price_list_api import first_paid_tier, query, refreshed
 from infra.costs.prices import main
 from tests.infra.costs_examples import PRICES
@@ -154,7 +160,7 @@ def test_the_file_in_the_tree_is_dated_and_sourced() -> None:
         assert entry.as_of is None or datetime.date.fromisoformat(entry.as_of), key
     unknown = [key for key in listed.prices if query(key, listed.region) is None]
     assert unknown == ["sns_filter_gb", "eventbridge_event"]
-    assert set(prices_module._QUERIES) <= set(listed.prices)
+    assert set(QUERIES) <= set(listed.prices)
     # A thousand times off is the slip that a unit invites.
     assert listed.usd("s3_put") == pytest.approx(5e-6, rel=0.5)
     assert listed.usd("s3_get") == pytest.approx(4e-7, rel=0.5)

@@ -225,4 +225,4 @@ def test_every_record_as_the_naive_twin_takes_it(
             assert told == pytest.approx(naive.take(batch, -7, 30, 900.0), rel=1e-12)
             assert shards.threshold == naive.threshold
             assert len(shards) == len(naive.stack.live()) + len(naive.pinned)
-            assert list(shards.pinned.values()) == list(naive.pinned.values())
+            assert list(shards.pinned.weights.values()) == list(naive.pinned.values())

@@ -1,0 +1,75 @@
+"""Sampled records as the stack takes them, and the reads that come of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+DB_SHIFT = 48
+HASH_MASK = np.uint64((1 << DB_SHIFT) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Sampled reads of one batch.
+
+    Attributes:
+        distances_bytes: shape (n,), the cache size from which the read is a hit; ``inf`` if it
+            misses at any size.
+        ids: shape (n,), u64 identities of the objects, see ``object_ids``.
+        records: all records that were taken, of which the reads are n.
+        rate: R in force: each read stands for 1 / R reads.
+        unseen_hits: reads among them whose object the server had and the stack did not know.
+    """
+
+    distances_bytes: FloatArray
+    ids: npt.NDArray[np.uint64]
+    records: npt.NDArray[np.void]
+    rate: float
+    unseen_hits: int
+
+
+def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+    """Identity of each record's object: the db above the low 48 bits of the hash, which hold the
+    bits that sampling looks at."""
+    return np.asarray(
+        (records["hash"] & HASH_MASK) | (records["db"].astype(np.uint64) << np.uint64(DB_SHIFT))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Accesses:
+    """Columns of records between two flushes, shapes (n,); weights are 0 where unknown.
+
+    ``ttl_known``: no TTL means that the object has none, and not that nobody has looked.
+    """
+
+    keys: list[int]
+    operations: npt.NDArray[np.uint8]
+    weights: npt.NDArray[np.int64]
+    flags: npt.NDArray[np.uint8]
+    ttl_known: npt.NDArray[np.bool_]
+
+    def part(self, start: int, end: int) -> Accesses:
+        """Those from ``start`` on, before ``end``."""
+        part = slice(start, end)
+        return Accesses(
+            self.keys[part],
+            self.operations[part],
+            self.weights[part],
+            self.flags[part],
+            self.ttl_known[part],
+        )
+
+
+@dataclass
+class SimulatedAccesses:
+    """The same as plain lists."""
+
+    keys: list[int]
+    operations: list[int]
+    weights: list[int]
