@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.earlier_from_above import earlier_from_above
 from sidecar.samples.batch import Operation
 
 FloatArray = npt.NDArray[np.float64]
@@ -29,9 +30,6 @@ _EVICTION = int(Operation.EVICTION)
 _SPARE_SLOTS = 16384
 # Accesses whose distances are computed together.
 _CHUNK = 1024
-# Of which so many are compared each with each.
-_BLOCK = 64
-_EARLIER = np.tri(_BLOCK, k=-1, dtype=bool)
 
 
 class LruStack:
@@ -225,13 +223,13 @@ class LruStack:
             fills_at, holes, amounts = np.array(fills).T
             order = np.argsort(np.concatenate((at, fills_at)), kind="stable")
             left_above = np.empty(len(order))
-            left_above[order] = _earlier_from_above(
+            left_above[order] = earlier_from_above(
                 np.concatenate((places, holes))[order], np.concatenate((leaving, amounts))[order]
             )
             left_above = left_above[: len(found)]
             np.subtract.at(weights, holes, amounts)
         else:
-            left_above = _earlier_from_above(places, leaving)
+            left_above = earlier_from_above(places, leaving)
         weights[places] -= leaving
         above[found] = below[at] - below[places + 1] - left_above.astype(np.int64)
         reads = operations <= _READ_MISS
@@ -286,28 +284,3 @@ class LruStack:
         upto = np.cumsum(weights)[self._live()]
         deep = int(np.count_nonzero(upto < weights.sum() - depth))
         return list(islice(self._slots, deep))
-
-
-def _earlier_from_above(places: IntArray, weights: IntArray) -> FloatArray:
-    """For each of the accesses in order, the weights of the earlier ones at higher places.
-
-    All shapes (n,). Of earlier blocks it is looked up in sums by place, one for each block; within
-    a block, each access is compared with each. Products of matrices add the weights up fastest;
-    whole numbers below 2^53 stay exact in them.
-    """
-    count = len(places)
-    blocks = -(-count // _BLOCK)
-    numbers = np.arange(count)
-    block = numbers // _BLOCK
-    # 0 is the highest place, which the last of a block may share: it adds nothing.
-    rank = np.zeros(blocks * _BLOCK, dtype=np.int32)
-    rank[np.argsort(-places)] = numbers
-    weight = np.zeros(blocks * _BLOCK)
-    weight[:count] = weights
-    by_rank = np.zeros((blocks, count))
-    by_rank[block, rank[:count]] = weights
-    earlier = np.tri(blocks, k=-1) @ by_rank.cumsum(axis=1)
-    ranks = rank.reshape(blocks, 1, _BLOCK)
-    higher = (ranks < ranks.swapaxes(1, 2)) & _EARLIER
-    within = higher.astype(np.float64) @ weight.reshape(blocks, _BLOCK, 1)
-    return np.asarray(earlier[block, rank[:count]] + within.reshape(-1)[:count])

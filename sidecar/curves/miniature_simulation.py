@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.samples.batch import Operation
+from sidecar.servers.server_reading import ServerReading
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,13 +35,18 @@ _EVICTION = int(Operation.EVICTION)
 
 @dataclass(frozen=True)
 class EvictionSettings:
-    """A server's ``maxmemory-policy`` (``lru`` or ``lfu``), ``maxmemory-samples`` and the two
-    settings of LFU."""
+    """A server's ``maxmemory-samples`` and the two settings of LFU."""
 
-    lfu: bool = True
     samples: int = 5
     lfu_log_factor: int = 10
     lfu_decay_time_minutes: int = 1
+
+    @classmethod
+    def of(cls, reading: ServerReading) -> EvictionSettings:
+        """Those that are in force."""
+        return cls(
+            reading.maxmemory_samples, reading.lfu_log_factor, reading.lfu_decay_time_minutes
+        )
 
 
 class _Entry:
@@ -81,26 +87,22 @@ class MiniatureCache:
         entry = self._entries.get(key)
         if entry is None:
             return False
-        if self._settings.lfu:
-            minute = now_seconds // 60
-            count = self._decayed(entry, minute)
-            beyond = count - _LFU_FIRST_COUNT
-            if count < _LFU_MOST and (
-                beyond <= 0
-                or self._random.random() * (beyond * self._settings.lfu_log_factor + 1) < 1
-            ):
-                count += 1
-            entry.count, entry.touched = count, minute
-        else:
-            entry.touched = now_seconds
+        minute = now_seconds // 60
+        count = self._decayed(entry, minute)
+        beyond = count - _LFU_FIRST_COUNT
+        if count < _LFU_MOST and (
+            beyond <= 0 or self._random.random() * (beyond * self._settings.lfu_log_factor + 1) < 1
+        ):
+            count += 1
+        entry.count, entry.touched = count, minute
         return True
 
     def put(self, key: int, weight: int, now_seconds: int) -> None:
         """Set ``key`` to ``weight``, and evict until everything fits."""
         entry = self._entries.get(key)
         if entry is None:
-            touched = now_seconds // 60 if self._settings.lfu else now_seconds
-            self._entries[key] = _Entry(weight, _LFU_FIRST_COUNT, touched, len(self._keys))
+            place = len(self._keys)
+            self._entries[key] = _Entry(weight, _LFU_FIRST_COUNT, now_seconds // 60, place)
             self._keys.append(key)
             self.used += weight
         else:
@@ -124,9 +126,7 @@ class MiniatureCache:
         return max(0, entry.count - (minute - entry.touched) // period) if period else entry.count
 
     def _idle(self, entry: _Entry, now_seconds: int) -> int:
-        if self._settings.lfu:
-            return _LFU_MOST - self._decayed(entry, now_seconds // 60)
-        return now_seconds - entry.touched
+        return _LFU_MOST - self._decayed(entry, now_seconds // 60)
 
     def _evict(self, now_seconds: int) -> None:
         pool, keys, entries = self._pool, self._keys, self._entries
@@ -229,3 +229,8 @@ class MiniatureSimulation:
         """Misses since the last call, shape (k,)."""
         window, self._window_misses = self._window_misses, np.zeros(len(self.misses))
         return window
+
+
+def simulated_sizes(budget_bytes: int) -> FloatArray:
+    """Of the caches, in bytes: from the budget down to 1/256 of it, a fifth smaller each."""
+    return np.geomspace(1 / 256, 1, 31) * budget_bytes

@@ -8,14 +8,28 @@ import numpy.typing as npt
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
+from sidecar.curves.curve_error import sampling_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Corrections, Lifetimes, TimedAccesses
-from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureSimulation
+from sidecar.curves.miniature_simulation import (
+    EvictionSettings,
+    MiniatureSimulation,
+    simulated_sizes,
+)
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
+from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
 from sidecar.curves.references import References, object_ids
+from sidecar.curves.served_reads import (
+    FULL_RATIO,
+    ServedReads,
+    batch_reads,
+    served_between,
+    was_full,
+)
 from sidecar.curves.shards import Shards
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
+from sidecar.curves.widening import Widening
 from sidecar.samples.batch import FLAG_TTL, Batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
@@ -24,23 +38,11 @@ from solver_lambda.planning.quiet import QUIET_READS
 FloatArray = npt.NDArray[np.float64]
 
 HALF_LIFE_SECONDS = 3600.0
-# Modelled as exact LRU, whatever maxmemory-samples is: against the usual 5, 3 raised the miss ratio
-# by 0.0040 at most, and 10 lowered it by 0.0022 at most (Redis 7.0.15; Twitter, orm-busy and Zipf
-# 0.99; 10 and 40 % of the working set). At the present size the anchor knows of it.
-STACK_POLICIES = ("allkeys-lru", "volatile-lru")
-SIMULATED_POLICIES = ("allkeys-lfu",)
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.
 _DEPTH_MARGIN = 1.25
 # Weights in the stack are put right when they are off by more.
 _REWEIGH_RATIO = 0.01
-_FULL_RATIO = 0.97
 _FEWEST_SAMPLES = 100
-# Of the reads that the sampler saw: if the server counts fewer, its counters were put back.
-_RESET_SHARE = 0.9
-# Of the present size: how far down a plan may be expected to go.
-_LEAST_SHARE = 0.1
-# From the budget down, a fifth smaller each: to 1/256 of it.
-_SIMULATED_SHARES = np.geomspace(1 / 256, 1, 31)
 
 
 class ServerMonitor:
@@ -69,8 +71,7 @@ class ServerMonitor:
         self.warm_up = WarmUp(half_life_seconds)
         # Reads sampled under the present policy.
         self._samples_taken = 0
-        self._successor: Shards | None = None
-        self._successor_since_us = 0
+        self._widening = Widening(half_life_seconds)
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
         self._faded_at_us: int | None = None
@@ -85,13 +86,14 @@ class ServerMonitor:
             self.shards.clear()
             self.latency.clear_pending()
             self.lifetimes.keep_only(())
-            self._successor = last = None
+            self._widening.give_up()
+            last = None
         self._fade(batch.last_time_us)
         self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
         corrections = self._expiries(references, batch)
-        if self._successor is not None:
-            self._references(self._successor, batch)
+        if self._widening.successor is not None:
+            self._references(self._widening.successor, batch)
         self._samples_taken += len(references.distances_bytes)
         if references.rate > 0:
             weight = 1 / references.rate
@@ -102,7 +104,7 @@ class ServerMonitor:
                 missed += sum(size > self._depth_bytes for size, _ in corrections.added)
                 missed -= sum(size > self._depth_bytes for size, _ in corrections.removed)
             self._window_misses += weight * missed
-        reads = self._true_reads(last, batch, references)
+        reads = batch_reads(last, batch, references)
         self.histogram.reads += reads
         self._window_reads += reads
         self.warm_up.take(
@@ -161,19 +163,6 @@ class ServerMonitor:
             self._samples_taken = 0
             self._window_misses = self._window_reads = 0.0
 
-    def _true_reads(self, last: Batch | None, batch: Batch, references: References) -> float:
-        """Reads that the batch stands for: by the server's count, less what went with lost
-        batches. Of the first batch seen only its samples tell."""
-        if last is None and batch.sequence:
-            return len(references.distances_bytes) / references.rate if references.rate else 0.0
-        reads, sampled = batch.seen_reads, batch.sampled
-        if last is not None:
-            reads -= last.seen_reads
-            sampled -= last.sampled
-        received = len(batch.records)
-        share = received / sampled if sampled > received else 1.0
-        return max(0, reads) * share
-
     def observe(
         self, reading: ServerReading, budget_bytes: int, window: ReadingWindow | None = None
     ) -> Estimate | None:
@@ -190,7 +179,7 @@ class ServerMonitor:
         self._calibrate(reading)
         self._follow_policy(reading, budget_bytes)
         self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
-        self._widen()
+        self.shards = self._widening.step(self.shards, self._last)
         self.lifetimes.keep_only(self.shards.stack)
         self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:
@@ -203,39 +192,50 @@ class ServerMonitor:
             window_misses = float(
                 np.interp(depth_bytes, simulation.sizes_bytes, simulation.take_window())
             )
-        is_full = reading.counted_bytes >= _FULL_RATIO * reading.maxmemory_bytes > 0
+        is_full = reading.counted_bytes >= FULL_RATIO * reading.maxmemory_bytes > 0
         self._resident_bytes = self._depth_bytes if is_full else np.inf
         if previous is None or previous.instance != reading.instance:
             return None
         seconds = reading.at_seconds - previous.at_seconds
         if seconds <= 0:
             return None
-        hits = reading.keyspace_hits - previous.keyspace_hits
-        misses = reading.keyspace_misses - previous.keyspace_misses
-        if min(hits, misses) < 0 or hits + misses < _RESET_SHARE * window_reads:
-            # CONFIG RESETSTAT: since the last one there is less, but of one kind.
-            hits, misses = reading.keyspace_hits, reading.keyspace_misses
-            scale = max(1.0, window_reads / max(1, hits + misses))
-            hits, misses = round(hits * scale), round(misses * scale)
-        reads = hits + misses
-        if reads and window_reads and _was_full(previous, reading):
-            self.anchor.add(misses, window_misses / window_reads * reads, reads)
-        depths, raw = self._miss_ratios()
+        served = served_between(previous, reading, window_reads)
+        if served.reads and window_reads and was_full(previous, reading):
+            missed = window_misses / window_reads * served.reads
+            self.anchor.add(served.misses, missed, served.reads)
         swing_bytes = window.baseline_swing_bytes if window else 0
-        error = self._error_ratio(budget_bytes, raw, swing_bytes)
-        keep_reason = self._keep_reason(reading, reads)
-        if keep_reason is not None and reads and self._samples_taken < _FEWEST_SAMPLES:
+        return self._estimate(reading, served, seconds, empty_bytes, budget_bytes, swing_bytes)
+
+    def _estimate(
+        self,
+        reading: ServerReading,
+        served: ServedReads,
+        seconds: float,
+        empty_bytes: int,
+        budget_bytes: int,
+        swing_bytes: int,
+    ) -> Estimate:
+        depths, raw = self._miss_ratios()
+        error = sampling_error(
+            self.histogram,
+            raw if self.shards.simulation is None else None,
+            depth_bytes=self._depth_bytes,
+            budget_bytes=budget_bytes,
+            swing_bytes=swing_bytes,
+        )
+        keep_reason = self._keep_reason(reading, served.reads)
+        if keep_reason and served.miss_ratio is not None and self._samples_taken < _FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
-            raw = np.full(len(depths), misses / reads)
+            raw = np.full(len(depths), served.miss_ratio)
         return Estimate(
             curve=curve_through(empty_bytes, depths, self.anchor.anchored(raw), budget_bytes),
             raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
-            curve_error_ratio=error,
+            curve_error_ratio=min(1.0, max(error, abs(self.anchor.drift_ratio))),
             drift_ratio=self.anchor.drift_ratio,
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,
-            request_rate_per_second=reads / seconds,
-            miss_ratio=misses / reads if reads else None,
+            request_rate_per_second=served.reads / seconds,
+            miss_ratio=served.miss_ratio,
             window_seconds=seconds,
             measured_backend_latency_seconds=self.latency.mean_seconds,
             fill_ratio=self.latency.fill_ratio,
@@ -263,10 +263,8 @@ class ServerMonitor:
         if reading.maxmemory_policy not in SIMULATED_POLICIES:
             self.shards.simulation = None
             return
-        settings = EvictionSettings(
-            True, reading.maxmemory_samples, reading.lfu_log_factor, reading.lfu_decay_time_minutes
-        )
-        sizes = _SIMULATED_SHARES * budget_bytes
+        settings = EvictionSettings.of(reading)
+        sizes = simulated_sizes(budget_bytes)
         if simulation is None or simulation.settings != settings:
             # What was counted before belongs to another policy.
             self.decay(0.0)
@@ -277,34 +275,6 @@ class ServerMonitor:
             simulation.sizes_bytes = sizes
             simulation.set_rate(self.shards.rate)
 
-    def _widen(self) -> None:
-        """Raise the sampling rate when few objects are left, or the server's rate was raised.
-
-        The objects of a higher rate have no history. So a successor learns beside the present
-        stack, and takes its place when it has seen as much.
-        """
-        last, shards = self._last, self.shards
-        if last is None or shards.threshold is None or shards.threshold >= last.threshold:
-            self._successor = None
-            return
-        if self._successor is None:
-            if shards.live_objects is None or len(shards) < shards.live_objects // 4:
-                self._successor = Shards(shards.live_objects)
-                self._successor_since_us = last.last_time_us
-            return
-        successor = self._successor
-        successor.volatile = shards.volatile
-        age_seconds = (last.last_time_us - self._successor_since_us) / 1e6
-        seen_as_much = successor.rate > 0 and (
-            successor.stack.total_weight / successor.rate
-            >= 0.9 * shards.stack.total_weight / max(shards.rate, 1e-18)
-        )
-        if seen_as_much or age_seconds > self.half_life_seconds:
-            successor.simulation, self._successor = shards.simulation, None
-            if successor.simulation is not None:
-                successor.simulation.set_rate(successor.rate)
-            self.shards = successor
-
     def _miss_ratios(self) -> tuple[FloatArray, FloatArray]:
         """Depths in bytes, and the miss ratio of a server that holds so many bytes of keys."""
         simulation = self.shards.simulation
@@ -312,19 +282,6 @@ class ServerMonitor:
             return EDGES_BYTES, self.histogram.miss_ratios()
         ratios = np.clip(simulation.misses / max(1.0, self.histogram.reads), 0.0, 1.0)
         return simulation.sizes_bytes, np.minimum.accumulate(ratios)
-
-    def _error_ratio(self, budget_bytes: int, miss_ratios: FloatArray, swing_bytes: int) -> float:
-        """See ``Estimate.curve_error_ratio``. ``swing_bytes`` is what there is less for keys at
-        times than the curve says, of which half is counted."""
-        # Somebody may have set a maxmemory far above the budget.
-        least_bytes = min(_LEAST_SHARE * self._depth_bytes, budget_bytes)
-        first, last = np.searchsorted(EDGES_BYTES, [least_bytes, budget_bytes])
-        swing = 0.0
-        if swing_bytes and self.shards.simulation is None:
-            less = np.interp(np.maximum(EDGES_BYTES - swing_bytes, 0), EDGES_BYTES, miss_ratios)
-            swing = float((less - miss_ratios)[first : last + 1].max()) / 2
-        sampling = float(self.histogram.standard_errors()[first : last + 1].max())
-        return min(1.0, max(sampling, abs(self.anchor.drift_ratio), swing))
 
     def _keep_reason(self, reading: ServerReading, reads: int) -> str | None:
         if fixed := reading.keep_reason():
@@ -341,10 +298,3 @@ class ServerMonitor:
         if self._samples_taken < _FEWEST_SAMPLES and reads >= QUIET_READS:
             return f"few_samples: {self._samples_taken} reads sampled so far"
         return None
-
-
-def _was_full(previous: ServerReading, reading: ServerReading) -> bool:
-    """Whether the server stood at one ``maxmemory`` for the whole window, and used it."""
-    size = reading.maxmemory_bytes
-    least = min(previous.counted_bytes, reading.counted_bytes)
-    return previous.maxmemory_bytes == size > 0 and least >= _FULL_RATIO * size

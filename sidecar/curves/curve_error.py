@@ -1,0 +1,34 @@
+"""How far off a curve may be, within the sizes that a plan may go to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sidecar.curves.curve_points import FloatArray
+from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
+
+# Of the present size: how far down a plan may be expected to go.
+_LEAST_SHARE = 0.1
+
+
+def sampling_error(
+    histogram: MissRatioHistogram,
+    miss_ratios: FloatArray | None,
+    *,
+    depth_bytes: float,
+    budget_bytes: int,
+    swing_bytes: int,
+) -> float:
+    """The greatest standard error between a part of ``depth_bytes``, the present size, and M.
+
+    Or half of what the curve ``miss_ratios``, shape of ``EDGES_BYTES``, changes if there is
+    ``swing_bytes`` less for keys at times than it says, if that is more.
+    """
+    # Somebody may have set a maxmemory far above the budget.
+    least_bytes = min(_LEAST_SHARE * depth_bytes, budget_bytes)
+    first, last = np.searchsorted(EDGES_BYTES, [least_bytes, budget_bytes])
+    swing = 0.0
+    if swing_bytes and miss_ratios is not None:
+        less = np.interp(np.maximum(EDGES_BYTES - swing_bytes, 0), EDGES_BYTES, miss_ratios)
+        swing = float((less - miss_ratios)[first : last + 1].max()) / 2
+    return max(swing, float(histogram.standard_errors()[first : last + 1].max()))

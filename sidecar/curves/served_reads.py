@@ -1,0 +1,67 @@
+"""What a server served, by its own counters and by its sampler's."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sidecar.curves.references import References
+from sidecar.samples.batch import Batch
+from sidecar.servers.server_reading import ServerReading
+
+# Of ``maxmemory``: from there on a server is full.
+FULL_RATIO = 0.97
+# Of the reads that the sampler saw: if the server counts fewer, its counters were put back.
+_RESET_SHARE = 0.9
+
+
+class ServedReads(NamedTuple):
+    """Reads by their result."""
+
+    hits: int
+    misses: int
+
+    @property
+    def reads(self) -> int:
+        """All of them."""
+        return self.hits + self.misses
+
+    @property
+    def miss_ratio(self) -> float | None:
+        """``None`` without reads."""
+        return self.misses / self.reads if self.reads else None
+
+
+def served_between(
+    previous: ServerReading, reading: ServerReading, sampled_reads: float
+) -> ServedReads:
+    """From one reading of a process to another; ``sampled_reads`` is what the sampler saw
+    meanwhile."""
+    hits = reading.keyspace_hits - previous.keyspace_hits
+    misses = reading.keyspace_misses - previous.keyspace_misses
+    if min(hits, misses) < 0 or hits + misses < _RESET_SHARE * sampled_reads:
+        # CONFIG RESETSTAT: since the last one there is less, but of one kind.
+        hits, misses = reading.keyspace_hits, reading.keyspace_misses
+        scale = max(1.0, sampled_reads / max(1, hits + misses))
+        hits, misses = round(hits * scale), round(misses * scale)
+    return ServedReads(hits, misses)
+
+
+def was_full(previous: ServerReading, reading: ServerReading) -> bool:
+    """Whether the server stood at one ``maxmemory`` from one reading to the other, and used it."""
+    size = reading.maxmemory_bytes
+    least = min(previous.counted_bytes, reading.counted_bytes)
+    return previous.maxmemory_bytes == size > 0 and least >= FULL_RATIO * size
+
+
+def batch_reads(last: Batch | None, batch: Batch, references: References) -> float:
+    """Reads that a batch stands for: by the sampler's count, less what went with lost batches. Of
+    the first batch seen only its samples tell."""
+    if last is None and batch.sequence:
+        return len(references.distances_bytes) / references.rate if references.rate else 0.0
+    reads, sampled = batch.seen_reads, batch.sampled
+    if last is not None:
+        reads -= last.seen_reads
+        sampled -= last.sampled
+    received = len(batch.records)
+    share = received / sampled if sampled > received else 1.0
+    return max(0, reads) * share
