@@ -14,6 +14,7 @@ from sidecar.controllers.choice import make_controller
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.plans.plan_application import PlanApplication
+from sidecar.sample_intake import SampleIntake
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper, claims_bytes, excess_bytes
@@ -32,11 +33,7 @@ from solver_lambda.documents.units import format_duration, format_size
 
 log = logging.getLogger(__name__)
 
-RECEIVE_SECONDS = 0.1
-# Of processor time for samples, before the rest of the loop has its turn: the simulated caches of
-# one LFU server take 10 to 100 ms for a batch.
-SLICE_SECONDS = 0.05
-# Metrics tell little about a shorter window.
+# Counters tell little about a shorter window.
 LEAST_WINDOW_SECONDS = 0.5
 
 
@@ -66,7 +63,6 @@ class Sidecar:
             )
             for server in config.servers
         }
-        self._by_instance: dict[int, ServerMonitor] = {}
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
         self._actuator = Actuator(
@@ -76,6 +72,7 @@ class Sidecar:
             self._store,
             self.metrics,
         )
+        self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
         self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.metrics)
         self._settings = SettingsReader(
             make_settings_store(config.controller), config, self.metrics
@@ -118,7 +115,7 @@ class Sidecar:
             try:
                 self._begin()
                 while not self._stop.is_set():
-                    self._take_samples()
+                    self._samples.take(self._receiver, self._stop.is_set)
                     with self._lock:
                         self._budget.keep(self.config.servers)
                     self._supervise()
@@ -196,30 +193,6 @@ class Sidecar:
             # No cycle is lost: whichever plan for it comes first is taken.
             self._outstanding = (self._outstanding[0], time.monotonic())
             controller.ask(self._outstanding[0])
-
-    def _take_samples(self) -> None:
-        """Take what is there, for one slice of time; more stays in the receiver's bounded queue,
-        and when that is full, the servers drop."""
-        end_seconds = time.thread_time() + SLICE_SECONDS
-        for batch in self._receiver.batches(RECEIVE_SECONDS):
-            if batch.instance not in self._by_instance:
-                self.metrics.batches_of_unknown_instance.inc()
-                self._learn_instances()
-            monitor = self._by_instance.get(batch.instance)
-            if monitor is not None:
-                monitor.take(batch)
-            if self._stop.is_set():
-                return
-            if time.thread_time() >= end_seconds:
-                self.metrics.sample_slices_used_up.inc()
-                return
-
-    def _learn_instances(self) -> None:
-        self._by_instance = {
-            int(run_id[:16], 16): self._monitors[name]
-            for name, run_id in self._actuator.run_ids().items()
-        }
-        self._receiver.keep_only(self._by_instance)
 
     def _supervise(self) -> None:
         now = time.monotonic()

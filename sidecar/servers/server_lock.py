@@ -54,6 +54,25 @@ class ServerLock:
         self._label.close()
 
 
+class CurrentProcessLock:
+    """The lock of whichever process a server is now."""
+
+    def __init__(self) -> None:
+        self._lock: ServerLock | None = None
+
+    def hold(self, run_id: str) -> None:
+        """Hold the lock of this process, and of no other. Raises ServerTakenError."""
+        if self._lock is None or self._lock.run_id != run_id:
+            self.release()
+            self._lock = ServerLock(run_id)
+
+    def release(self) -> None:
+        """Let others have the server; may be called twice."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
 def _holder(name: str) -> str | None:
     """Process id in the label beside a lock."""
     found = re.search(rf"@{re.escape(name)}:(\d+)$", Path("/proc/net/unix").read_text(), re.M)

@@ -15,8 +15,9 @@ from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_changes import tell_changes
-from sidecar.servers.server_lock import ServerLock, ServerTakenError
+from sidecar.servers.server_lock import CurrentProcessLock, ServerTakenError
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
@@ -48,24 +49,22 @@ class ServerWatch:
         metrics: Metrics,
     ) -> None:
         self._server = server
-        self._sampling = sampling
         self._store = store
         self._metrics = metrics
-        self._lock: ServerLock | None = None
+        self._lock = CurrentProcessLock()
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
         self._reachable = True
         self._asked_at = self._retry_at = 0.0
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
-        self._sampler: str | None = None
+        self._sampler = ServerSampler(server, sampling, metrics)
         self._shrink_mode = ShrinkMode(server.name, memory.eviction_tenacity, store)
         self._held = HeldMemory(server.name, memory, metrics)
-        # One each, for what it may refuse: to be read, sized, told of the sampler; and for a size
-        # that somebody else wants.
+        # One each, for what it may refuse: to be read, and sized; and for a size that somebody else
+        # wants.
         self._unread = BackOff()
         self._unset = BackOff()
-        self._unsampled = BackOff()
         self._contested = BackOff()
         # Why it is asked for no other size now.
         self._refusal: str | None = None
@@ -91,15 +90,8 @@ class ServerWatch:
             log.debug("server %s is not claimed yet: %s", self.name, error)
 
     def _claim(self, run_id: str) -> None:
-        if self._lock is None or self._lock.run_id != run_id:
-            self._unlock()
-            self._lock = ServerLock(run_id)
+        self._lock.hold(run_id)
         self._server.announce()
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
 
     def read(self) -> ServerReading | None:
         """What it says now, or ``None`` if it does not answer (asked again after a while)."""
@@ -120,7 +112,6 @@ class ServerWatch:
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
             self._accept()
-            self._unsampled.reset()
             self._contested.reset()
             self._window = ReadingWindow()
         self._window.add(reading)
@@ -129,7 +120,7 @@ class ServerWatch:
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
         self._shrink_mode.notice_process(reading)
-        self._sample(reading, is_new)
+        self._sampler.follow(reading, is_new)
         return reading
 
     def _contest(self, reading: ServerReading) -> None:
@@ -204,12 +195,10 @@ class ServerWatch:
         if self._refusal is not None:
             return f"refuses: {self._refusal}"
         state = self.state()
-        if state.stuck and not self.is_too_small:
-            return (
-                f"stuck: it holds {format_size(state.held_bytes)}, more than its maxmemory, "
-                "and frees nothing"
-            )
-        return None
+        if not state.stuck or self.is_too_small:
+            return None
+        held = format_size(state.held_bytes)
+        return f"stuck: it holds {held}, more than its maxmemory, and frees nothing"
 
     def save_settings(self) -> bool:
         """Note on file what ``enter_shrink_mode`` will replace; whether it could be saved."""
@@ -279,13 +268,12 @@ class ServerWatch:
                 self._shrink_mode.notice_process(reading)
                 if self._shrink_mode.is_on(reading):
                     self._shrink_mode.end(reading, self._set)
-                if self._sampler is not None:
-                    self._server.stop_sampling(self._sampler)
+                self._sampler.turn_off()
         except (ServerDownError, ServerRefusedError) as error:
             log.warning("server %s could not be left in order: %s", self.name, error)
         finally:
             self._server.close()
-            self._unlock()
+            self._lock.release()
 
     def _seen(self) -> ServerReading:
         assert self._last is not None, "only a server that was read has transitions"
@@ -311,22 +299,3 @@ class ServerWatch:
             self._reachable = False
             self._metrics.servers_lost.labels(self.name).inc()
             log.warning("server %s is out of reach, the others go on: %s", self.name, error)
-
-    def _sample(self, reading: ServerReading, is_new: bool) -> None:
-        self._sampler = reading.sampler_prefix
-        if self._sampler is None and is_new:
-            log.warning("server %s has no sampler (patch or module)", self.name)
-        if not self._unsampled.is_over:
-            return
-        try:
-            if self._server.start_sampling(reading, self._sampling):
-                log.info("server %s samples to %s", self.name, self._sampling.endpoint)
-                self._unsampled.reset()
-        except (ServerDownError, ServerRefusedError) as error:
-            self._metrics.sampler_refused.labels(self.name).inc()
-            log.warning(
-                "server %s: the sampler took no settings: %s; next try in %.0f s",
-                self.name,
-                error,
-                self._unsampled.fail(),
-            )

@@ -101,16 +101,8 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
         decision = _Decision("keep", f"infeasible: {error}", in_force)
     sizes = decision.sizes
     gain = _gain(observation, sizes)
-    circumstances = Circumstances(
-        decision=decision.reason,
-        keeps=decision.word == "keep",
-        mean_falls=gain.after < gain.before,
-        held={name: item.kept_because for name, item in ranges.items() if item.kept_because},
-        unmet_bounds=found.reserved.unmet if found else {},
-        limit=found.limit if found else None,
-        minima_bytes=attainable_minima(observation),
-        unit_bytes=observation.unit_bytes,
-    )
+    held = {name: item.kept_because for name, item in ranges.items() if item.kept_because}
+    circumstances = _circumstances(observation, held, found, decision, gain)
     share = shares(observation.servers)
     return AdaptationPlan(
         node=observation.node,
@@ -131,6 +123,25 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
         what_if=what_if(observation, gain.after, deadline_seconds=deadline),
         run_seconds=time.perf_counter() - started,
         run_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def _circumstances(
+    observation: Observation,
+    held: Mapping[str, str],
+    found: _Found | None,
+    decision: _Decision,
+    gain: _Gain,
+) -> Circumstances:
+    return Circumstances(
+        decision=decision.reason,
+        keeps=decision.word == "keep",
+        mean_falls=gain.after < gain.before,
+        held=held,
+        unmet_bounds=found.reserved.unmet if found else {},
+        limit=found.limit if found else None,
+        minima_bytes=attainable_minima(observation),
+        unit_bytes=observation.unit_bytes,
     )
 
 

@@ -39,8 +39,8 @@ def test_batches_of_strangers_leave_no_trace(
                 # In this order: before the first batch there is no receiver.
                 return (
                     sidecar.metrics.value("batches_of_unknown_instance") >= STRANGERS
-                    and bool(sidecar._by_instance)
-                    and set(sidecar._receiver._next_sequence) <= set(sidecar._by_instance)
+                    and bool(sidecar._samples.by_instance)
+                    and set(sidecar._receiver._next_sequence) <= set(sidecar._samples.by_instance)
                 )
 
             deadline = time.monotonic() + 30
@@ -49,7 +49,7 @@ def test_batches_of_strangers_leave_no_trace(
                 server.client.get("key")  # the server's own batches go on
                 time.sleep(0.01)
             run_id = str(server.client.info("server")["run_id"])
-            assert set(sidecar._by_instance) == {int(run_id[:16], 16)}
+            assert set(sidecar._samples.by_instance) == {int(run_id[:16], 16)}
     finally:
         sidecar.stop()
         thread.join()

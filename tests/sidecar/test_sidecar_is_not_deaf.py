@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zmq
 
-from sidecar import daemon
+from sidecar import sample_intake
 from sidecar.config.node import load_config
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.daemon import Sidecar
@@ -28,7 +28,7 @@ class Loaded:
         self.sidecar = Sidecar(load_config(path))
         self.taken: list[int] = []
         self.on_take: Callable[[], None] = lambda: None
-        self.sidecar._by_instance = {INSTANCE: self.sidecar._monitors["a"]}
+        self.sidecar._samples.by_instance = {INSTANCE: self.sidecar._monitors["a"]}
 
     def take(self, batch: Batch) -> None:
         self.taken.append(batch.sequence)
@@ -63,7 +63,7 @@ def test_the_budget_is_looked_at_between_slices_and_no_batch_is_lost(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each batch takes longer than a slice."""
-    monkeypatch.setattr(daemon, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(sample_intake, "SLICE_SECONDS", 0.0)
     taken_when_looked: list[int] = []
 
     def keep(*_: object) -> None:
