@@ -18,98 +18,79 @@ _PREFIX = "spreds_"
 _SUFFIX = "_total"
 
 
+class _Declared:
+    """A counter that each ``Metrics`` has one of."""
+
+    def __init__(self, meaning: str, *labels: str) -> None:
+        self.meaning = meaning
+        self.labels = labels
+
+    def __set_name__(self, owner: type[Metrics], name: str) -> None:
+        self._name = name
+
+    def __get__(self, metrics: Metrics, owner: type[Metrics]) -> Counter:
+        return metrics.counter(self._name)
+
+
 class Metrics:
     """Metrics of one sidecar; any thread may add to them, but no signal's handler."""
 
+    # Samples.
+    batches_lost = _Declared("Batches of samples that never came")
+    batches_malformed = _Declared("Messages that are no batch of samples", "reason")
+    batches_of_unknown_instance = _Declared("Batches of a server process that was not read yet")
+    sample_slices_used_up = _Declared(
+        "Times that more samples were there than a slice of time takes"
+    )
+    # Observations and teams' settings.
+    observations = _Declared("Observations made")
+    observations_without_servers = _Declared("Observations not made, because no server answered")
+    observations_failed = _Declared("Observations that could not be stored")
+    settings_unread = _Declared("Times that a server's settings could not be read", "server")
+    settings_refused = _Declared("Documents of settings that were ignored", "server")
+    settings_late = _Declared("Observations made without waiting for the settings any longer")
+    # Plans and how they come.
+    plans_taken = _Declared("Plans that passed every check", "decision")
+    plans_refused = _Declared("Plans that were not carried out", "reason")
+    plans_overdue = _Declared("Observations without a plan in time")
+    plans_embedded = _Declared("Plans made by the sidecar itself")
+    stand_ins = _Declared("Plans made here because the cloud's was late")
+    store_errors = _Declared("Documents that the embedded controller could not keep")
+    notifications_taken = _Declared("Notifications that led to a plan")
+    notifications_refused = _Declared("Notifications that were not believed", "reason")
+    notifications_deferred = _Declared("Notifications put back until the store answers")
+    sqs_errors = _Declared("Times that the queue did not answer")
+    sqs_failures = _Declared("Messages that could not be handled")
+    # Servers and their sizes.
+    servers_lost = _Declared("Times that a server went out of reach", "server")
+    servers_restarted = _Declared("Restarts of a server that were noticed", "server")
+    foreign_changes = _Declared("Sizes that somebody else has set", "server")
+    sampler_refused = _Declared("Times that a server's sampler took no settings", "server")
+    transitions = _Declared("Steps of transitions", "server")
+    transitions_failed = _Declared("Steps that a server refused or did not answer", "server")
+    config_set_maxmemory = _Declared("Sizes set", "server")
+    shrinks_without_mode = _Declared(
+        "Shrinks whose old settings could not be kept on file", "server"
+    )
+    shrinks_stuck = _Declared("Shrinks after which a server freed nothing", "server")
+    rss_waits_given_up = _Declared("Times that resident memory did not fall", "server")
+    budgets_exceeded = _Declared("Times that the sizes could not be brought under the budget")
+    sizes_fitted = _Declared("Times that others shrank for a server that cannot")
+    reloads_refused = _Declared("Configurations not gone over to")
+
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        # Samples.
-        self.batches_lost = self._counter("batches_lost", "Batches of samples that never came")
-        self.batches_malformed = self._counter(
-            "batches_malformed", "Messages that are no batch of samples", "reason"
-        )
-        self.batches_of_unknown_instance = self._counter(
-            "batches_of_unknown_instance", "Batches of a server process that was not read yet"
-        )
-        self.sample_slices_used_up = self._counter(
-            "sample_slices_used_up", "Times that more samples were there than a slice of time takes"
-        )
-        # Observations and teams' settings.
-        self.observations = self._counter("observations", "Observations made")
-        self.observations_without_servers = self._counter(
-            "observations_without_servers", "Observations not made, because no server answered"
-        )
-        self.observations_failed = self._counter(
-            "observations_failed", "Observations that could not be stored"
-        )
-        self.settings_unread = self._counter(
-            "settings_unread", "Times that a server's settings could not be read", "server"
-        )
-        self.settings_refused = self._counter(
-            "settings_refused", "Documents of settings that were ignored", "server"
-        )
-        self.settings_late = self._counter(
-            "settings_late", "Observations made without waiting for the settings any longer"
-        )
-        # Plans and how they come.
-        self.plans_taken = self._counter("plans_taken", "Plans that passed every check", "decision")
-        self.plans_refused = self._counter(
-            "plans_refused", "Plans that were not carried out", "reason"
-        )
-        self.plans_overdue = self._counter("plans_overdue", "Observations without a plan in time")
-        self.plans_embedded = self._counter("plans_embedded", "Plans made by the sidecar itself")
-        self.stand_ins = self._counter("stand_ins", "Plans made here because the cloud's was late")
-        self.store_errors = self._counter(
-            "store_errors", "Documents that the embedded controller could not keep"
-        )
-        self.notifications_taken = self._counter(
-            "notifications_taken", "Notifications that led to a plan"
-        )
-        self.notifications_refused = self._counter(
-            "notifications_refused", "Notifications that were not believed", "reason"
-        )
-        self.notifications_deferred = self._counter(
-            "notifications_deferred", "Notifications put back until the store answers"
-        )
-        self.sqs_errors = self._counter("sqs_errors", "Times that the queue did not answer")
-        self.sqs_failures = self._counter("sqs_failures", "Messages that could not be handled")
-        # Servers and their sizes.
-        self.servers_lost = self._counter(
-            "servers_lost", "Times that a server went out of reach", "server"
-        )
-        self.servers_restarted = self._counter(
-            "servers_restarted", "Restarts of a server that were noticed", "server"
-        )
-        self.foreign_changes = self._counter(
-            "foreign_changes", "Sizes that somebody else has set", "server"
-        )
-        self.sampler_refused = self._counter(
-            "sampler_refused", "Times that a server's sampler took no settings", "server"
-        )
-        self.transitions = self._counter("transitions", "Steps of transitions", "server")
-        self.transitions_failed = self._counter(
-            "transitions_failed", "Steps that a server refused or did not answer", "server"
-        )
-        self.config_set_maxmemory = self._counter("config_set_maxmemory", "Sizes set", "server")
-        self.shrinks_without_mode = self._counter(
-            "shrinks_without_mode", "Shrinks whose old settings could not be kept on file", "server"
-        )
-        self.shrinks_stuck = self._counter(
-            "shrinks_stuck", "Shrinks after which a server freed nothing", "server"
-        )
-        self.rss_waits_given_up = self._counter(
-            "rss_waits_given_up", "Times that resident memory did not fall", "server"
-        )
-        self.budgets_exceeded = self._counter(
-            "budgets_exceeded", "Times that the sizes could not be brought under the budget"
-        )
-        self.sizes_fitted = self._counter(
-            "sizes_fitted", "Times that others shrank for a server that cannot"
-        )
-        self.reloads_refused = self._counter("reloads_refused", "Configurations not gone over to")
+        self._counters = {
+            name: Counter(
+                f"{_PREFIX}{name}", declared.meaning, declared.labels, registry=self.registry
+            )
+            for name, declared in vars(Metrics).items()
+            if isinstance(declared, _Declared)
+        }
 
-    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        return Counter(f"{_PREFIX}{name}", meaning, labels, registry=self.registry)
+    def counter(self, name: str) -> Counter:
+        """Raises KeyError: there is no such metric."""
+        return self._counters[name]
 
     def value(self, name: str, **labels: str) -> int:
         """The count of a metric, over all labels that are not given.
@@ -117,10 +98,7 @@ class Metrics:
         Raises:
             KeyError: there is no such metric.
         """
-        counter = getattr(self, name, None)
-        if not isinstance(counter, Counter):
-            raise KeyError(name)
-        (family,) = counter.collect()
+        (family,) = self.counter(name).collect()
         return sum(
             int(sample.value)
             for sample in family.samples
