@@ -222,29 +222,7 @@ class Sidecar:
 
     def _observe(self, settings: dict[str, TeamSettings]) -> None:
         now_seconds = time.time()
-        readings = self._actuator.read_all()
-        kept, windows = self._actuator.kept(), self._actuator.windows()
-        seen = []
-        for server in self.config.servers:
-            reading = readings[server.name]
-            if reading is None or not reading.maxmemory_bytes:
-                continue
-            window = windows[server.name]
-            estimate = self._monitors[server.name].observe(
-                reading, self.config.memory.budget_bytes, window
-            )
-            changed_at = self._store.now.changed_at_seconds.get(server.name)
-            seen.append(
-                ServerSnapshot(
-                    server,
-                    reading,
-                    estimate,
-                    settings.get(server.name),
-                    changed_at,
-                    kept.get(server.name),
-                    window.unevictable_bytes,
-                )
-            )
+        seen = self._snapshots(settings)
         if self._stop.is_set():
             return
         if not seen:
@@ -279,6 +257,32 @@ class Sidecar:
         )
         self._log_counts()
         self._controller.ask(observation)
+
+    def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
+        """Of the servers that answer, as they are now."""
+        readings = self._actuator.read_all()
+        kept, windows = self._actuator.kept(), self._actuator.windows()
+        seen = []
+        for server in self.config.servers:
+            reading = readings[server.name]
+            if reading is None or not reading.maxmemory_bytes:
+                continue
+            window = windows[server.name]
+            estimate = self._monitors[server.name].observe(
+                reading, self.config.memory.budget_bytes, window
+            )
+            seen.append(
+                ServerSnapshot(
+                    server,
+                    reading,
+                    estimate,
+                    settings.get(server.name),
+                    self._store.now.changed_at_seconds.get(server.name),
+                    kept.get(server.name),
+                    window.unevictable_bytes,
+                )
+            )
+        return seen
 
     def _log_counts(self) -> None:
         counts = Counter(self.metrics.snapshot())

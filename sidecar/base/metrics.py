@@ -33,7 +33,7 @@ class _Declared:
 
 
 class Metrics:
-    """Metrics of one sidecar; any thread may add to them, but no signal's handler."""
+    """Counts of one sidecar; any thread may add to them, but no signal's handler."""
 
     # Samples.
     batches_lost = _Declared("Batches of samples that never came")

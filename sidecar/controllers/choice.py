@@ -85,9 +85,30 @@ def _delivery(
     before: Delivery | None,
 ) -> Delivery:
     from sidecar.delivery.http_delivery import HttpDelivery
+    from sidecar.delivery.sqs_delivery import SqsDelivery
+    from sidecar.storage.aws import aws_errors
+
+    deadline = config.controller.plan_deadline_seconds
+    inbox = _inbox(config, cloud, take_plan, metrics)
+    if cloud.queue_url is not None:
+        sqs = queue_client(cloud.region, cloud.endpoint_url, deadline)
+        return SqsDelivery(sqs, cloud.queue_url, inbox, metrics, aws_errors(), deadline)
+    assert cloud.listen is not None
+    try:
+        heir_of = before if isinstance(before, HttpDelivery) else None
+        return HttpDelivery(cloud.listen, inbox, metrics, heir_of)
+    except OSError as error:
+        host, port = cloud.listen
+        raise DocumentError(
+            f"controller.listen: {host}:{port} cannot be bound: {error.strerror}"
+        ) from error
+
+
+def _inbox(
+    config: SidecarConfig, cloud: CloudConfig, take_plan: TakePlan, metrics: Metrics
+) -> PlanInbox:
     from sidecar.delivery.message_signature import SignatureCheck
     from sidecar.delivery.notification import NotificationCheck
-    from sidecar.delivery.sqs_delivery import SqsDelivery
     from sidecar.storage.aws import aws_errors, client
 
     deadline = config.controller.plan_deadline_seconds
@@ -99,34 +120,11 @@ def _delivery(
         maximum_age_seconds=config.controller.maximum_plan_age_seconds,
         now=time.time,
     )
-    errors = aws_errors()
-    inbox = PlanInbox(
+    sns = client("sns", cloud.region, cloud.endpoint_url, limit_seconds=deadline)
+    return PlanInbox(
         check,
         make_bucket(cloud.plans_bucket, cloud.region, cloud.endpoint_url, deadline),
         take_plan,
-        confirmer(
-            client("sns", cloud.region, cloud.endpoint_url, limit_seconds=deadline),
-            cloud.topic_arn,
-            errors,
-        ),
+        confirmer(sns, cloud.topic_arn, aws_errors()),
         metrics,
     )
-    if cloud.queue_url is not None:
-        sqs = queue_client(cloud.region, cloud.endpoint_url, deadline)
-        return SqsDelivery(
-            sqs,
-            cloud.queue_url,
-            inbox,
-            metrics,
-            errors,
-            deadline,
-        )
-    assert cloud.listen is not None
-    try:
-        heir_of = before if isinstance(before, HttpDelivery) else None
-        return HttpDelivery(cloud.listen, inbox, metrics, heir_of)
-    except OSError as error:
-        host, port = cloud.listen
-        raise DocumentError(
-            f"controller.listen: {host}:{port} cannot be bound: {error.strerror}"
-        ) from error

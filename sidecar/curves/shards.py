@@ -6,6 +6,7 @@ After Waldspurger, Park, Garthwaite and Ahmad, *Efficient MRC Construction with 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray, LruStack
 from sidecar.curves.miniature_simulation import MiniatureSimulation
@@ -109,11 +110,7 @@ class Shards:
         rate = self.rate
         ids = object_ids(records)
         operations = records["operation"]
-        known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
-        weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
-        # The module cannot look at each key that is read (redis_patch/MODULE.md).
-        ttl_known = known | (operations == Operation.WRITE) | (batch.source == SOURCE_PATCH)
-        accesses = Accesses(ids.tolist(), operations, weights, records["flags"], ttl_known)
+        accesses = _accesses(records, ids, overhead_bytes, batch.source)
         access = self._access_volatile if self.volatile else self._access
         parts: list[tuple[IntArray, IntArray, FloatArray]] = []
         start = 0
@@ -246,3 +243,14 @@ class Shards:
         """Add ``more_bytes`` (or take, if negative) to each object."""
         self.stack.add_weight(more_bytes)
         self.pinned.add_weight(more_bytes)
+
+
+def _accesses(
+    records: npt.NDArray[np.void], ids: npt.NDArray[np.uint64], overhead_bytes: int, source: int
+) -> Accesses:
+    operations = records["operation"]
+    known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
+    weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
+    # The module cannot look at each key that is read (redis_patch/MODULE.md).
+    ttl_known = known | (operations == Operation.WRITE) | (source == SOURCE_PATCH)
+    return Accesses(ids.tolist(), operations, weights, records["flags"], ttl_known)

@@ -61,8 +61,7 @@ class ServerWatch:
         self._sampler = ServerSampler(server, sampling, metrics)
         self._shrink_mode = ShrinkMode(server.name, memory.eviction_tenacity, store)
         self._held = HeldMemory(server.name, memory, metrics)
-        # One each, for what it may refuse: to be read, and sized; and for a size that somebody else
-        # wants.
+        # One each: it may refuse to be read, or sized; and somebody else may want another size.
         self._unread = BackOff()
         self._unset = BackOff()
         self._contested = BackOff()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from solver_lambda.documents.curve import FloatArray
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.size_ranges import SizeRange
-from solver_lambda.solvers.partition_problem import PartitionProblem
+from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
 # A finer grid is made coarser: 65,536 units are 1 MiB steps on 64 GiB, and the cells of all
 # servers together (8 bytes each) must fit a small function beside the copies that solvers make.
@@ -51,9 +52,7 @@ def build_problem(
     servers = sorted(observation.servers, key=lambda server: server.name)
     share = shares(observation.servers)
     lows = [ranges[server.name].low_bytes for server in servers]
-    spans = [
-        ranges[server.name].high_bytes - low for server, low in zip(servers, lows, strict=True)
-    ]
+    spans = [ranges[server.name].high_bytes - ranges[server.name].low_bytes for server in servers]
     unit = _grid_unit(observation.unit_bytes, spans, budget_bytes - sum(lows))
     bases = []
     spare = budget_bytes - sum(lows)
@@ -62,21 +61,19 @@ def build_problem(
         shift = shift if shift <= spare else 0
         spare -= shift
         bases.append(low + shift)
+    highs = [ranges[server.name].high_bytes for server in servers]
     limits = np.array(
-        [
-            (min(spare, ranges[server.name].high_bytes - base)) // unit
-            for server, base in zip(servers, bases, strict=True)
-        ],
+        [min(spare, high - base) // unit for high, base in zip(highs, bases, strict=True)],
         dtype=np.int64,
     )
     utilities = np.full((len(servers), int(limits.max()) + 1), -np.inf)
     steps = np.arange(utilities.shape[1]) * unit
+    horizon_seconds = observation.planning.horizon_seconds if moving else None
     for row, server in enumerate(servers):
         sizes = bases[row] + steps[: limits[row] + 1]
-        seconds = EffectiveAccessTime.of(server).seconds(sizes)
-        if moving:
-            seconds = seconds + moving_seconds(server, sizes, observation.planning.horizon_seconds)
-        utilities[row, : len(sizes)] = -share[server.name] * seconds
+        utilities[row, : len(sizes)] = -share[server.name] * _seconds(
+            server, sizes, horizon_seconds
+        )
     return PartitionProblem(
         names=tuple(server.name for server in servers),
         bases_bytes=tuple(bases),
@@ -85,6 +82,16 @@ def build_problem(
         limits=limits,
         utilities=utilities,
     )
+
+
+def _seconds(
+    server: ServerObservation, sizes: IntArray, horizon_seconds: float | None
+) -> FloatArray:
+    """Mean access time at each size, with the cost of moving spread over a horizon."""
+    seconds = EffectiveAccessTime.of(server).seconds(sizes)
+    if horizon_seconds is None:
+        return seconds
+    return seconds + moving_seconds(server, sizes, horizon_seconds)
 
 
 def _grid_unit(unit_bytes: int, spans_bytes: list[int], spare_bytes: int) -> int:
