@@ -72,7 +72,7 @@ fi
 
 cat >"$work/listen.py" <<'PYTHON'
 import os, signal, sys
-from sidecar.receiver import SampleReceiver
+from sidecar.samples.receiver import SampleReceiver
 
 socket, report = sys.argv[1:]
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
@@ -85,8 +85,8 @@ with SampleReceiver(f"ipc://{socket}") as receiver:
                 batches, records = batches + 1, records + len(batch.records)
     finally:
         with open(report, "w") as file:
-            malformed = sum(receiver.malformed.values())
-            print(batches, records, malformed, dict(receiver.malformed), file=file)
+            malformed = receiver.metrics.value("batches_malformed")
+            print(batches, records, malformed, receiver.metrics.snapshot(), file=file)
 PYTHON
 sample=
 if [ "$sampling" = on ]; then

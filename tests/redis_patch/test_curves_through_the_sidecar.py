@@ -85,7 +85,7 @@ def observed(sidecar: Sidecar) -> ServerObservation:
         seen = sidecar.last_observation
         return seen is not None and seen.made_at_seconds - seen.window_seconds > now
 
-    wait_until(is_newer, sidecar.counters.snapshot)
+    wait_until(is_newer, sidecar.metrics.snapshot)
     assert sidecar.last_observation
     return sidecar.last_observation.servers[0]
 
