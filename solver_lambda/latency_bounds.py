@@ -147,8 +147,7 @@ def _too_dear(mean_seconds: float, best_seconds: float, most_ratio: float, *, be
 
 
 def _why_not(server: ServerObservation, bound_seconds: float) -> str:
-    cache, backend = server.cache_latency_seconds, server.backend_latency_seconds
-    if bound_seconds < min(cache, backend):
+    if bound_seconds < server.cache_latency_seconds:
         return "cannot be met: it is below the time of its cache itself"
     return "cannot be met by any size that it may have now"
 
