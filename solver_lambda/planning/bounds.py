@@ -52,8 +52,8 @@ def bounds_of(server: ServerObservation) -> list[Bound]:
 def _latency_bound(server: ServerObservation, code: str, most: float) -> Bound:
     """Mean access time in seconds, by (8.2)."""
     eat = EffectiveAccessTime.of(server)
-    least = min(server.cache_latency_seconds, server.backend_latency_seconds)
-    never = "it is below the time of its cache itself" if most < least else None
+    below = most < server.cache_latency_seconds
+    never = "it is below the time of its cache itself" if below else None
     return Bound(server.name, code, most, eat.seconds, time_words, never)
 
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from solver_lambda.documents.curve import FloatArray
 from solver_lambda.documents.observation import ServerObservation
+from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 
 # A miss ratio below this counts as this: nothing is divided by zero.
 _LEAST_MISS_RATIO = 1e-9
@@ -65,7 +66,8 @@ def moving_seconds(
     sizes = np.asarray(sizes_bytes, dtype=np.float64)
     if not requests:
         return np.zeros(sizes.shape)
-    penalty = max(0.0, server.backend_latency_seconds - server.cache_latency_seconds)
+    eat = EffectiveAccessTime.of(server)
+    penalty = eat.backend_latency_seconds - eat.cache_latency_seconds
     now = server.curve.miss_ratio(server.maxmemory_bytes)
     at_most = np.abs(server.curve.miss_ratio(sizes) - now)
     return np.asarray(np.minimum(moving_misses(server, sizes) / requests, at_most) * penalty)

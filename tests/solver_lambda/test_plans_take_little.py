@@ -320,3 +320,6 @@ def test_a_backend_that_is_said_to_be_faster_than_its_cache_makes_memory_no_harm
     assert plan.servers[0].eat_seconds == 2e-4
     plan = plan_for(mistaken, server("db", 20, curve=steep), budget_mib=75)
     assert sizes_mib(plan)[1] >= 30
+    hopeless = dataclasses.replace(mistaken, bounds={"latency_bound_seconds": 1.5e-4})
+    plan = plan_for(hopeless, server("db", 20, curve=steep), budget_mib=75)
+    assert "cannot be met: it is below the time of its cache itself" in plan.servers[0].reason

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import TraceError
-from workloads.arguments import output_file
+from workloads.arguments import output_file, positive
 from workloads.bench.libcachesim import profiler
 from workloads.bench.mrc_traces import BenchTrace, large_trace, say, small_traces
 from workloads.table import text_table
@@ -82,7 +82,9 @@ class Run:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument("--quick", action="store_true", help="no 100 million requests, 3 pairs")
-    parser.add_argument("--pairs", type=int, default=7, metavar="N", help="of runs (default: 7)")
+    parser.add_argument(
+        "--pairs", type=positive, default=7, metavar="N", help="of runs (default: 7)"
+    )
     parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there")
 

@@ -24,7 +24,6 @@ from workloads.demo.scenario import (
     demo_servers,
     find_trace,
 )
-from workloads.interruption import unwind_when_interrupted
 from workloads.table import mebibytes, milliseconds, percent, text_table
 
 HELP = "static split against SPREDS, on real servers, with a local cloud"
@@ -60,8 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1 if something failed; 2 for wrong usage; 130 or 143 if interrupted."""
-    interrupted = unwind_when_interrupted()
+    """Exit code 0; 1 if something failed; 2 for a bad trace."""
     try:
         trace = find_trace(arguments.trace)
         servers = demo_servers(arguments.seed, arguments.seconds, trace)
@@ -72,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         _demonstrate(servers, arguments)
     except KeyboardInterrupt:
         _say("stopped, and cleaned up")
-        return 128 + interrupted[0]
+        raise
     except (TraceError, RuntimeError, OSError) as error:
         _say(str(error))
         return 2 if isinstance(error, TraceError) else 1

@@ -23,7 +23,7 @@ import boto3
 from sidecar.daemon import Sidecar
 from sidecar.settings.team_settings import TeamSettings
 from solver_lambda.documents.keys import settings_key
-from workloads.arguments import output_file
+from workloads.arguments import output_file, positive
 from workloads.demo.loop import NODE, Cloud, controller_text, local_cloud
 from workloads.local_node import LocalNode, wait_until
 from workloads.table import milliseconds, text_table
@@ -46,17 +46,14 @@ class Cycle:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--cycles", type=int, default=20, help="to measure (default: 20)")
+    parser.add_argument("--cycles", type=positive, default=20, help="to measure (default: 20)")
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the numbers here"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1 if something failed; 2 for wrong usage."""
-    if arguments.cycles < 1:
-        print(f"cycle: --cycles must be at least 1, not {arguments.cycles}", file=sys.stderr)
-        return 2
+    """Exit code 0; 1 if something failed."""
     try:
         with tempfile.TemporaryDirectory(prefix="spreds-cycle-") as folder:
             print("cycle: starting the emulator and deploying the stack", file=sys.stderr)
