@@ -1,20 +1,19 @@
 #!/bin/sh
 # Builds the servers and the module into build/bin and build/lib; what is up to date is not built
-# again. Targets (none means: redis-stock redis module empty-module sampler-driver):
+# again. Targets (none means: redis-stock redis module empty-module sampler-driver), where NAME is a
+# server of servers.txt:
 #
-#   redis-stock    build/bin/redis-server-stock, redis-cli, redis-benchmark   Redis 7.0.15 as it is
-#   redis          build/bin/redis-server                                     with the patch
-#   valkey-stock   build/bin/valkey-server-stock                              Valkey 8.1 as it is
-#   valkey         build/bin/valkey-server                                    with the patch
-#   redis8-stock   build/bin/redis8-server-stock                              Redis 8.0, for the module's tests
-#   module         build/lib/spreds.so                                        for unpatched servers
-#   empty-module   build/lib/empty.so                                         does nothing, for benchmarks
-#   sampler-driver build/bin/sampler-driver                                   runs the core in its tests
+#   NAME-stock     build/bin/NAME-server-stock    the server as it is; redis-stock also redis-cli
+#                                                 and redis-benchmark
+#   NAME           build/bin/NAME-server          with the patch, where there is one
+#   module         build/lib/spreds.so            for unpatched servers
+#   empty-module   build/lib/empty.so             does nothing, for benchmarks
+#   sampler-driver build/bin/sampler-driver       runs the core in its tests
 #   all            all of these
 #
-# The sources are Debian's, unless REDIS_SOURCE, VALKEY_SOURCE or REDIS8_SOURCE names a folder or a
-# tarball: the patches are for Redis 7.0.15 and Valkey 8.1, and apply to what is near enough. Changes
-# in such a folder are noticed when its copy, build/source/NAME, and build/stamp are removed.
+# The sources are Debian's, unless NAME_SOURCE (REDIS_SOURCE, VALKEY_SOURCE ...) names a folder or a
+# tarball: a patch is for the version in servers.txt, and applies to what is near enough. Changes in
+# such a folder are noticed when its copy, build/source/NAME, and build/stamp are removed.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,6 +22,7 @@ bin=$root/build/bin
 lib=$root/build/lib
 trees=$root/build/tree
 jobs=${JOBS:-2}
+. "$here/servers.sh"
 
 fail() {
     echo "build.sh: $*" >&2
@@ -64,19 +64,17 @@ run_make() { # FOLDER ARGUMENTS...
     fi
 }
 
-given_source() { # NAME
-    case $1 in
-        redis) echo "${REDIS_SOURCE:-Debian}" ;;
-        valkey) echo "${VALKEY_SOURCE:-Debian}" ;;
-        redis8) echo "${REDIS8_SOURCE:-Debian}" ;;
-    esac
+need_server() { # NAME TARGET
+    [ -n "$(server_field "$1" name)" ] || fail "no target '$2': see the head of this file"
 }
 
 # In parentheses: their variables are their own.
-build_stock() ( # NAME, the server's own binary name
-    name=$1 program=$2
+build_stock() ( # NAME
+    name=$1
+    program=$(server_field "$name" package)-server
     output=$bin/$name-server-stock
-    print="$name from $(given_source "$name")"
+    given=$(given_source "$name")
+    print="$name from ${given:-Debian}"
     is_current "$output" "$print" && return
     source=$("$here/fetch_source.sh" "$name")
     rm -rf "$trees/$name-stock"
@@ -92,12 +90,14 @@ build_stock() ( # NAME, the server's own binary name
 )
 
 # The patched tree starts as a copy of the built stock tree: same flags, same dependencies.
-build_patched() ( # NAME, the server's own binary name, PATCH
-    name=$1 program=$2 patch=$3
+build_patched() ( # NAME
+    name=$1
+    package=$(server_field "$name" package)
+    patch=$here/$package-$(server_field "$name" version).patch
     output=$bin/$name-server
     core="$here/sampler.c $here/sampler.h $here/transport.c $here/transport.h"
     glue="$here/spreds.c $here/spreds.h"
-    build_stock "$name" "$program"
+    build_stock "$name"
     print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock")
     is_current "$output" "$print" && return
     need_zmq
@@ -108,7 +108,7 @@ build_patched() ( # NAME, the server's own binary name, PATCH
     cp $core $glue "$trees/$name/src"
     echo "building the patched $name ..." >&2
     run_make "$trees/$name"
-    install "$trees/$name/src/$program" "$output"
+    install "$trees/$name/src/$package-server" "$output"
     mark_current "$output" "$print"
 )
 
@@ -149,12 +149,15 @@ build() {
         module) build_module ;;
         empty-module) build_library empty.so "$here/empty_module.c" "" "" ;;
         sampler-driver) build_sampler_driver ;;
-        redis-stock) build_stock redis redis-server ;;
-        valkey-stock) build_stock valkey valkey-server ;;
-        redis8-stock) build_stock redis8 redis-server ;;
-        redis) build_patched redis redis-server "$here/redis-7.0.15.patch" ;;
-        valkey) build_patched valkey valkey-server "$here/valkey-8.1.patch" ;;
-        *) fail "no target '$1': see the head of this file" ;;
+        *-stock)
+            need_server "${1%-stock}" "$1"
+            build_stock "${1%-stock}"
+            ;;
+        *)
+            need_server "$1" "$1"
+            has_patch "$1" || fail "$1 has no patch: servers.txt gives it only the module"
+            build_patched "$1"
+            ;;
     esac
 }
 
@@ -166,8 +169,13 @@ exec 9>"$root/build/.lock"
 flock 9 # two calls at once build one after the other
 
 [ $# -gt 0 ] || set -- redis-stock redis module empty-module sampler-driver
-[ "$1" != all ] ||
-    set -- redis-stock redis module empty-module sampler-driver valkey-stock valkey redis8-stock
+if [ "$1" = all ]; then
+    set -- module empty-module sampler-driver
+    for name in $(server_names); do
+        set -- "$@" "$name-stock"
+        ! has_patch "$name" || set -- "$@" "$name"
+    done
+fi
 for target in "$@"; do
     build "$target"
 done

@@ -1,14 +1,16 @@
 #!/bin/sh
 # Brings a server's source to build/source/NAME, unpacked, and prints that folder.
 #
-#   fetch_source.sh redis|valkey|redis8
+#   fetch_source.sh NAME     a server of servers.txt
 #
-# The source is what REDIS_SOURCE, VALKEY_SOURCE or REDIS8_SOURCE names (a folder or a tarball), or
+# The source is what NAME_SOURCE (REDIS_SOURCE, VALKEY_SOURCE ...) names, a folder or a tarball, or
 # else Debian's source package, from the archive that this machine's apt already uses: through an
 # apt configuration of our own, so that the machine's package lists stay as they are.
 set -eu
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+. "$here/servers.sh"
 
 fail() {
     echo "fetch_source.sh: $*" >&2
@@ -16,12 +18,10 @@ fail() {
 }
 
 name=${1:-}
-case $name in
-    redis)  package=redis  release=bookworm version=7.0.15 given=${REDIS_SOURCE:-}  variable=REDIS_SOURCE ;;
-    valkey) package=valkey release=trixie   version=8.1    given=${VALKEY_SOURCE:-} variable=VALKEY_SOURCE ;;
-    redis8) package=redis  release=trixie   version=8.0    given=${REDIS8_SOURCE:-} variable=REDIS8_SOURCE ;;
-    *) fail "which server? redis, valkey or redis8, not '$name'" ;;
-esac
+package=$(server_field "$name" package) version=$(server_field "$name" version)
+release=$(server_field "$name" release)
+[ -n "$release" ] || fail "servers.txt has no server '$name', or its line has no release"
+variable=$(source_variable "$name") given=$(given_source "$name")
 
 target=$root/build/source/$name
 # .complete holds where the source came from: another source replaces it.
@@ -57,11 +57,11 @@ write_sources() {
     options=
     keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -e "$keyring" ] && options="[signed-by=$keyring] "
-    here=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    this_release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     known_archives | while read -r uri suite; do
         case $suite in
-            "$here") echo "deb-src $options$uri $release main" ;;
-            "$here-security") echo "deb-src $options$uri $release-security main" ;;
+            "$this_release") echo "deb-src $options$uri $release main" ;;
+            "$this_release-security") echo "deb-src $options$uri $release-security main" ;;
         esac
     done >"$work/sources.list"
     [ -s "$work/sources.list" ] ||

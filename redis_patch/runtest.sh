@@ -2,8 +2,9 @@
 # Runs the server's own tests on the patched server, with every access sampled and a sidecar's
 # receiver listening, and judges what fails:
 #
-#   runtest.sh [redis|valkey] [--quick] [--off] [--clients N] [UNIT...]
+#   runtest.sh [NAME] [--quick] [--off] [--clients N] [UNIT...]
 #
+#   NAME       a server of servers.txt that has a patch (redis)
 #   --quick    only the units that cover the files that the patch touches, about a minute
 #   --off      with sampling off
 #   UNIT       only these, for example unit/expire
@@ -17,6 +18,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
+. "$here/servers.sh"
 quick_units="unit/maxmemory unit/scripting unit/expire unit/introspection unit/other unit/multi
     unit/type/string unit/keyspace unit/info unit/lazyfree"
 
@@ -28,19 +30,19 @@ fail() {
 server=redis units= sampling=on clients=2
 while [ $# -gt 0 ]; do
     case $1 in
-        redis | valkey) server=$1 ;;
         --quick) units=$quick_units ;;
         unit/* | integration/*) units="$units $1" ;;
         --off) sampling=off ;;
         --clients) clients=${2:?} && shift ;;
-        *) fail "'$1' is neither redis, valkey, --quick, --off, --clients nor a unit" ;;
+        -*) fail "there is no option '$1': see the head of this file" ;;
+        *) server=$1 ;;
     esac
     shift
 done
-case $server in # apart, so that both can run at once
-    redis) ports=21111 ;;
-    valkey) ports=25111 ;;
-esac
+has_patch "$server" || fail "servers.txt has no server '$server' with a patch"
+package=$(server_field "$server" package)
+line=$(server_names | grep -nx "$server" | cut -d: -f1)
+ports=$((17111 + 4000 * line)) # apart, so that all servers' tests can run at once
 command -v tclsh >/dev/null || fail "the program tclsh is missing: apt-get install tcl"
 [ -x "$root/.venv/bin/python" ] || fail "there is no .venv: run 'make setup' first"
 "$here/build.sh" "$server"
@@ -60,7 +62,7 @@ for tree in "$server" "$server-stock"; do
     from=$root/build/tree/$tree
     find "$from" -maxdepth 1 -type f -exec cp -a {} "$work/$tree" \;
     cp -a "$from/tests" "$work/$tree"
-    find "$from/src" -maxdepth 1 -name "$server-*" -executable -exec cp -a {} "$work/$tree/src" \;
+    find "$from/src" -maxdepth 1 -name "$package-*" -executable -exec cp -a {} "$work/$tree/src" \;
 done
 as_user=
 if [ "$(id -u)" -eq 0 ]; then

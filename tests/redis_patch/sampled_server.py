@@ -15,6 +15,7 @@ import zmq
 
 from tests.redis_patch.wire_twin import Batch, Record, key_hash, unpack
 from workloads.local_server import BUILD, LocalServer
+from workloads.supported_servers import SupportedServer, supported_servers
 
 WAIT_SECONDS = 20.0
 MODULUS = 1 << 24
@@ -22,20 +23,40 @@ SALT = 0x5EED
 
 
 class ServerKind(NamedTuple):
-    """``source`` is the column of the command cases that holds for it."""
+    """A supported server that is sampled in one way; ``way`` is ``patch`` or ``module``."""
 
-    name: str
-    binary: str
-    source: str
+    server: SupportedServer
+    way: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.way} on {self.server.title}"
+
+    @property
+    def binary(self) -> Path:
+        name = self.server.stock_binary if self.is_module else self.server.patched_binary
+        return BUILD / str(name)
+
+    @property
+    def is_redis_70(self) -> bool:
+        return self.server.title == "Redis 7.0"
+
+    @property
+    def source(self) -> str:
+        """The column of the command cases that holds for it."""
+        if not self.is_module:
+            return "patch"
+        if self.server.package == "valkey":
+            return "module_valkey"
+        return "module_70" if self.is_redis_70 else "module"
 
     @property
     def is_module(self) -> bool:
-        return self.source != "patch"
+        return self.way == "module"
 
     @property
     def needs(self) -> list[Path]:
-        files = [BUILD / "bin" / self.binary]
-        return [*files, BUILD / "lib" / "spreds.so"] if self.is_module else files
+        return [self.binary, BUILD / "lib" / "spreds.so"] if self.is_module else [self.binary]
 
     @property
     def why_not(self) -> str | None:
@@ -46,7 +67,7 @@ class ServerKind(NamedTuple):
     @property
     def stock(self) -> Path:
         """The binary of the same make without the patch."""
-        return BUILD / "bin" / (self.binary if self.is_module else f"{self.binary}-stock")
+        return BUILD / self.server.stock_binary
 
     def knob(self, name: str) -> str:
         return f"spreds.{name}" if self.is_module else f"spreds-{name}"
@@ -55,12 +76,12 @@ class ServerKind(NamedTuple):
         return {"loadmodule": BUILD / "lib" / "spreds.so"} if self.is_module else {}
 
 
-PATCH_REDIS = ServerKind("patch on Redis 7.0", "redis-server", "patch")
-PATCH_VALKEY = ServerKind("patch on Valkey 8.1", "valkey-server", "patch")
-MODULE_REDIS_70 = ServerKind("module on Redis 7.0", "redis-server-stock", "module_70")
-MODULE_REDIS_8 = ServerKind("module on Redis 8.0", "redis8-server-stock", "module")
-MODULE_VALKEY = ServerKind("module on Valkey 8.1", "valkey-server-stock", "module_valkey")
-KINDS = [PATCH_REDIS, PATCH_VALKEY, MODULE_REDIS_70, MODULE_REDIS_8, MODULE_VALKEY]
+KINDS = [
+    ServerKind(server, way)
+    for way in ("patch", "module")
+    for server in supported_servers().values()
+    if way in server.ways
+]
 
 
 def free_port() -> int:
@@ -85,7 +106,7 @@ class SampledServer:
         self.listen()
         self.server = LocalServer(
             {**kind.settings(), "enable-debug-command": "yes", **(settings or {})},
-            BUILD / "bin" / kind.binary,
+            kind.binary,
         )
         self.client = self.server.client
 

@@ -26,7 +26,7 @@ class Wait(NamedTuple):
 
     def expected(self, kind: ServerKind) -> list[str]:
         text = self.module if kind.is_module else self.patch
-        if kind.binary == "redis-server" and self.patch_70 is not None:
+        if kind.is_redis_70 and not kind.is_module and self.patch_70 is not None:
             text = self.patch_70
         return sorted(event.strip() for event in text.split(";") if event)
 

@@ -14,7 +14,7 @@ from sidecar.daemon import Sidecar
 from solver_lambda.documents.observation import ServerObservation
 from tests.redis_patch.sampled_server import ServerKind
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
 from workloads.zipf import zipf_keys
 
@@ -102,7 +102,7 @@ def test_a_curve_holds_at_twice_the_size(kind: ServerKind, keys: list[int], tmp_
         "maxmemory-policy": "allkeys-lru",
         "maxmemory-samples": 10,
     }
-    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+    with LocalServer(settings, kind.binary) as server:
         client = server.client
         empty_bytes = client.info("memory")["used_memory"]
         node = tmp_path / "node.toml"

@@ -88,7 +88,7 @@ def test_a_lower_rate_records_the_same_of_the_keys_it_takes(server: SampledServe
 
 def test_no_command_is_forgotten(server: SampledServer) -> None:
     """Each command of Redis 7.0 that names keys stands in the list of cases."""
-    if server.kind.binary not in ("redis-server", "redis-server-stock"):
+    if not server.kind.is_redis_70:
         pytest.skip("later servers have commands that not all servers have")
     tested = {
         word

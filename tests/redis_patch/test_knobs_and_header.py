@@ -20,7 +20,7 @@ from tests.redis_patch.wire_twin import (
     salt_id,
 )
 from workloads.local_node import wait_until
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import LocalServer
 
 
 def test_off_until_an_endpoint_is_set(server: SampledServer) -> None:
@@ -127,14 +127,14 @@ def test_samples_stay_on_the_machine_while_the_server_runs(server: SampledServer
 def test_the_operators_file_may_send_them_elsewhere(kind: ServerKind) -> None:
     first, second = REMOTE[0], "tcp://192.0.2.2:5555"
     settings = {**kind.settings(), kind.knob("endpoint"): first}
-    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+    with LocalServer(settings, kind.binary) as server:
         assert server.client.info("spreds")["spreds_on"] == 1
         server.client.config_set(kind.knob("threshold"), 5)
         server.client.config_set(kind.knob("endpoint"), first)
         with pytest.raises(redis.ResponseError, match="loopback"):
             server.client.config_set(kind.knob("endpoint"), second)
     settings["enable-protected-configs"] = "yes"
-    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+    with LocalServer(settings, kind.binary) as server:
         server.client.config_set(kind.knob("endpoint"), second)
 
 
@@ -266,7 +266,7 @@ def test_configured_in_the_file(kind: ServerKind) -> None:
         kind.knob("endpoint"): "ipc:///tmp/spreds-nobody-listens",
         kind.knob("threshold"): 5,
     }
-    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+    with LocalServer(settings, kind.binary) as server:
         info = server.client.info("spreds")
         assert (info["spreds_on"], info["spreds_threshold"]) == (1, 5)
 
@@ -275,6 +275,6 @@ def test_a_bad_configuration_file_stops_the_start(kind: ServerKind) -> None:
     settings = {**kind.settings(), kind.knob("modulus"): 12}
     with (
         pytest.raises(RuntimeError, match="modulus must be a power of two"),
-        LocalServer(settings, BUILD / "bin" / kind.binary),
+        LocalServer(settings, kind.binary),
     ):
         pass

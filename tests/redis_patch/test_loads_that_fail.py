@@ -34,7 +34,7 @@ def unloaded(kind: ServerKind) -> Iterator[LocalServer]:
     if not kind.is_module:
         pytest.skip("the patch is not loaded")
     settings: dict[str, object] = {"enable-module-command": "yes"}
-    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+    with LocalServer(settings, kind.binary) as server:
         yield server
 
 

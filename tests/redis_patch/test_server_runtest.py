@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.redis_patch.sampled_server import PATCH_REDIS, PATCH_VALKEY, ServerKind
+from tests.redis_patch.sampled_server import KINDS, ServerKind
 from workloads.local_server import BUILD
 
 RUNTEST = BUILD.parent / "redis_patch" / "runtest.sh"
@@ -15,18 +15,18 @@ LIMIT_SECONDS = 900
 
 
 @pytest.mark.parametrize(
-    ("server", "kind"), [("redis", PATCH_REDIS), ("valkey", PATCH_VALKEY)], ids=["redis", "valkey"]
+    "kind", [kind for kind in KINDS if not kind.is_module], ids=lambda kind: kind.server.name
 )
-def test_units_that_cover_the_touched_files(server: str, kind: ServerKind) -> None:
+def test_units_that_cover_the_touched_files(kind: ServerKind) -> None:
     if kind.why_not:
         pytest.skip(kind.why_not)
     if not shutil.which("tclsh"):
         pytest.skip("tclsh is not installed")
     run = subprocess.run(
-        [RUNTEST, server, "--quick", "--clients", "3"],
+        [RUNTEST, kind.server.name, "--quick", "--clients", "3"],
         capture_output=True,
         text=True,
         timeout=LIMIT_SECONDS,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert f"{server}: the patch breaks no test" in run.stdout
+    assert f"{kind.server.name}: the patch breaks no test" in run.stdout

@@ -12,7 +12,7 @@ import redis
 from tests.redis_patch.sampled_server import SALT, SampledServer, ServerKind, named
 from tests.redis_patch.wire_twin import DB_UNKNOWN, EVICTION, key_hash
 from workloads.local_node import wait_until
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import LocalServer
 
 MANY = [f"key:{number}" for number in range(500)]
 
@@ -147,7 +147,7 @@ def test_loading_records_nothing(kind: ServerKind, tmp_path: Path) -> None:
         "appendonly": "yes",
         "aof-use-rdb-preamble": "no",
     }
-    with LocalServer(settings, BUILD / "bin" / kind.binary) as server:
+    with LocalServer(settings, kind.binary) as server:
         for key in MANY:
             server.client.set(key, "v", ex=100)
         server.client.rename(MANY[0], "renamed")
@@ -157,7 +157,7 @@ def test_loading_records_nothing(kind: ServerKind, tmp_path: Path) -> None:
         kind.knob("endpoint"): f"ipc://{tmp_path}/samples",
         kind.knob("threshold"): 1 << 24,
     }
-    with LocalServer({**settings, **knobs}, BUILD / "bin" / kind.binary) as server:
+    with LocalServer({**settings, **knobs}, kind.binary) as server:
         assert server.client.dbsize() == len(MANY) - 1
         wait_until(lambda: server.client.info("spreds")["spreds_on"], server.client.info)
         assert server.client.info("spreds")["spreds_seen"] == 0

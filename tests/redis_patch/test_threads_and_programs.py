@@ -10,6 +10,9 @@ import pytest
 
 from tests.redis_patch.sampled_server import SampledServer, ServerKind
 from workloads.local_server import BUILD
+from workloads.supported_servers import SupportedServer, supported_servers
+
+PATCHED = [server for server in supported_servers().values() if server.patched_binary]
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -38,14 +41,15 @@ def test_zeromq_leaves_the_servers_own_cpus_alone(kind: ServerKind, background: 
     assert theirs == {frozenset(CPUS if background is None else [background])}
 
 
-@pytest.mark.parametrize("server", ["redis", "valkey"])
-def test_only_the_server_is_linked_with_zeromq(server: str) -> None:
-    source = BUILD / "tree" / server / "src"
+@pytest.mark.parametrize("server", PATCHED, ids=lambda server: server.name)
+def test_only_the_server_is_linked_with_zeromq(server: SupportedServer) -> None:
+    source = BUILD / "tree" / server.name / "src"
+    package = server.package
     if not source.exists():
-        pytest.skip(f"{server} is not built")
+        pytest.skip(f"{server.name} is not built")
     for program, is_linked in (("cli", False), ("benchmark", False), ("server", True)):
-        name = f"{server}-{program}"
-        make = ["make", "-n", "-W", f"{server}-cli.o", "-W", f"{server}-benchmark.o", "-W"]
+        name = f"{package}-{program}"
+        make = ["make", "-n", "-W", f"{package}-cli.o", "-W", f"{package}-benchmark.o", "-W"]
         plan = subprocess.run(
             [*make, "server.o", "BUILD_TLS=no", "USE_SYSTEMD=no", "MALLOC=jemalloc", name],
             cwd=source,

@@ -19,18 +19,20 @@ from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
+from workloads.supported_servers import supported_servers
 
 MB = 1 << 20
 MakeNode = Callable[..., ActuatedNode]
 
 
-@pytest.mark.parametrize("binary", ["redis-server", "valkey-server-stock", "redis8-server-stock"])
+@pytest.mark.parametrize("name", supported_servers())
 def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the_budget(
-    make_node: Callable[..., ActuatedNode], binary: str
+    make_node: Callable[..., ActuatedNode], name: str
 ) -> None:
-    if not (BUILD / "bin" / binary).exists():
-        pytest.skip(f"build/bin/{binary} is not built")
-    node = make_node("16mb", "16mb", "16mb", binary=BUILD / "bin" / binary)
+    binary = BUILD / supported_servers()[name].stock_binary
+    if not binary.exists():
+        pytest.skip(f"{binary} is not built")
+    node = make_node("16mb", "16mb", "16mb", binary=binary)
     fill(node.servers["s0"], 16)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}, "test")
     greatest = node.step_until(lambda: node.actuator.settled)

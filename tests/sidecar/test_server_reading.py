@@ -11,6 +11,7 @@ import pytest
 from sidecar.servers.server_reading import LATENCY_HISTOGRAM_BYTES, ServerReading
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
+from workloads.supported_servers import supported_servers
 
 INFO: dict[str, Any] = {
     "run_id": "0123456789abcdef" + "0" * 24,
@@ -81,9 +82,9 @@ def test_what_is_missing_or_no_number_is_named(key: str) -> None:
             ServerReading.parse(broken, {}, 0)
 
 
-@pytest.mark.parametrize("name", ["redis-server-stock", "valkey-server-stock"])
+@pytest.mark.parametrize("name", supported_servers())
 def test_real_server_accounts_for_its_memory(name: str) -> None:
-    binary = BUILD / "bin" / name
+    binary = BUILD / supported_servers()[name].stock_binary
     if not binary.exists():
         pytest.skip(f"{binary} is not built")
     settings: dict[str, object] = {"maxmemory": "64mb", "enable-debug-command": "yes"}
@@ -112,9 +113,9 @@ def test_real_server_accounts_for_its_memory(name: str) -> None:
     assert 150 < per_key < 260  # 183 in Redis 7.0.15, 160 in Valkey 8.1.1
 
 
-@pytest.mark.parametrize("name", ["redis-server-stock", "valkey-server-stock"])
+@pytest.mark.parametrize("name", supported_servers())
 def test_what_a_stalled_replica_has_not_read_makes_no_key_heavier(name: str) -> None:
-    binary = BUILD / "bin" / name
+    binary = BUILD / supported_servers()[name].stock_binary
     if not binary.exists():
         pytest.skip(f"{binary} is not built")
     settings: dict[str, object] = {

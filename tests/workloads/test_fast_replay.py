@@ -10,11 +10,16 @@ import pytest
 from workloads.experiment.curve_prediction import SampledBinary, measure, working_set
 from workloads.experiment.fast_replay import FastServer, Load, replay
 from workloads.local_server import BUILD, built
+from workloads.supported_servers import supported_servers
 
-SERVERS = [BUILD / "bin" / name for name in ("redis-server", "valkey-server")]
+PATCHED = [
+    BUILD / server.patched_binary
+    for server in supported_servers().values()
+    if server.patched_binary
+]
 
 
-@pytest.fixture(params=SERVERS, ids=lambda path: path.name)
+@pytest.fixture(params=PATCHED, ids=lambda path: path.name)
 def binary(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
     if not path.exists():

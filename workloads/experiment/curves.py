@@ -25,18 +25,21 @@ from workloads.experiment.curve_prediction import (
 )
 from workloads.experiment.fast_replay import Load
 from workloads.local_server import built
+from workloads.supported_servers import supported_servers
 from workloads.table import text_table
 
 HELP = "replay traces into real servers, patched and with the module, and compare their curves"
 SHARES = (0.05, 0.10, 0.25, 0.50, 1.0)
-SERVERS = ("redis", "valkey")
+SERVERS = supported_servers()
 WAYS = ("patch", "module")
 _REQUESTS, _QUICK_REQUESTS = 400_000, 200_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="Redis, four cases, shorter traces")
-    parser.add_argument("--server", choices=SERVERS, help="default: both; quick: redis")
+    parser.add_argument(
+        "--server", choices=SERVERS, help="default: those with a patch; quick: redis"
+    )
     parser.add_argument("--way", choices=WAYS, help="default: both")
     parser.add_argument("--seed", type=seed, default=5, help="of sizes, TTLs, Zipf and samples")
     parser.add_argument("--only", metavar="WORD", help="cases with this in their name")
@@ -89,20 +92,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sampled_binaries(server: str | None, way: str | None) -> list[SampledBinary]:
-    """Those that are chosen; ``None`` chooses all.
+    """Those that are chosen; ``None`` chooses all that have a patch.
 
     Raises:
         FileNotFoundError: one is not built.
     """
     return [
         SampledBinary(
-            f"{name}, {how}",
-            built(f"bin/{name}-server" + ("-stock" if how == "module" else "")),
+            f"{one.name}, {how}",
+            built(one.stock_binary if how == "module" else str(one.patched_binary)),
             built("lib/spreds.so") if how == "module" else None,
         )
-        for name in SERVERS
-        if server in (name, None)
-        for how in WAYS
+        for one in SERVERS.values()
+        if server == one.name or (server is None and one.patched_binary)
+        for how in one.ways
         if way in (how, None)
     ]
 

@@ -1,0 +1,34 @@
+"""The list of servers, the patches beside it and what the scripts make of both."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from workloads.supported_servers import supported_servers
+
+FOLDER = Path(__file__).parents[2] / "redis_patch"
+
+
+def test_each_patched_server_has_its_patch_and_no_patch_is_left_over() -> None:
+    patched = [server for server in supported_servers().values() if server.patched_binary]
+    named = {f"{server.package}-{server.version}.patch" for server in patched}
+    assert named == {path.name for path in FOLDER.glob("*.patch")}
+
+
+def test_the_scripts_read_the_list_as_python_does() -> None:
+    for server in supported_servers().values():
+        script = """here=$1; . "$1/servers.sh"
+            for field in name package version release ways; do server_field "$2" $field; done"""
+        run = ["sh", "-euc", script, "sh", str(FOLDER), server.name]
+        said = subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
+        assert said == [*server[:4], ",".join(server.ways)]
+
+
+def test_a_server_that_is_not_in_the_list_is_named() -> None:
+    for command in (["build.sh", "redis9-stock"], ["fetch_source.sh", "redis9"]):
+        run = subprocess.run(
+            [FOLDER / command[0], *command[1:]], capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 1
+        assert "redis9" in run.stderr
