@@ -1,0 +1,145 @@
+"""Whether moving to the split that was found is worth it: hysteresis, and what must be."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.bounds import Bound, bounds_of
+from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.explanation import size_in_force
+from solver_lambda.planning.moving import moving_seconds
+from solver_lambda.planning.problem_grid import shares
+from solver_lambda.planning.size_ranges import attainable_minima
+from solver_lambda.planning.split_search import FoundSplit, Sizes
+from solver_lambda.planning.step_limits import along_the_way
+
+
+class Gain(NamedTuple):
+    """Weighted mean access times in seconds, before and after a move, and the cost of it."""
+
+    before: float
+    after: float
+    moving: float
+
+    @property
+    def seconds(self) -> float:
+        """By which the mean falls, with the cost counted."""
+        return self.before - self.after - self.moving
+
+    @property
+    def ratio(self) -> float:
+        """Of the mean before, with the cost counted."""
+        return self.seconds / self.before if self.before > 0 else 0.0
+
+
+class Decision(NamedTuple):
+    """``apply`` or ``keep``, why, and the sizes then."""
+
+    word: str
+    reason: str
+    sizes: Sizes
+
+
+def decide(observation: Observation, found: FoundSplit) -> Decision:
+    """Hysteresis: nothing moves unless it must, or the gain is worth it.
+
+    A step that a rule shortens gains little, however much the whole way gains. So it is taken if
+    it gains anything, or next to nothing is lost by it, and the whole way gains enough.
+    """
+    limit = f"; {found.limit}" if found.limit else ""
+    in_force: Sizes = observation.in_force_bytes
+    if found.wanted == in_force:
+        return Decision("keep", _best_found(found, observation), in_force)
+    if found.sizes != in_force:
+        if must := _must_move(observation):
+            return Decision("apply", must, found.sizes)
+        for server in observation.servers:
+            if bound := _nearer_to_bound(server, found, observation):
+                words = f"{bound.code}: {server.name} comes nearer to its bound"
+                return Decision("apply", words, found.sizes)
+    if not any(shares(observation.servers).values()):
+        return Decision("keep", "no_demand: no server has both reads and a weight", in_force)
+    least = observation.planning.minimum_gain_ratio
+    gain, way = gain_of(observation, found.sizes), gain_of(observation, found.wanted)
+    words = (
+        f"mean access time from {gain.before * 1e3:.4g} ms to {gain.after * 1e3:.4g} ms, "
+        f"{gain.ratio:.2%} less with the cost of moving counted"
+    )
+    if gain.ratio > 0 and gain.ratio >= least:
+        return Decision("apply", f"gain: {words}{limit}", found.sizes)
+    the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
+    if way.ratio < least or way.ratio <= 0:
+        start = f", less than the {least:.2%} at which moving starts" if least else ""
+        return Decision("keep", f"small_gain: {the_way}{start}{limit}", in_force)
+    if gain.ratio > 0:
+        return Decision(
+            "apply", f"step: {words}, of {way.ratio:.2%} for the whole way{limit}", found.sizes
+        )
+    assert found.step is not None, "what gains enough at once was applied above"
+    part = along_the_way(found.wanted, observation, found.step.ranges, way.seconds)
+    if part is not None:
+        words = f"a step that gains nothing yet, towards a split that would gain {way.ratio:.2%}"
+        return Decision("apply", f"way: {words}{limit}", part)
+    return Decision(
+        "keep",
+        f"step_limit: {the_way}, but a step towards it gains nothing and costs much{limit}",
+        in_force,
+    )
+
+
+def _best_found(found: FoundSplit, observation: Observation) -> str:
+    """Why to stay where nothing better was found."""
+    gap_ratio = found.solution.gap_ratio
+    if gap_ratio <= observation.planning.epsilon_ratio:
+        return "optimal: the sizes in force are the best"
+    gap = f"{gap_ratio:.2%}" if gap_ratio >= 1e-4 else "0.01%"
+    return f"best_found: nothing better was found; the best may be up to {gap} better"
+
+
+def _must_move(observation: Observation) -> str | None:
+    """Why the sizes in force cannot stay, or ``None``."""
+    for server in observation.servers:
+        if not server.maxmemory_bytes:
+            return f"no_limit: {server.name} has no maxmemory"
+    total = sum(server.maxmemory_bytes for server in observation.servers)
+    if total > observation.budget_bytes:
+        return f"over_budget: the sizes in force sum to {total} bytes"
+    minima = attainable_minima(observation)
+    for server in observation.servers:
+        if server.keep_reason is not None:
+            continue
+        if server.maxmemory_bytes < minima[server.name]:
+            return f"bounds: {server.name} is below its minimum of {server.minimum_bytes} bytes"
+        if server.maximum_bytes is not None and server.maxmemory_bytes > server.maximum_bytes:
+            return f"bounds: {server.name} is above its maximum of {server.maximum_bytes} bytes"
+    return None
+
+
+def _nearer_to_bound(
+    server: ServerObservation, found: FoundSplit, observation: Observation
+) -> Bound | None:
+    """The bound to which its memory brings a server nearer, in the end by enough, if any."""
+    if server.name not in found.reserved.sizes_bytes:
+        return None
+    least = observation.planning.minimum_gain_ratio
+    sizes = [size_in_force(server), found.sizes[server.name], found.wanted[server.name]]
+    for bound in bounds_of(server):
+        before, after, in_the_end = bound.amounts(sizes).tolist()
+        if (server.name, bound.code) in found.reserved.unmet:
+            continue
+        if before > bound.most and after < before and in_the_end < before * (1 - least):
+            return bound
+    return None
+
+
+def gain_of(observation: Observation, sizes: Sizes) -> Gain:
+    share = shares(observation.servers)
+    before = after = moving = 0.0
+    for server in observation.servers:
+        eat = EffectiveAccessTime.of(server)
+        part, size = share[server.name], sizes[server.name] or size_in_force(server)
+        before += part * float(eat.seconds(size_in_force(server)))
+        after += part * float(eat.seconds(size))
+        moving += part * float(moving_seconds(server, size, observation.planning.horizon_seconds))
+    return Gain(before, after, moving)
