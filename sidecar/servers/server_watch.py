@@ -19,6 +19,7 @@ from sidecar.servers.server_lock import CurrentProcessLock, ServerTakenError
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
+from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.state.state_store import StateStore
@@ -30,8 +31,6 @@ log = logging.getLogger(__name__)
 # question that is refused costs nothing, one to a server that hangs costs its time limit.
 LEAST_RETRY_SECONDS = 0.05
 RETRY_RATIO = 3.0
-# Who changes a server's size again so soon after it was put back means it.
-CONTEST_SECONDS = 60.0
 
 
 class ServerWatch:
@@ -61,12 +60,8 @@ class ServerWatch:
         self._sampler = ServerSampler(server, sampling, metrics)
         self._shrink_mode = ShrinkMode(server.name, memory.eviction_tenacity, store)
         self._held = HeldMemory(server.name, memory, metrics)
-        # One each: it may refuse to be read, or sized; and somebody else may want another size.
         self._unread = BackOff()
-        self._unset = BackOff()
-        self._contested = BackOff()
-        # Why it is asked for no other size now.
-        self._refusal: str | None = None
+        self._refusal = SizeRefusal(server.name)
 
     @property
     def name(self) -> str:
@@ -105,13 +100,12 @@ class ServerWatch:
             return None
         if not self._reachable:
             log.info("server %s answers again", self.name)
-        expected = self._at_most_bytes if self._reachable and self._refusal is None else None
+        expected = self._at_most_bytes if self._reachable and not self._refusal.reason else None
         if tell_changes(self.name, self._last, reading, expected, self._metrics):
-            self._contest(reading)
+            self._refusal.contest(evicts=reading.evicts)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
-            self._accept()
-            self._contested.reset()
+            self._refusal.forget()
             self._window = ReadingWindow()
         self._window.add(reading)
         self._unread.reset()
@@ -121,15 +115,6 @@ class ServerWatch:
         self._shrink_mode.notice_process(reading)
         self._sampler.follow(reading, is_new)
         return reading
-
-    def _contest(self, reading: ServerReading) -> None:
-        """Put back what somebody changed, but do not fight with who sets it again and again."""
-        again = self._contested.failed_within(CONTEST_SECONDS)
-        if not again:
-            self._contested.reset()
-        pause_seconds = self._contested.fail()
-        if again and reading.evicts:
-            self._keep("somebody keeps setting its maxmemory", pause_seconds)
 
     def evicts_now(self) -> bool:
         """Asked once more just before a shrink: others may have held up the step since."""
@@ -149,7 +134,7 @@ class ServerWatch:
             # Never seen: when it comes, it is brought to its target before anyone grows.
             return ServerState(self.name, target_bytes, 0, target_bytes, reachable=False)
         last = self._last
-        refuses = self._refusal is not None
+        refuses = self._refusal.reason is not None
         shrinks = self._at_most_bytes > target_bytes and last.evicts and not refuses
         state = ServerState(
             self.name,
@@ -191,8 +176,8 @@ class ServerWatch:
 
     def keep_reason(self) -> str | None:
         """Why it cannot be given another size now, in an observation's words."""
-        if self._refusal is not None:
-            return f"refuses: {self._refusal}"
+        if self._refusal.reason is not None:
+            return f"refuses: {self._refusal.reason}"
         state = self.state()
         if not state.stuck or self.is_too_small:
             return None
@@ -224,26 +209,15 @@ class ServerWatch:
             self._at_most_bytes = before
             raise
         self._at_most_bytes = size_bytes
-        self._accept()
+        self._refusal.take_back()
 
     def refused(self, error: ServerRefusedError) -> None:
         """A transition was refused: nothing is asked of it for a while, each time for longer."""
-        self._keep(str(error), self._unset.fail())
-
-    def _keep(self, why: str, pause_seconds: float) -> None:
-        self._refusal = why
-        log.warning(
-            "server %s keeps its size, the others go on: %s; next try in %.0f s",
-            self.name,
-            why,
-            pause_seconds,
-        )
+        self._refusal.refuse(str(error))
 
     def try_again(self) -> None:
         """After a refusal, when it is time: see whether it takes the limit that it has anyway."""
-        if self._refusal is None or not self._reachable:
-            return
-        if not (self._unset.is_over and self._contested.is_over):
+        if not self._reachable or not self._refusal.is_due:
             return
         try:
             self._set({"maxmemory": self._seen().maxmemory_bytes})
@@ -253,11 +227,7 @@ class ServerWatch:
         except ServerDownError:
             pass  # noted and logged by then
         else:
-            self._refusal = None
-
-    def _accept(self) -> None:
-        self._refusal = None
-        self._unset.reset()
+            self._refusal.give_another_try()
 
     def leave(self) -> None:
         """When the sidecar stops: nothing half-applied stays, and the sampler is off."""
