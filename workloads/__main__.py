@@ -20,6 +20,7 @@ VERBS = {
     ("bench", "engine"): "workloads.bench.engine",
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "cycle"): "workloads.experiment.cycle",
+    ("experiment", "gain"): "workloads.experiment.gain.command",
 }
 
 

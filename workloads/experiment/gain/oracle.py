@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
 from sidecar.kernel.library import library
@@ -19,8 +18,8 @@ from solver_lambda.solvers.solver import solve
 from workloads.experiment.gain.exact_lru import BASELINE_BYTES, OVERHEAD_BYTES
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
 from workloads.experiment.gain.recorded_mix import Requests
+from workloads.experiment.gain.simulation import FloatArray, Outcome
 
-FloatArray = npt.NDArray[np.float64]
 UNITS = 1024
 _SOLVER_SECONDS = 20.0
 
@@ -41,7 +40,9 @@ class Oracle:
         self.unit_bytes = spare // UNITS
         self.sizes_bytes = DEFAULT_MINIMUM_BYTES + np.arange(UNITS + 1) * self.unit_bytes
         self.misses = np.stack([self._misses(one) for one in requests], axis=1)
-        self.reads = np.array([[len(keys) for keys in one.cycles] for one in requests]).T
+        self.reads = np.array(
+            [[len(keys) for keys in one.cycles] for one in requests], dtype=np.float64
+        ).T
         penalties = [
             server.weight * (server.backend_latency_seconds - CACHE_LATENCY_SECONDS)
             for server in mix.servers
@@ -81,15 +82,12 @@ class Oracle:
         found = solve(problem, PlanningSettings(), deadline_seconds=deadline)
         return list(problem.sizes_bytes(found.units).values())
 
-    def access_seconds_of_each_window(self, first: int = 0) -> float:
-        """Weighted mean access time, if each cycle had its own best sizes, and caches were warm."""
-        seconds = asked = 0.0
-        weights = np.array([server.weight for server in self._mix.servers])
-        for cycle in range(first, self._mix.cycles):
-            sizes = self.best_bytes(cycle, cycle + 1)
-            units = (np.array(sizes) - DEFAULT_MINIMUM_BYTES) // self.unit_bytes
-            missed = self.misses[cycle, np.arange(len(units)), units]
-            reads = float(weights @ self.reads[cycle])
-            seconds += float(self._penalties @ missed) + CACHE_LATENCY_SECONDS * reads
-            asked += reads
-        return seconds / asked if asked else 0.0
+    def best_of_each_window(self) -> Outcome:
+        """If each cycle had its own best sizes, and caches were warm at once."""
+        missed = np.zeros(self.reads.shape)
+        sizes = np.zeros(self.reads.shape)
+        for cycle in range(self._mix.cycles):
+            sizes[cycle] = self.best_bytes(cycle, cycle + 1)
+            units = ((sizes[cycle] - DEFAULT_MINIMUM_BYTES) // self.unit_bytes).astype(np.int64)
+            missed[cycle] = self.misses[cycle, np.arange(len(units)), units]
+        return Outcome(self._mix, self.reads, missed, sizes)

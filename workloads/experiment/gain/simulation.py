@@ -94,7 +94,7 @@ def simulate(
                 assert sum(wanted) <= mix.budget_bytes, "the budget"
                 had = np.array([server.maxmemory_bytes for server in servers])
                 gains = np.array(wanted) - had
-                changes += np.count_nonzero(gains)
+                changes += int(np.count_nonzero(gains))
                 moved += int(gains[gains > 0].sum())
                 for place in np.argsort(gains, kind="stable").tolist():  # shrink before growing
                     servers[place].resize(wanted[place])
