@@ -10,16 +10,20 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from sidecar.settings.team_settings import TeamSettings
-from solver_lambda.documents.observation import Observation
-from solver_lambda.documents.plan import AdaptationPlan
+from sidecar.settings import team_settings
+from solver_lambda.documents import observation, plan
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden"
 READERS: dict[str, Callable[[bytes | str, str], Any]] = {
-    "observation": Observation.loads,
-    "plan": AdaptationPlan.loads,
-    "settings": TeamSettings.loads,
+    "observation": observation.Observation.loads,
+    "plan": plan.AdaptationPlan.loads,
+    "settings": team_settings.TeamSettings.loads,
+}
+VERSIONS = {
+    "observation": observation.VERSION,
+    "plan": plan.VERSION,
+    "settings": team_settings.VERSION,
 }
 SCHEMAS = {name: json.loads((ROOT / f"docs/schemas/{name}.json").read_text()) for name in READERS}
 _REGISTRY: Registry[Any] = Registry().with_resources(
@@ -71,9 +75,14 @@ def schema_of(name: str) -> Schema:
     return Schema(name, SCHEMAS[name])
 
 
+def todays(name: str) -> Path:
+    """The golden document of the present version."""
+    return GOLDEN / f"{name}-{VERSIONS[name]}.json"
+
+
 def golden(name: str) -> dict[str, Any]:
     """The document as it is written now, with no list longer than two."""
-    return _shortened(json.loads((GOLDEN / f"{name}-1.json").read_text()))
+    return _shortened(json.loads(todays(name).read_text()))
 
 
 def _shortened(value: Any) -> Any:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.documents import GOLDEN, READERS, VALIDATORS
+from tests.docs.documents import GOLDEN, READERS, VALIDATORS, VERSIONS, todays
 
 FILES = sorted(GOLDEN.glob("*.json"))
-VERSION = 1
 
 
 def name_of(path: Path) -> str:
@@ -25,12 +24,12 @@ def test_a_golden_document_is_read(path: Path) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_todays_document_is_written_as_it_was_read(name: str) -> None:
-    text = (GOLDEN / f"{name}-{VERSION}.json").read_bytes()
+    text = todays(name).read_bytes()
     assert READERS[name](text, name).dumps() == text
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_there_is_one_of_each_version(name: str) -> None:
     stems = {path.stem for path in FILES if name_of(path) == name}
-    assert {f"{name}-{version}" for version in range(1, VERSION + 1)} <= stems
+    assert {f"{name}-{version}" for version in range(1, VERSIONS[name] + 1)} <= stems
     assert f"{name}-1-first" in stems
