@@ -90,9 +90,9 @@ class PlanApplication:
 
 
 def _log_decision(plan: AdaptationPlan) -> None:
-    # A plan that keeps all sizes promises nothing.
-    applies = plan.decision == "apply"
-    gain = f", predicted gain {100 * plan.predicted_gain_ratio:.2f} %" if applies else ""
+    # A plan that keeps all sizes promises nothing, and not every planner predicts.
+    ratio = plan.predicted_gain_ratio if plan.decision == "apply" else None
+    gain = "" if ratio is None else f", predicted gain {100 * ratio:.2f} %"
     sizes = ", ".join(
         f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
         f"{format_size(server.maxmemory_bytes)} ({server.reason})"

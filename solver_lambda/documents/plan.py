@@ -15,11 +15,12 @@ KIND = "spreds.plan"
 VERSION = 1
 # Of as many servers as an observation may have, each with the longest reason.
 MAX_BYTES = 4 * 1024 * 1024
+NOTHING_PROVEN = 1.0
 
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """What happens to one server, with predictions by its curve.
+    """What happens to one server, and what its planner predicts, ``None`` where it does not.
 
     Attributes:
         maxmemory_before_bytes, maxmemory_bytes: in force when observed, and planned. 0 is Redis'
@@ -35,11 +36,11 @@ class ServerPlan:
     name: str
     maxmemory_before_bytes: int
     maxmemory_bytes: int
-    hit_ratio_before: float
-    hit_ratio: float
-    eat_before_seconds: float
-    eat_seconds: float
-    marginal_gain_seconds_per_mebibyte: float
+    hit_ratio_before: float | None
+    hit_ratio: float | None
+    eat_before_seconds: float | None
+    eat_seconds: float | None
+    marginal_gain_seconds_per_mebibyte: float | None
     reason: str
     settings_version: str | None = None
 
@@ -50,11 +51,13 @@ class ServerPlan:
             name=read_server(fields),
             maxmemory_before_bytes=fields.integer("maxmemory_before_bytes", low=0),
             maxmemory_bytes=fields.integer("maxmemory_bytes", low=0),
-            hit_ratio_before=fields.number("hit_ratio_before", low=0, high=1),
-            hit_ratio=fields.number("hit_ratio", low=0, high=1),
-            eat_before_seconds=fields.number("eat_before_seconds", low=0),
-            eat_seconds=fields.number("eat_seconds", low=0),
-            marginal_gain_seconds_per_mebibyte=fields.number("marginal_gain_seconds_per_mebibyte"),
+            hit_ratio_before=fields.optional_number("hit_ratio_before", low=0, high=1),
+            hit_ratio=fields.optional_number("hit_ratio", low=0, high=1),
+            eat_before_seconds=fields.optional_number("eat_before_seconds", low=0),
+            eat_seconds=fields.optional_number("eat_seconds", low=0),
+            marginal_gain_seconds_per_mebibyte=fields.optional_number(
+                "marginal_gain_seconds_per_mebibyte"
+            ),
             reason=fields.text("reason"),
             settings_version=(
                 fields.text("settings_version", most=MAX_VERSION)
@@ -86,21 +89,22 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class AdaptationPlan:
-    """The answer to one observation.
+    """The answer to one observation, by our planner or anybody's: see ``docs/documents.md``.
 
     Attributes:
         node, cycle, observation_made_at_seconds: of the observation it answers.
         made_at_seconds: Unix time.
         budget_bytes: M, as observed.
-        method: the solver whose solution it is: ``dirichlet``, ``hill_climbing`` or ``certified``;
-            ``none`` if no split keeps the rules.
+        method: the solver whose solution it is: of ours ``dirichlet``, ``hill_climbing`` or
+            ``certified``; ``none`` if no split keeps the rules.
         decision: ``apply``, or ``keep``: all sizes stay, and ``reason`` says why.
         optimality_gap: the part of the objective (the mean access time, the cost of moving
             included) of the split found by which a better one may undercut it: 0 is proven
             optimal, 1 is nothing proven. Hysteresis may still hold the split back. It is of the
             grid of the observation's unit; where that was made coarser, of all finer sizes, with
             no cost of moving.
-        mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted.
+        mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted;
+            ``None`` if the planner predicts none.
         servers: in the observation's order.
         what_if: other budgets.
         run_seconds: time the planner took.
@@ -116,18 +120,21 @@ class AdaptationPlan:
     decision: str
     reason: str
     optimality_gap: float
-    mean_access_time_before_seconds: float
-    mean_access_time_seconds: float
+    mean_access_time_before_seconds: float | None
+    mean_access_time_seconds: float | None
     servers: tuple[ServerPlan, ...]
     what_if: tuple[WhatIf, ...] = ()
     run_seconds: float = 0.0
     run_memory_bytes: int = 0
 
     @property
-    def predicted_gain_ratio(self) -> float:
-        """By how much the mean access time falls, of itself; 0 if there is nothing to fall."""
-        before = self.mean_access_time_before_seconds
-        return 1 - self.mean_access_time_seconds / before if before > 0 else 0.0
+    def predicted_gain_ratio(self) -> float | None:
+        """By how much the mean access time falls, of itself; 0 if there is nothing to fall, and
+        ``None`` if nothing is predicted."""
+        before, after = self.mean_access_time_before_seconds, self.mean_access_time_seconds
+        if before is None or after is None:
+            return None
+        return 1 - after / before if before > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -160,13 +167,15 @@ class AdaptationPlan:
             method=fields.text("method"),
             decision=fields.text("decision", choices=("apply", "keep")),
             reason=fields.text("reason"),
-            optimality_gap=fields.number("optimality_gap", low=0),
-            mean_access_time_before_seconds=fields.number("mean_access_time_before_seconds", low=0),
-            mean_access_time_seconds=fields.number("mean_access_time_seconds", low=0),
+            optimality_gap=fields.number("optimality_gap", NOTHING_PROVEN, low=0),
+            mean_access_time_before_seconds=fields.optional_number(
+                "mean_access_time_before_seconds", low=0
+            ),
+            mean_access_time_seconds=fields.optional_number("mean_access_time_seconds", low=0),
             servers=tuple(ServerPlan.from_json(t) for t in fields.tables("servers")),
             what_if=(
-                tuple(WhatIf.from_json(t) for t in fields.tables("what_if"))
-                if fields.value("what_if", [])
+                tuple(WhatIf.from_json(t) for t in fields.tables("what_if", least=0))
+                if fields.has("what_if")
                 else ()
             ),
             run_seconds=fields.number("run_seconds", 0.0, low=0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from sidecar.config.node import SidecarConfig, load_config
 from tests.sidecar.actuated_node import ActuatedNode
+from tests.sidecar.played_function import Function
 from tests.sidecar.signed_cloud import SignedCloud
 from tests.sidecar.waiting_sidecar import WaitingSidecar, waiting_sidecar
 from workloads.local_server import LocalServer
@@ -94,6 +96,17 @@ def cloud() -> Iterator[SignedCloud]:
             yield made
         finally:
             made.stop()
+
+
+@pytest.fixture
+def function(cloud: SignedCloud) -> Iterator[Function]:
+    """Plays the planner in the cloud, with empty buckets and a queue of its own."""
+    # The long poll of a sidecar that a test before has stopped may not have ended yet.
+    cloud.queue_url = cloud.sqs.create_queue(QueueName=uuid.uuid4().hex)["QueueUrl"]
+    yield Function(cloud)
+    for bucket in ("observations", "plans"):
+        for item in cloud.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
+            cloud.s3.delete_object(Bucket=bucket, Key=item["Key"])
 
 
 @pytest.fixture(scope="module")

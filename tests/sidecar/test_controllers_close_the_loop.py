@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
-import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from sidecar.daemon import Sidecar
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
-from solver_lambda.planning.planner import make_plan
+from tests.sidecar.played_function import Function, by_queue
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 
@@ -85,51 +82,6 @@ def node(write_node: Callable[..., Path], servers: list[LocalServer]) -> Callabl
     return lambda more: write_node(urls, budget="24mb", more=CYCLE + more)
 
 
-class Function:
-    """Plays the function: answers observations with plans, and SNS' message into the queue."""
-
-    def __init__(self, cloud: Any) -> None:
-        self._cloud = cloud
-        self.answered: set[str] = set()
-
-    def answer(self) -> None:
-        """Answer what is new."""
-        listed = self._cloud.s3.list_objects_v2(Bucket="observations", Prefix="observations/")
-        for item in listed.get("Contents", []):
-            if item["Key"] not in self.answered:
-                self.answered.add(item["Key"])
-                self._answer(item["Key"])
-
-    def _answer(self, key: str) -> None:
-        body = self._cloud.s3.get_object(Bucket="observations", Key=key)["Body"].read()
-        observation = Observation.loads(body, key)
-        plan = make_plan(observation, now_seconds=time.time())
-        answer = plan_key(observation.node, observation.cycle)
-        self._cloud.s3.put_object(Bucket="plans", Key=answer, Body=plan.dumps())
-        self.notify(answer)
-
-    def notify(self, key: str) -> None:
-        message = self._cloud.sign(self._cloud.message(self._cloud.event(key)))
-        self._cloud.sqs.send_message(
-            QueueUrl=self._cloud.queue_url, MessageBody=json.dumps(message)
-        )
-
-
-@pytest.fixture
-def function(cloud: Any) -> Iterator[Function]:
-    # The long poll of a sidecar that a test before has stopped may not have ended yet.
-    cloud.queue_url = cloud.sqs.create_queue(QueueName=uuid.uuid4().hex)["QueueUrl"]
-    yield Function(cloud)
-    for bucket in ("observations", "plans"):
-        for item in cloud.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
-            cloud.s3.delete_object(Bucket=bucket, Key=item["Key"])
-
-
-def sqs(cloud: Any, kind: str = "lambda", more: str = "") -> str:
-    delivery = f'delivery = "sqs"\nqueue_url = "{cloud.queue_url}"'
-    return str(cloud.controller(delivery, kind, more))
-
-
 def test_embedded_gives_memory_to_the_server_that_can_use_it(
     node: Callable[[str], Path], servers: list[LocalServer], tmp_path: Path
 ) -> None:
@@ -158,7 +110,7 @@ def test_embedded_gives_memory_to_the_server_that_can_use_it(
 def test_plans_from_the_cloud_come_through_the_queue(
     cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
-    with Load(servers), sidecar_in_thread(node(sqs(cloud))) as sidecar:
+    with Load(servers), sidecar_in_thread(node(by_queue(cloud))) as sidecar:
         wait_for(lambda: function.answer() or sidecar.cycles >= 2, sidecar)
         assert total(servers) <= 24 * MB
         # Dealt with is deleted, also what was refused.
@@ -176,7 +128,7 @@ def _queued(cloud: Any) -> int:
 def test_a_plan_that_came_while_the_sidecar_was_down_is_carried_out_when_it_is_back(
     cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
-    path = node(sqs(cloud))
+    path = node(by_queue(cloud))
     with Load(servers):
         with sidecar_in_thread(path) as sidecar:
             wait_for(lambda: sidecar.last_observation, sidecar)
@@ -190,7 +142,7 @@ def test_a_plan_that_came_while_the_sidecar_was_down_is_carried_out_when_it_is_b
 def test_auto_plans_itself_when_the_cloud_cannot_be_reached(
     cloud: Any, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
-    more = sqs(cloud, "auto").replace('bucket = "observations"', 'bucket = "not-there"')
+    more = by_queue(cloud, "auto").replace('bucket = "observations"', 'bucket = "not-there"')
     with Load(servers), sidecar_in_thread(node(more)) as sidecar:
         wait_for(lambda: sidecar.cycles >= 2, sidecar)
         assert sidecar.metrics.value("observations_failed") >= 2
@@ -200,7 +152,7 @@ def test_auto_plans_itself_when_the_cloud_cannot_be_reached(
 def test_auto_plans_itself_when_the_cloud_is_late_and_refuses_the_late_plan(
     cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
-    more = sqs(cloud, "auto", 'plan_deadline = "200ms"')
+    more = by_queue(cloud, "auto", 'plan_deadline = "200ms"')
     with Load(servers), sidecar_in_thread(node(more)) as sidecar:
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
         assert sidecar.metrics.value("plans_overdue") >= 1
@@ -211,7 +163,7 @@ def test_auto_plans_itself_when_the_cloud_is_late_and_refuses_the_late_plan(
 def test_switching_the_controller_asks_the_new_one_for_the_outstanding_plan(
     cloud: Any, function: Function, node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
-    with Load(servers), sidecar_in_thread(node(sqs(cloud))) as sidecar:
+    with Load(servers), sidecar_in_thread(node(by_queue(cloud))) as sidecar:
         wait_for(lambda: sidecar.last_observation, sidecar)
         observation = sidecar.last_observation
         assert observation is not None
@@ -221,7 +173,7 @@ def test_switching_the_controller_asks_the_new_one_for_the_outstanding_plan(
         assert sidecar.metrics.value("plans_overdue") == 0
         assert sidecar._store.now.applied_cycle >= observation.cycle
         # And back to the cloud.
-        sidecar.reload(lambda: load_config(node(sqs(cloud))))
+        sidecar.reload(lambda: load_config(node(by_queue(cloud))))
         taken = sidecar.metrics.value("notifications_taken")
         wait_for(
             lambda: function.answer() or sidecar.metrics.value("notifications_taken") > taken,
