@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.remembered import Remembered
 from sidecar.samples.batch import Operation
 from sidecar.servers.server_reading import ServerReading
 
@@ -162,13 +163,13 @@ class MiniatureSimulation:
 
     Attributes:
         sizes_bytes: shape (k,), memory of the keys (no baseline), increasing.
-        misses: shape (k,), estimate of all misses, decayed; divide by the true number of reads.
+        misses: shape (k,), estimate of all misses; divide by the true number of reads.
     """
 
     def __init__(self, sizes_bytes: FloatArray, settings: EvictionSettings) -> None:
         self.sizes_bytes = sizes_bytes
         self.settings = settings
-        self.misses = np.zeros(len(sizes_bytes))
+        self.misses = Remembered(len(sizes_bytes))
         self._window_misses = np.zeros(len(sizes_bytes))
         self._caches = [MiniatureCache(0.0, settings, seed) for seed in range(len(sizes_bytes))]
         self._weights: dict[int, int] = {}
@@ -222,12 +223,12 @@ class MiniatureSimulation:
                     misses[place] += 1
                     if operation == _READ_HIT:
                         cache.put(key, weight, now_seconds)
-        self.misses += np.array(misses) / rate
+        self.misses.new += np.array(misses) / rate
         self._window_misses += np.array(misses) / rate
 
     def take_window(self) -> FloatArray:
         """Misses since the last call, shape (k,)."""
-        window, self._window_misses = self._window_misses, np.zeros(len(self.misses))
+        window, self._window_misses = self._window_misses, np.zeros(len(self.sizes_bytes))
         return window
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.lifetimes import Corrections
+from sidecar.curves.remembered import LONGEST, Remembered
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -18,49 +19,57 @@ GROUPS = 16
 
 
 class MissRatioHistogram:
-    """Decayed counts of reads by stack distance.
+    """Fading counts of reads by stack distance, by each memory length.
 
     Counts are estimates of all reads (a sampled one weighs 1 / R), beside the true number of
     reads: the difference belongs to the first bucket (SHARDS_adj, section 3.2 of the SHARDS
     paper), as very frequent objects, which are rarely but heavily sampled, have short distances.
 
-    Memory: 8 (k + 1) (1 + GROUPS / 16) bytes, about 40 KB.
+    Memory: 8 (k + 1) (1 + GROUPS / 16) bytes for each memory length and two more, about 240 KB.
+
+    Attributes:
+        reads: true number of reads.
+        samples: sampled reads.
     """
 
     def __init__(self) -> None:
-        self._counts = np.zeros(len(EDGES_BYTES) + 1)
-        self._coarse = np.zeros((GROUPS, len(EDGES_BYTES) // _COARSE + 2))
-        self.reads = 0.0
-        """True number of reads, decayed."""
-        self.samples = 0.0
-        """Sampled reads, decayed."""
+        self.counts = Remembered(len(EDGES_BYTES) + 1)
+        self._coarse = Remembered(GROUPS, len(EDGES_BYTES) // _COARSE + 2)
+        self.reads = Remembered()
+        self.samples = Remembered()
 
     def add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
         """Count reads, each as ``weight``, of the objects ``ids``; shapes (n,)."""
         buckets = np.searchsorted(EDGES_BYTES, distances_bytes)
-        self._counts += weight * np.bincount(buckets, minlength=len(self._counts))
-        width = self._coarse.shape[1]
+        self.counts.new += weight * np.bincount(buckets, minlength=len(self.counts.new))
+        width = self._coarse.new.shape[1]
         # Bits of the hash that the sampling does not look at (P is 2^32 at most).
         groups = ((ids >> np.uint64(32)) % np.uint64(GROUPS)).astype(np.intp)
         cells = groups * width + (buckets + _COARSE - 1) // _COARSE
-        self._coarse += weight * np.bincount(cells, minlength=self._coarse.size).reshape(
-            self._coarse.shape
+        self._coarse.new += weight * np.bincount(cells, minlength=self._coarse.new.size).reshape(
+            self._coarse.new.shape
         )
-        self.samples += len(distances_bytes)
+        self.samples.new += len(distances_bytes)
 
     def move(self, corrections: Corrections, weight: float) -> None:
         """Count reads elsewhere than ``add`` did."""
         for moves, signed in ((corrections.added, weight), (corrections.removed, -weight)):
             distances = np.array([distance for distance, _ in moves])
             self.add(distances, signed, np.array([key for _, key in moves], dtype=np.uint64))
-            self.samples -= len(moves)
+            self.samples.new -= len(moves)
 
-    def decay(self, factor: float) -> None:
-        """Multiply what was counted so far by ``factor``."""
-        self._counts *= factor
-        self._coarse *= factor
-        self.reads *= factor
-        self.samples *= factor
+    def step(self, seconds: float) -> None:
+        """Close a step, as ``Remembered`` does."""
+        for part in self._parts():
+            part.step(seconds)
+
+    def forget(self) -> None:
+        """As if nothing had been counted."""
+        for part in self._parts():
+            part.forget()
+
+    def _parts(self) -> tuple[Remembered, ...]:
+        return self.counts, self._coarse, self.reads, self.samples
 
     def stretch(self, factor: float) -> None:
         """Multiply all distances by ``factor``: objects weigh more than was thought.
@@ -68,30 +77,28 @@ class MissRatioHistogram:
         A bucket is split between the two that it comes to lie between.
         """
         shift = np.log2(factor) * _PER_OCTAVE
-        self._counts = _shifted(self._counts, shift)
-        for group in range(GROUPS):
-            self._coarse[group] = _shifted(self._coarse[group], shift / _COARSE)
+        self.counts.change(lambda counts: _shifted(counts, shift))
+        self._coarse.change(
+            lambda groups: np.stack([_shifted(group, shift / _COARSE) for group in groups])
+        )
 
-    @property
-    def sampled_reads(self) -> float:
-        """What the samples alone say of how many reads there were, decayed."""
-        return float(self._counts.sum())
-
-    def miss_ratios(self) -> FloatArray:
+    def miss_ratios(self, memory: int = LONGEST) -> FloatArray:
         """Shape (k,): the miss ratio of a cache of each edge's size; 1 without any reads."""
-        if self.reads <= 0:
+        reads = float(self.reads.by(memory))
+        if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        return _tails(self._counts, self.reads)
+        return _tails(self.counts.by(memory), reads)
 
-    def standard_errors(self) -> FloatArray:
+    def standard_errors(self, memory: int = LONGEST) -> FloatArray:
         """Shape (k,): standard error of ``miss_ratios`` from which objects happen to be sampled.
 
         The objects fall into ``GROUPS`` groups by their hash; each group is an independent, smaller
         sample, and the spread between them tells the error of their mean.
         """
-        if self.reads <= 0:
+        reads = float(self.reads.by(memory))
+        if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        tails = np.stack([_tails(group * GROUPS, self.reads) for group in self._coarse])
+        tails = np.stack([_tails(group * GROUPS, reads) for group in self._coarse.by(memory)])
         errors = tails.std(axis=0, ddof=1) / np.sqrt(GROUPS)
         return np.asarray(errors[(np.arange(len(EDGES_BYTES)) + _COARSE - 1) // _COARSE])
 

@@ -18,8 +18,10 @@ from sidecar.curves.miniature_simulation import (
     simulated_sizes,
 )
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
+from sidecar.curves.outlook import Outlook
 from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
 from sidecar.curves.references import References, object_ids
+from sidecar.curves.remembered import LONGEST, Remembered
 from sidecar.curves.served_reads import (
     FULL_RATIO,
     ServedReads,
@@ -48,19 +50,12 @@ _FEWEST_SAMPLES = 100
 class ServerMonitor:
     """Follows one server across windows, and across its restarts.
 
-    ``half_life_seconds``: after it, a read counts half in the curve. Recency is never reset, only
-    what was counted fades. ``live_objects`` as for ``Shards``.
+    Recency is never reset, only what was counted fades, by each memory length. ``live_objects`` as
+    for ``Shards``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        live_objects: int | None = 8192,
-        half_life_seconds: float = HALF_LIFE_SECONDS,
-    ) -> None:
+    def __init__(self, name: str, *, live_objects: int | None = 8192) -> None:
         self.name = name
-        self.half_life_seconds = half_life_seconds
         self.shards = Shards(live_objects)
         self.histogram = MissRatioHistogram()
         self.calibration = Calibration()
@@ -68,13 +63,15 @@ class ServerMonitor:
         self.anchor = Anchor()
         self.lifetimes = Lifetimes()
         self.samples_since_observation = 0
-        self.warm_up = WarmUp(half_life_seconds)
+        self.warm_up = WarmUp(HALF_LIFE_SECONDS)
         # Reads sampled under the present policy.
         self._samples_taken = 0
-        self._widening = Widening(half_life_seconds)
+        self._widening = Widening(HALF_LIFE_SECONDS)
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
-        self._faded_at_us: int | None = None
+        self.seconds = Remembered()
+        self._outlook = Outlook()
+        self._empty_bytes = 0
         self._depth_bytes = self._resident_bytes = np.inf
         self._window_misses = self._window_reads = 0.0
 
@@ -87,8 +84,8 @@ class ServerMonitor:
             self.latency.clear_pending()
             self.lifetimes.keep_only(())
             self._widening.give_up()
+            self._outlook.forget()
             last = None
-        self._fade(batch.last_time_us)
         self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
         corrections = self._expiries(references, batch)
@@ -105,7 +102,7 @@ class ServerMonitor:
                 missed -= sum(size > self._depth_bytes for size, _ in corrections.removed)
             self._window_misses += weight * missed
         reads = batch_reads(last, batch, references)
-        self.histogram.reads += reads
+        self.histogram.reads.new += reads
         self._window_reads += reads
         self.warm_up.take(
             len(references.distances_bytes), references.unseen_hits, batch.last_time_us
@@ -135,41 +132,48 @@ class ServerMonitor:
         )
         return self.lifetimes.take(accesses, self._resident_bytes)
 
-    def _fade(self, now_us: int) -> None:
-        if self._faded_at_us is None or now_us < self._faded_at_us:
-            self._faded_at_us = now_us  # also when the machine's clock steps back
-        seconds = (now_us - self._faded_at_us) / 1e6
-        if seconds > self.half_life_seconds / 100:
-            self.decay(0.5 ** (seconds / self.half_life_seconds))
-            self._faded_at_us = now_us
-
-    def decay(self, factor: float) -> None:
-        """Let all that was counted so far count ``factor`` times as much."""
-        self.latency.decay(factor)
-        self._decay_curve(factor)
-
-    def _decay_curve(self, factor: float) -> None:
-        self.histogram.decay(factor)
-        self.anchor.decay(factor)
+    def step(self, seconds: float) -> None:
+        """Close a step that took so long; until the next one, what comes is counted apart."""
+        self.histogram.step(seconds)
+        self.seconds.new += seconds
+        self.seconds.step(seconds)
         if self.shards.simulation is not None:
-            self.shards.simulation.misses *= factor
+            self.shards.simulation.misses.step(seconds)
+        rate = self.shards.rate
+        self._outlook.step(self.shards.stack.total_weight / rate if rate else 0.0, len(self.shards))
+        factor = 0.5 ** (seconds / HALF_LIFE_SECONDS)
+        self.latency.decay(factor)
+        self.anchor.decay(factor)
+
+    def forget(self) -> None:
+        """As if no read had been counted."""
+        self.histogram.forget()
+        self.seconds.forget()
+        self.anchor.decay(0.0)
+        if self.shards.simulation is not None:
+            self.shards.simulation.misses.forget()
 
     def _warm_up(self, least_reads: int = BLOCK_READS) -> None:
         """Forget what was counted by guesses."""
         if self.warm_up.must_forget(least_reads):
-            self._decay_curve(0.0)
+            self.forget()
             if self.shards.simulation is not None:
                 self.shards.simulation.take_window()
             self._samples_taken = 0
             self._window_misses = self._window_reads = 0.0
 
     def observe(
-        self, reading: ServerReading, budget_bytes: int, window: ReadingWindow | None = None
+        self,
+        reading: ServerReading,
+        budget_bytes: int,
+        window: ReadingWindow | None = None,
+        memory: int = LONGEST,
     ) -> Estimate | None:
         """Close the window that the previous call opened; the first call only opens one.
 
         ``budget_bytes`` is how far the curve must reach, ``window`` what was read of the server
-        meanwhile. ``None`` also after a restart of the server, and when no time has passed.
+        meanwhile; ``memory`` counts. ``None`` also after a restart of the server, and when no time
+        has passed.
         """
         self._warm_up(_FEWEST_SAMPLES)
         previous, self._previous = self._previous, reading
@@ -185,7 +189,7 @@ class ServerMonitor:
         if self.shards.volatile:
             self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
         baseline = window.usual_baseline_bytes if window else reading.baseline_bytes
-        empty_bytes = self.calibration.empty_bytes(baseline)
+        empty_bytes = self._empty_bytes = self.calibration.empty_bytes(baseline)
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
         simulation = self.shards.simulation
         if simulation is not None:
@@ -204,7 +208,9 @@ class ServerMonitor:
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
         swing_bytes = window.baseline_swing_bytes if window else 0
-        return self._estimate(reading, served, seconds, empty_bytes, budget_bytes, swing_bytes)
+        return self._estimate(
+            reading, served, seconds, empty_bytes, budget_bytes, swing_bytes, memory
+        )
 
     def _estimate(
         self,
@@ -214,8 +220,9 @@ class ServerMonitor:
         empty_bytes: int,
         budget_bytes: int,
         swing_bytes: int,
+        memory: int,
     ) -> Estimate:
-        depths, raw = self._miss_ratios()
+        depths, raw = self._miss_ratios(memory)
         error = sampling_error(
             self.histogram,
             raw if self.shards.simulation is None else None,
@@ -227,14 +234,20 @@ class ServerMonitor:
         if keep_reason and served.miss_ratio is not None and self._samples_taken < _FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
+        ahead = self._outlook.depths(depths)
+        remembered = float(self.seconds.by(memory))
         return Estimate(
-            curve=curve_through(empty_bytes, depths, self.anchor.anchored(raw), budget_bytes),
+            curve=curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes),
             raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
             curve_error_ratio=min(1.0, max(error, abs(self.anchor.drift_ratio))),
             drift_ratio=self.anchor.drift_ratio,
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,
-            request_rate_per_second=served.reads / seconds,
+            request_rate_per_second=(
+                float(self.histogram.reads.by(memory)) / remembered
+                if remembered
+                else served.reads / seconds
+            ),
             miss_ratio=served.miss_ratio,
             window_seconds=seconds,
             measured_backend_latency_seconds=self.latency.mean_seconds,
@@ -255,9 +268,9 @@ class ServerMonitor:
         volatile = reading.maxmemory_policy == "volatile-lru"
         if volatile != self.shards.volatile:
             # What was counted before belongs to another policy, and pinned keys have no history.
-            self._decay_curve(0.0)
+            self.forget()
             self._samples_taken = 0
-            self.warm_up = WarmUp(self.half_life_seconds)
+            self.warm_up = WarmUp(HALF_LIFE_SECONDS)
             self.shards.volatile = volatile
         simulation = self.shards.simulation
         if reading.maxmemory_policy not in SIMULATED_POLICIES:
@@ -267,7 +280,8 @@ class ServerMonitor:
         sizes = simulated_sizes(budget_bytes)
         if simulation is None or simulation.settings != settings:
             # What was counted before belongs to another policy.
-            self.decay(0.0)
+            self.forget()
+            self.latency.decay(0.0)
             self._samples_taken = 0
             self.shards.simulation = MiniatureSimulation(sizes, settings)
             self.shards.simulation.set_rate(self.shards.rate)
@@ -275,13 +289,42 @@ class ServerMonitor:
             simulation.sizes_bytes = sizes
             simulation.set_rate(self.shards.rate)
 
-    def _miss_ratios(self) -> tuple[FloatArray, FloatArray]:
+    def _miss_ratios(self, memory: int) -> tuple[FloatArray, FloatArray]:
         """Depths in bytes, and the miss ratio of a server that holds so many bytes of keys."""
         simulation = self.shards.simulation
         if simulation is None:
-            return EDGES_BYTES, self.histogram.miss_ratios()
-        ratios = np.clip(simulation.misses / max(1.0, self.histogram.reads), 0.0, 1.0)
+            return EDGES_BYTES, self.histogram.miss_ratios(memory)
+        reads = max(1.0, float(self.histogram.reads.by(memory)))
+        ratios = np.clip(simulation.misses.by(memory) / reads, 0.0, 1.0)
         return simulation.sizes_bytes, np.minimum.accumulate(ratios)
+
+    def misses(self, sizes_bytes: FloatArray, memory: int | None) -> FloatArray:
+        """Misses a second of servers of these sizes: by a memory length and looking ahead, or as
+        they were in the last step (``None``)."""
+        simulation, histogram = self.shards.simulation, self.histogram
+        counts = histogram.counts if simulation is None else simulation.misses
+        depths = EDGES_BYTES if simulation is None else simulation.sizes_bytes
+        if memory is None:
+            counted, seconds = counts.last, float(self.seconds.last)
+        else:
+            counted, seconds = counts.faded[memory], float(self.seconds.faded[memory])
+            depths = self._outlook.depths(depths)
+        if seconds <= 0:
+            return np.zeros(len(sizes_bytes))
+        if simulation is None:
+            beyond = np.cumsum(counted[::-1])[::-1]
+            depths = np.concatenate(([0.0], depths))
+        else:
+            beyond = counted
+        held = np.maximum(0.0, sizes_bytes - self._empty_bytes)
+        return np.asarray(np.interp(held, depths, beyond)) / seconds
+
+    def reads(self, memory: int | None) -> float:
+        """Reads a second, as ``misses``."""
+        reads, seconds = self.histogram.reads, self.seconds
+        if memory is None:
+            return float(reads.last) / max(1e-9, float(seconds.last))
+        return float(reads.faded[memory]) / max(1e-9, float(seconds.faded[memory]))
 
     def _keep_reason(self, reading: ServerReading, reads: int) -> str | None:
         if fixed := reading.keep_reason():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,13 +11,15 @@ import numpy.typing as npt
 
 from sidecar.config.node import DEFAULT_MODULUS, SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.forecast.memories import STEP_SECONDS, Memories
 from sidecar.observer import ServerSnapshot, observe
 from sidecar.samples.batch import Operation, decode_batch
+from sidecar.servers.handover import Holding, handover
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import Fields
 from solver_lambda.planning.planner import make_plan
-from workloads.experiment.gain.exact_lru import ExactLru
+from workloads.experiment.gain.exact_lru import BASELINE_BYTES, ExactLru
 from workloads.experiment.gain.loads import IntArray
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
 from workloads.experiment.gain.simulation import Division
@@ -53,14 +56,28 @@ class SpredsDivision(Division):
             ServerMonitor(
                 name,
                 live_objects=sampling.live_objects,
-                half_life_seconds=sampling.half_life_seconds,
             )
             for name in self._names
         ]
         self._changed_at: dict[str, float] = {}
-        self._planned_at = 0.0
+        self._planned_at = self._stepped_at = 0.0
+        self._targets = {name: one.maxmemory_bytes for name, one in self._by_name(servers)}
+        self._used = dict.fromkeys(self._names, 0)
+        self._memories = Memories(
+            {
+                server.name: server.weight
+                * (server.backend_latency_seconds - CACHE_LATENCY_SECONDS)
+                for server in mix.servers
+            },
+            {server.name: server.weight * CACHE_LATENCY_SECONDS for server in mix.servers},
+            {server.name: server.minimum_bytes for server in self._config.servers},
+            mix.budget_bytes,
+        )
         for monitor, server in zip(self._monitors, servers, strict=True):
             monitor.observe(server.reading(START_SECONDS), mix.budget_bytes)
+
+    def _by_name(self, servers: list[ExactLru]) -> list[tuple[str, ExactLru]]:
+        return list(zip(self._names, servers, strict=True))
 
     def follow(
         self, place: int, keys: IntArray, hit: npt.NDArray[np.bool_], seconds: tuple[float, float]
@@ -81,27 +98,64 @@ class SpredsDivision(Division):
             self._monitors[place].take(decode_batch(message))
 
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:
-        if now_seconds - self._planned_at < self._mix.cycle_seconds - 1e-3:
-            return None
-        self._planned_at = now_seconds
-        now_seconds += START_SECONDS
-        plan = self._plan(now_seconds)
-        self.plans.append(plan)
-        if plan.decision != "apply":
-            return None
-        wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
-        for name, server in zip(self._names, self._servers, strict=True):
-            if wanted[name] != server.maxmemory_bytes:
-                self._changed_at[name] = now_seconds
-        return [wanted[name] for name in self._names]
+        memory = self._due(now_seconds)
+        if memory is not None:
+            self._planned_at = now_seconds
+            self._plan_and_take(now_seconds + START_SECONDS, memory)
+        return self._hand_over()
 
-    def _plan(self, now_seconds: float) -> AdaptationPlan:
+    def _due(self, now_seconds: float) -> int | None:
+        """By which memory length a plan is due, ``None`` if none is."""
+        self._early = None
+        if now_seconds - self._stepped_at >= STEP_SECONDS - 1e-3:
+            seconds = now_seconds - self._stepped_at
+            self._stepped_at = now_seconds
+            for monitor in self._monitors:
+                monitor.step(seconds)
+            followed = dict(zip(self._names, self._monitors, strict=True))
+            self._early = self._memories.step(followed, self._targets, seconds)
+        if now_seconds - self._planned_at >= self._mix.cycle_seconds - 1e-3:
+            return self._memories.best
+        return self._early
+
+    def _plan_and_take(self, now_seconds: float, memory: int) -> None:
+        plan = self._plan(now_seconds, memory)
+        self.plans.append(plan)
+        self._memories.planned(applied=plan.decision == "apply", early=self._early is not None)
+        if plan.decision != "apply":
+            return
+        wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
+        for name in self._names:
+            if wanted[name] != self._targets[name]:
+                self._changed_at[name] = now_seconds
+        self._targets = wanted
+
+    def _hand_over(self) -> Sequence[int] | None:
+        used = {name: BASELINE_BYTES + one.used_bytes for name, one in self._by_name(self._servers)}
+        holdings = [
+            Holding(
+                name,
+                one.maxmemory_bytes,
+                self._targets[name],
+                used[name],
+                max(0, used[name] - self._used[name]),
+            )
+            for name, one in self._by_name(self._servers)
+        ]
+        self._used = used
+        if all(one.maxmemory_bytes == one.target_bytes for one in holdings):
+            return None
+        sizes = handover(holdings, self._mix.budget_bytes)
+        return [sizes[name] for name in self._names]
+
+    def _plan(self, now_seconds: float, memory: int) -> AdaptationPlan:
         seen = []
         for place, server in enumerate(self._servers):
             reading = server.reading(now_seconds)
-            estimate = self._monitors[place].observe(reading, self._mix.budget_bytes)
+            estimate = self._monitors[place].observe(reading, self._mix.budget_bytes, memory=memory)
             config = self._config.servers[place]
             changed_at = self._changed_at.get(config.name)
+            reading = dataclasses.replace(reading, maxmemory_bytes=self._targets[config.name])
             seen.append(ServerSnapshot(config, reading, estimate, None, changed_at))
         observation = observe(self._config, len(self.plans) + 1, now_seconds, seen, 0)
         # As they travel.
@@ -125,6 +179,7 @@ def _config(mix: Mix, threshold: int) -> SidecarConfig:
     table = {
         "node": "simulated",
         "memory": {"budget": mix.budget_bytes},
+        "planning": {"horizon": "10h"},
         "sampling": {"endpoint": "ipc:///run/samples", "threshold": threshold},
         "server": servers,
     }

@@ -1,0 +1,51 @@
+"""Counts that fade, over several memory lengths at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+HALF_LIVES_SECONDS = np.array([300.0, 600.0, 3600.0, 21600.0])
+"""After so long, a count counts half; shape (m,)."""
+LONGEST = len(HALF_LIVES_SECONDS) - 1
+
+
+class Remembered:
+    """An array that is added to.
+
+    Attributes:
+        new: since the last step.
+        last: of the last step.
+        faded: what came before ``new``, shape (m, *shape).
+    """
+
+    def __init__(self, *shape: int) -> None:
+        self.new = np.zeros(shape)
+        self.last = np.zeros(shape)
+        self.faded = np.zeros((len(HALF_LIVES_SECONDS), *shape))
+
+    def step(self, seconds: float) -> None:
+        """Close a step that took so long; what is added from now on is another's."""
+        factors = 0.5 ** (seconds / HALF_LIVES_SECONDS)
+        self.faded *= factors.reshape(-1, *[1] * self.new.ndim)
+        self.faded += self.new
+        self.last = self.new
+        self.new = np.zeros_like(self.last)
+
+    def by(self, memory: int) -> FloatArray:
+        """What a memory length holds now."""
+        return np.asarray(self.faded[memory] + self.new)
+
+    def forget(self) -> None:
+        """As if nothing had been counted."""
+        for part in (self.new, self.last, self.faded):
+            part[...] = 0.0
+
+    def change(self, how: Callable[[FloatArray], FloatArray]) -> None:
+        """Put ``how(array)`` in the place of each array of the shape."""
+        self.new, self.last = how(self.new), how(self.last)
+        self.faded = np.stack([how(row) for row in self.faded])
