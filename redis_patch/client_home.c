@@ -13,7 +13,9 @@ void remember_home(RedisModuleCommandFilterCtx *call, const command *c) {
 
     if (!get_client_id) return;
     if (c->special != SPECIAL_COPIES && c->special != SPECIAL_EXECUTES &&
-        c->special != SPECIAL_SELECTS) return;
+        c->special != SPECIAL_SELECTS) {
+        return;
+    }
     if (RedisModule_GetClientInfoById(&client, get_client_id(call)) == REDISMODULE_OK) {
         /* What a transaction queues runs later, in the database of its EXEC. */
         if (!(client.flags & REDISMODULE_CLIENTINFO_FLAG_MULTI) || c->special == SPECIAL_EXECUTES) {

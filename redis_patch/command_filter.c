@@ -72,11 +72,16 @@ static set_options options_of_set(RedisModuleCommandFilterCtx *call) {
     int count = RedisModule_CommandFilterArgsCount(call);
 
     for (int i = 3; i < count; i++) {
-        const char *option = RedisModule_StringPtrLen(RedisModule_CommandFilterArgGet(call, i), NULL);
-        if (!strcasecmp(option, "get")) options.reads = 1;
-        else if (!strcasecmp(option, "keepttl")) options.keeps_ttl = 1;
-        else if (!strcasecmp(option, "ex") || !strcasecmp(option, "px") ||
-                 !strcasecmp(option, "exat") || !strcasecmp(option, "pxat")) options.expires = 1;
+        RedisModuleString *argument = RedisModule_CommandFilterArgGet(call, i);
+        const char *option = RedisModule_StringPtrLen(argument, NULL);
+        if (!strcasecmp(option, "get")) {
+            options.reads = 1;
+        } else if (!strcasecmp(option, "keepttl")) {
+            options.keeps_ttl = 1;
+        } else if (!strcasecmp(option, "ex") || !strcasecmp(option, "px") ||
+                   !strcasecmp(option, "exat") || !strcasecmp(option, "pxat")) {
+            options.expires = 1;
+        }
     }
     return options;
 }

@@ -12,15 +12,15 @@ static uint16_t command_count;
 /* ------------------------------------------------------------------- exceptions from what it says */
 
 /* Their keys are accessed by the commands inside, which pass the filter themselves. */
-static const char *const SCRIPTS[] = {"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall",
-                                      "fcall_ro", NULL};
+static const char *const SCRIPTS[] = {"eval",  "evalsha",  "eval_ro", "evalsha_ro",
+                                      "fcall", "fcall_ro", NULL};
 
 /* The server says they read a key, but they look none up. */
 static const char *const NOT_READING[] = {"watch", NULL};
 
 /* They never make the key, though their specification has "insert" or "update". */
-static const char *const NEVER_MAKING[] = {"lset", "linsert", "lpushx", "rpushx", "xack", "xclaim",
-                                           "xautoclaim", "xsetid", NULL};
+static const char *const NEVER_MAKING[] = {"lset",   "linsert",    "lpushx", "rpushx", "xack",
+                                           "xclaim", "xautoclaim", "xsetid", NULL};
 
 /* They look the key up as a read. GETDEL and GETEX then change it: an event says so. */
 static const char *const READING[] = {"getdel", "getex", NULL};
@@ -31,15 +31,25 @@ static const struct {
     int value_after;
     command_special special;
 } SPECIALS[] = {
-    {"set", 1, SPECIAL_SET},      {"setnx", 1, SPECIAL_NONE},     {"getset", 1, SPECIAL_NONE},
-    {"mset", 1, SPECIAL_NONE},    {"msetnx", 1, SPECIAL_NONE},    {"setex", 2, SPECIAL_EXPIRES},
-    {"psetex", 2, SPECIAL_EXPIRES}, {"flushall", 0, SPECIAL_EMPTIES},
-    {"flushdb", 0, SPECIAL_EMPTIES}, {"swapdb", 0, SPECIAL_EMPTIES},
-    {"copy", 0, SPECIAL_COPIES},    {"exec", 0, SPECIAL_EXECUTES},
+    {"set", 1, SPECIAL_SET},
+    {"setnx", 1, SPECIAL_NONE},
+    {"getset", 1, SPECIAL_NONE},
+    {"mset", 1, SPECIAL_NONE},
+    {"msetnx", 1, SPECIAL_NONE},
+    {"setex", 2, SPECIAL_EXPIRES},
+    {"psetex", 2, SPECIAL_EXPIRES},
+    {"flushall", 0, SPECIAL_EMPTIES},
+    {"flushdb", 0, SPECIAL_EMPTIES},
+    {"swapdb", 0, SPECIAL_EMPTIES},
+    {"copy", 0, SPECIAL_COPIES},
+    {"exec", 0, SPECIAL_EXECUTES},
     {"client", 0, SPECIAL_CLIENT},
-    {"eval", 0, SPECIAL_EXECUTES},    {"evalsha", 0, SPECIAL_EXECUTES},
-    {"eval_ro", 0, SPECIAL_EXECUTES}, {"evalsha_ro", 0, SPECIAL_EXECUTES},
-    {"fcall", 0, SPECIAL_EXECUTES},   {"fcall_ro", 0, SPECIAL_EXECUTES},
+    {"eval", 0, SPECIAL_EXECUTES},
+    {"evalsha", 0, SPECIAL_EXECUTES},
+    {"eval_ro", 0, SPECIAL_EXECUTES},
+    {"evalsha_ro", 0, SPECIAL_EXECUTES},
+    {"fcall", 0, SPECIAL_EXECUTES},
+    {"fcall_ro", 0, SPECIAL_EXECUTES},
     {"select", 0, SPECIAL_SELECTS},
 };
 
@@ -77,9 +87,8 @@ static size_t length_of(RedisModuleCallReply *reply) {
 static int has_flag(RedisModuleCallReply *flags, const char *flag) {
     char text[32];
     for (size_t i = 0; i < length_of(flags); i++) {
-        if (!strcmp(text_of(RedisModule_CallReplyArrayElement(flags, i), text, sizeof text), flag)) {
-            return 1;
-        }
+        RedisModuleCallReply *element = RedisModule_CallReplyArrayElement(flags, i);
+        if (!strcmp(text_of(element, text, sizeof text), flag)) return 1;
     }
     return 0;
 }
@@ -128,8 +137,10 @@ static int parse_range(RedisModuleCallReply *spec, key_range *range) {
     static char keywords[64][16];
     static int keywords_used;
     char text[32];
-    RedisModuleCallReply *begin = value_of(spec, "begin_search"), *find = value_of(spec, "find_keys");
-    RedisModuleCallReply *begin_spec = value_of(begin, "spec"), *find_spec = value_of(find, "spec");
+    RedisModuleCallReply *begin = value_of(spec, "begin_search");
+    RedisModuleCallReply *begin_spec = value_of(begin, "spec");
+    RedisModuleCallReply *find = value_of(spec, "find_keys");
+    RedisModuleCallReply *find_spec = value_of(find, "spec");
 
     text_of(value_of(begin, "type"), text, sizeof text);
     if (!strcmp(text, "index")) {
@@ -163,13 +174,13 @@ static void insert(const char *name, const command *c) {
     int is_one = c->ranges == 1 && r->start == 1 && !r->keyword && !r->first && r->last == 0 &&
                  (r->use == KEYS_READ || r->use == KEYS_WRITTEN);
     int has_options = c->special == SPECIAL_SET || c->special == SPECIAL_COPIES;
-    command_slot filled = {
-        .index = command_count,
-        .road = !is_one ? ROAD_LONG : has_options ? ROAD_ONE_UNLESS_MORE : ROAD_ONE_KEY,
-        .one_use = is_one ? (uint8_t)r->use : 0,
-    };
+    command_slot filled = {.index = command_count, .road = ROAD_LONG};
 
     if (!*name) return;
+    if (is_one) {
+        filled.road = has_options ? ROAD_ONE_UNLESS_MORE : ROAD_ONE_KEY;
+        filled.one_use = (uint8_t)r->use;
+    }
     filled.word = command_word(name, strlen(name), &filled.tail);
     commands[command_count++] = *c;
     command_slot *slot = command_first_slot(filled.word, filled.tail);

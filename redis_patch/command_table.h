@@ -27,16 +27,16 @@ typedef struct {
     int count_at;        /* that argument, from the start */
     int last;            /* from the start; negative: from the command's end */
     int step;
-    int limit;           /* of the rest of the arguments, one in `limit` is a key; 0: all */
+    int limit; /* of the rest of the arguments, one in `limit` is a key; 0: all */
 } key_range;
 
 /* Commands that the filter treats in a way of their own. */
 typedef enum {
     SPECIAL_NONE,
-    SPECIAL_SET,     /* its options say whether it reads, and whether it sets a TTL */
-    SPECIAL_EXPIRES, /* always sets a TTL: SETEX, PSETEX */
-    SPECIAL_EMPTIES, /* may flush or swap databases */
-    SPECIAL_COPIES,  /* may write into another database: COPY */
+    SPECIAL_SET,      /* its options say whether it reads, and whether it sets a TTL */
+    SPECIAL_EXPIRES,  /* always sets a TTL: SETEX, PSETEX */
+    SPECIAL_EMPTIES,  /* may flush or swap databases */
+    SPECIAL_COPIES,   /* may write into another database: COPY */
     SPECIAL_EXECUTES, /* runs other commands: EXEC, whose have passed the filter before; scripts */
     SPECIAL_SELECTS,  /* SELECT */
     SPECIAL_CLIENT    /* may be CLIENT NO-TOUCH */

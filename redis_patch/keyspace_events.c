@@ -67,14 +67,16 @@ static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModul
     return REDISMODULE_OK;
 }
 
+#define KEYSPACE_EVENTS \
+    (REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED | REDISMODULE_NOTIFY_EVICTED | \
+     REDISMODULE_NOTIFY_KEY_MISS)
+
 void subscribe_to_keyspace(void) {
     static int subscribed;
 
     if (subscribed) return;
     subscribed = 1;
-    RedisModule_SubscribeToKeyspaceEvents(
-        detached, REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
-                      REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_KEY_MISS, on_event);
+    RedisModule_SubscribeToKeyspaceEvents(detached, KEYSPACE_EVENTS, on_event);
 }
 
 /* ------------------------------------------------------------------------- databases as a whole */

@@ -77,7 +77,7 @@ static void look(int on) {
 static struct {
     RedisModuleString *endpoint;
     long long threshold, modulus;
-    unsigned long long salt;  /* 0 is replaced by a random one */
+    unsigned long long salt;    /* 0 is replaced by a random one */
     RedisModuleString *no_salt; /* what is shown in its place */
 } settings;
 
@@ -171,10 +171,11 @@ static int allows_everything;
 static void learn_what_is_allowed(RedisModuleCtx *ctx) {
     size_t length = 0;
     const char *value = NULL;
-    RedisModuleCallReply *reply = RedisModule_Call(ctx, "CONFIG", "cc", "GET",
-                                                   "enable-protected-configs");
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, "CONFIG", "cc", "GET", "enable-protected-configs");
     if (reply && RedisModule_CallReplyLength(reply) == 2) {
-        value = RedisModule_CallReplyStringPtr(RedisModule_CallReplyArrayElement(reply, 1), &length);
+        RedisModuleCallReply *element = RedisModule_CallReplyArrayElement(reply, 1);
+        value = RedisModule_CallReplyStringPtr(element, &length);
     }
     allows_everything = value && length == 3 && !memcmp(value, "yes", 3);
     if (reply) RedisModule_FreeCallReply(reply);

@@ -25,8 +25,8 @@ static unsigned long long errors_of_kind(RedisModuleServerInfoData *info, const 
 static int was_refused(void) {
     RedisModuleServerInfoData *info = RedisModule_GetServerInfo(NULL, "errorstats");
     unsigned long long before = known_refusals;
-    known_refusals = errors_of_kind(info, "errorstat_NOAUTH") +
-                     errors_of_kind(info, "errorstat_NOPERM");
+    known_refusals = errors_of_kind(info, "errorstat_NOAUTH");
+    known_refusals += errors_of_kind(info, "errorstat_NOPERM");
     RedisModule_FreeServerInfo(NULL, info);
     /* Fewer than before: the counts have begun anew. */
     return known_refusals < before ? known_refusals > 0 : known_refusals > before;

@@ -113,8 +113,9 @@ void sampler_take_back(sampler *s, uint32_t from) {
     if (from > s->count) from = 0;
     uint32_t kept = from;
     for (uint32_t i = from; i < s->count; i++) {
-        int operation = records[i].operation;
-        if (operation != SAMPLER_READ_HIT && operation != SAMPLER_WRITE) records[kept++] = records[i];
+        int is_taken_back =
+            records[i].operation == SAMPLER_READ_HIT || records[i].operation == SAMPLER_WRITE;
+        if (!is_taken_back) records[kept++] = records[i];
     }
     s->sampled -= s->count - kept;
     s->count = kept;

@@ -18,7 +18,8 @@ int transport_is_local(const char *endpoint) {
     struct in_addr address;
 
     if (!strncmp(endpoint, "ipc://", 6)) return 1;
-    if (strncmp(endpoint, "tcp://", 6) || strchr(endpoint, ';')) return 0; /* ; names two addresses */
+    /* A ";" would name two addresses. */
+    if (strncmp(endpoint, "tcp://", 6) || strchr(endpoint, ';')) return 0;
     const char *port = strrchr(endpoint += 6, ':');
     if (!port || (size_t)(port - endpoint) >= sizeof host) return 0;
     memcpy(host, endpoint, (size_t)(port - endpoint));
