@@ -129,7 +129,7 @@ int spredsIsSalt(char *text, const char **err) {
 }
 
 /* Whether who runs CONFIG SET may set what is protected. */
-static int mayDoAnything(void) {
+static int maySetProtected(void) {
     client *c = server.current_client;
     return c && c->conn && allowProtectedAction(server.enable_protected_configs, c);
 }
@@ -146,7 +146,7 @@ int spredsApply(const char **err) {
     }
     if (!spreds_endpoint) return 1; /* spredsInit() is still to come, and will do it */
     if (strcmp(endpoint, spreds_endpoint)) {
-        if (spreds_started && *endpoint && !transport_is_local(endpoint) && !mayDoAnything()) {
+        if (spreds_started && *endpoint && !transport_is_local(endpoint) && !maySetProtected()) {
             *err = "spreds-endpoint: " TRANSPORT_NOT_LOCAL;
             return 0;
         }
