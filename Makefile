@@ -23,6 +23,7 @@ check: ## format, lint and types
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/clang-format --dry-run -Werror redis_patch/*.[ch]
+	@command -v cppcheck >/dev/null || { echo "cppcheck is missing: run '.ci/setup tests'" >&2; exit 1; }
 	@$(CPPCHECK) redis_patch/*.c
 	@.venv/bin/mypy
 

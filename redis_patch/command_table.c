@@ -211,13 +211,14 @@ static int load_command(command_table *table, RedisModuleCallReply *reply) {
 int command_table_load(command_table *table, RedisModuleCtx *ctx) {
     int loaded = 0;
     RedisModuleCallReply *reply = RedisModule_Call(ctx, "COMMAND", "");
+    size_t length = length_of(reply);
+    int understood = length <= COMMAND_SLOTS * 3 / 4; /* of more, searches would become long */
 
-    if (length_of(reply) > COMMAND_SLOTS * 3 / 4) return -1; /* searches would become long */
-    for (size_t i = 0; i < length_of(reply); i++) {
+    for (size_t i = 0; understood && i < length; i++) {
         RedisModuleCallReply *entry = RedisModule_CallReplyArrayElement(reply, i);
-        if (length_of(entry) <= REPLY_KEY_SPECS) return -1;
-        loaded += load_command(table, entry);
+        understood = length_of(entry) > REPLY_KEY_SPECS;
+        if (understood) loaded += load_command(table, entry);
     }
     if (reply) RedisModule_FreeCallReply(reply);
-    return loaded ? loaded : -1;
+    return understood && loaded ? loaded : -1;
 }
