@@ -29,7 +29,6 @@ class DocumentBucket(Construct):
         notification: aws_s3.CfnBucket.NotificationConfigurationProperty | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        age = Duration.days(retention_days)
         self.bucket = aws_s3.Bucket(
             self,
             "Bucket",
@@ -40,33 +39,34 @@ class DocumentBucket(Construct):
             object_ownership=aws_s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
             versioned=True,
-            lifecycle_rules=[
-                aws_s3.LifecycleRule(
-                    id="expire-documents",
-                    prefix=f"{documents_prefix}/",
-                    expiration=age,
-                    # Else what has expired is kept for as long again, as an old version.
-                    noncurrent_version_expiration=Duration.days(1),
-                ),
-                *(
-                    [
-                        aws_s3.LifecycleRule(
-                            id="expire-old-settings",
-                            prefix=f"{settings_prefix}/",
-                            noncurrent_version_expiration=age,
-                        )
-                    ]
-                    if settings_prefix
-                    else []
-                ),
-                aws_s3.LifecycleRule(
-                    id="clean-up",
-                    abort_incomplete_multipart_upload_after=Duration.days(1),
-                    expired_object_delete_marker=True,
-                ),
-            ],
+            lifecycle_rules=_lifecycle_rules(
+                documents_prefix, settings_prefix, Duration.days(retention_days)
+            ),
         )
         resource = self.bucket.node.default_child
         assert isinstance(resource, aws_s3.CfnBucket)
         resource.notification_configuration = notification
         accept(self.bucket, "S1", NO_ACCESS_LOGS)
+
+
+def _lifecycle_rules(
+    documents_prefix: str, settings_prefix: str | None, retention: Duration
+) -> list[aws_s3.LifecycleRule]:
+    documents = aws_s3.LifecycleRule(
+        id="expire-documents",
+        prefix=f"{documents_prefix}/",
+        expiration=retention,
+        # Otherwise an expired document would be kept for as long again, as an old version.
+        noncurrent_version_expiration=Duration.days(1),
+    )
+    old_settings = aws_s3.LifecycleRule(
+        id="expire-old-settings",
+        prefix=f"{settings_prefix}/",
+        noncurrent_version_expiration=retention,
+    )
+    clean_up = aws_s3.LifecycleRule(
+        id="clean-up",
+        abort_incomplete_multipart_upload_after=Duration.days(1),
+        expired_object_delete_marker=True,
+    )
+    return [documents, *([old_settings] if settings_prefix else []), clean_up]
