@@ -13,14 +13,13 @@ from infra.costs.measured import Measured
 from infra.costs.model import compare
 from infra.costs.price_list import PriceList
 from infra.costs.thesis import ALWAYS_ON_USD, thesis_break_even, thesis_usd
-from infra.costs.workload import Workload
+from infra.costs.workload import MOST_CYCLES_PER_DAY, Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CyclesADay = npt.NDArray[np.int64]
 
-MOST_CYCLES_PER_DAY = 10_000
 # Free choices, told apart in print and by people who see few colours.
 _STYLES = {
     "lambda": ("tab:blue", "Lambda"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.config.node import SettingsLimits, load_config
-from sidecar.settings.team_settings import MAX_BYTES, TeamSettings, now_text
+from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
 from sidecar.storage.choice import make_bucket, make_settings_store
 from sidecar.storage.store import FolderStore, Store
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
@@ -73,7 +73,7 @@ def execute(options: argparse.Namespace) -> int:
     """Run the verb and print the document; 1 if there is none. Raises DocumentError, StoreError."""
     place = _place(options)
     key = settings_key(place.node, options.server)
-    text = place.store.get(key, MAX_BYTES)
+    text = place.store.get(key, MAX_SETTINGS_BYTES)
     if options.verb == "show":
         return _show(text)
     changes = _changes(options)

@@ -15,7 +15,7 @@ from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.reader import DocumentError, Fields, shown
 
-MAX_BYTES = 256 * 1024
+MAX_MESSAGE_BYTES = 256 * 1024
 FUTURE_SECONDS = 300.0
 REMEMBERED_MESSAGES = 4096
 
@@ -126,7 +126,7 @@ class NotificationCheck:
 
     def _plan_keys(self, text: str) -> tuple[str, ...]:
         try:
-            event = parse_json(text, "the message", MAX_BYTES)
+            event = parse_json(text, "the message", MAX_MESSAGE_BYTES)
             if event.value("Event", None) == "s3:TestEvent":
                 return ()
             return tuple(self._plan_key(record) for record in event.tables("Records"))
@@ -149,10 +149,12 @@ class NotificationCheck:
 
 
 def _read(body: bytes) -> dict[str, str]:
-    if len(body) > MAX_BYTES:
-        raise NotificationRefusedError("oversized", f"{len(body)} bytes, at most {MAX_BYTES}")
+    if len(body) > MAX_MESSAGE_BYTES:
+        raise NotificationRefusedError(
+            "oversized", f"{len(body)} bytes, at most {MAX_MESSAGE_BYTES}"
+        )
     try:
-        message = parse_json(body, "the notification", MAX_BYTES)
+        message = parse_json(body, "the notification", MAX_MESSAGE_BYTES)
     except DocumentError as error:
         raise NotificationRefusedError("not_json", str(error)) from error
     kind = message.value("Type", None)

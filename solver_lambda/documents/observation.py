@@ -21,7 +21,7 @@ from solver_lambda.documents.server_settings import read_bounds
 
 KIND = "spreds.observation"
 VERSION = 1
-MAX_BYTES = 16 * 1024 * 1024
+MAX_OBSERVATION_BYTES = 16 * 1024 * 1024
 # Of characters, so that a plan of all servers that an observation may have can be read.
 MAX_REASON = 300
 MAX_VERSION = 128
@@ -178,7 +178,7 @@ class Observation:
         Raises:
             DocumentError: with the key and value at fault.
         """
-        fields = parse_json(text, source, MAX_BYTES)
+        fields = parse_json(text, source, MAX_OBSERVATION_BYTES)
         check_kind(fields, KIND, VERSION)
         observation = cls(
             node=read_node(fields),

@@ -14,7 +14,7 @@ from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
 KIND = "spreds.plan"
 VERSION = 1
 # Of as many servers as an observation may have, each with the longest reason.
-MAX_BYTES = 4 * 1024 * 1024
+MAX_PLAN_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class AdaptationPlan:
         Raises:
             DocumentError: with the key and value at fault, or if the sizes exceed the budget.
         """
-        fields = parse_json(text, source, MAX_BYTES)
+        fields = parse_json(text, source, MAX_PLAN_BYTES)
         check_kind(fields, KIND, VERSION)
         plan = cls(
             node=read_node(fields),

@@ -152,7 +152,7 @@ def _find(
     planning = observation.planning
     bounded = any(server.bounds for server in observation.servers)
     may_step = (
-        planning.max_step_ratio is not None
+        planning.maximum_step_ratio is not None
         or bounded
         or any(is_quiet(server, observation) for server in observation.servers)
     )

@@ -92,7 +92,7 @@ def extreme_observations(draw: st.DrawFn) -> Observation:
         planning=PlanningSettings(
             horizon_seconds=draw(positive),
             dwell_seconds=draw(numbers),
-            max_step_ratio=draw(st.none() | positive),
+            maximum_step_ratio=draw(st.none() | positive),
         ),
     )
 
@@ -175,7 +175,7 @@ def observation_document() -> dict[str, Any]:
         changed_at_seconds=5.0,
     )
     other = dataclasses.replace(server, name="b", curve=curve, keep_reason="replica")
-    planning = PlanningSettings(max_step_ratio=0.5, certify=False)
+    planning = PlanningSettings(maximum_step_ratio=0.5, certify=False)
     return Observation("n1", 1, 10.0, 60.0, 2_000_000, (server, other), 10_000, planning).to_json()
 
 
