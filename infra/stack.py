@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sqs
 from constructs import Construct, IDependable
 
+from infra.chosen_controller import chosen_controller
 from infra.configuration import Configuration, Node
-from infra.controller import chosen_controller
 from infra.dead_letters import ALARM_PERIOD, AlarmTopic, DeadLetters, raise_alarm
 from infra.document_bucket import DocumentBucket
 from infra.naming import bucket_name

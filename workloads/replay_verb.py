@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from sidecar.traces.reader import FORMATS, TraceError
+from sidecar.traces.trace_reader import FORMATS, TraceError
 from workloads.arguments import at_least, positive, seconds, seed
 from workloads.load import Load, trace_load, zipf_load
 from workloads.lookaside import LookAsideClient, ServerRefusedError, replay

@@ -12,7 +12,7 @@ from typing import Any
 
 from sidecar.config.node import SettingsLimits, load_config
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
-from sidecar.storage.choice import make_bucket, make_settings_store
+from sidecar.storage.configured_stores import make_bucket, make_settings_store
 from sidecar.storage.store import FolderStore, Store
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 from solver_lambda.documents.reader import DocumentError

@@ -63,7 +63,7 @@ class CompiledStack:
         format: str | None = None,  # noqa: A002
         progress: Progress | None = None,
     ) -> None:
-        """Take the requests of a file, as ``traces.reader.read_trace`` reads them.
+        """Take the requests of a file, as ``traces.trace_reader.read_trace`` reads them.
 
         Raises:
             TraceError: as ``read_trace``.

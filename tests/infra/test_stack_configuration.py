@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from infra.app import DEFAULT
+from infra.chosen_controller import chosen_controller
 from infra.configuration import Configuration, Node, read_configuration
-from infra.controller import chosen_controller
 from solver_lambda.documents.reader import DocumentError
 
 

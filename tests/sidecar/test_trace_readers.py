@@ -17,7 +17,7 @@ from sidecar.kernel.library import library
 from sidecar.traces import file
 from sidecar.traces import lines as lines_reader
 from sidecar.traces import text as text_reader
-from sidecar.traces.reader import TraceError, identity, load_trace, read_trace
+from sidecar.traces.trace_reader import TraceError, identity, load_trace, read_trace
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/traces is not here")

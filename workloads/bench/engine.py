@@ -21,7 +21,7 @@ from sidecar.curves.miss_ratio_histogram import MissRatioHistogram
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import Operation, decode_batch
-from sidecar.traces.reader import TraceError
+from sidecar.traces.trace_reader import TraceError
 from workloads.arguments import output_file, whole_numbers
 from workloads.bench import engine_memory
 from workloads.bench.engine_error import Errors, errors_of_salts

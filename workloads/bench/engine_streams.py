@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.samples.batch import Operation
-from sidecar.traces.reader import load_trace
+from sidecar.traces.trace_reader import load_trace
 from workloads.sample_batches import MODULUS, SampledServer, number_hashes
 from workloads.zipf import key_sizes, zipf_keys
 

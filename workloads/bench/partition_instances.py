@@ -9,7 +9,7 @@ import numpy as np
 
 from sidecar.mrc.trace_curve import estimate_curve
 from sidecar.traces.chunk import TraceChunk
-from sidecar.traces.reader import load_trace
+from sidecar.traces.trace_reader import load_trace
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.problem_grid import build_problem

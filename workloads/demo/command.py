@@ -12,11 +12,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from sidecar.traces.reader import TraceError
+from sidecar.traces.trace_reader import TraceError
 from workloads.arguments import at_least, seed
 from workloads.demo.half import HalfResult, mean_access_time_seconds, run_half
 from workloads.demo.loop import SidecarRun, local_cloud, running_sidecar
-from workloads.demo.report import Report, write_report
+from workloads.demo.report_page import Report, write_report
 from workloads.demo.scenario import (
     BUDGET_BYTES,
     TRACE_VARIABLE,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sidecar.traces.reader import load_trace
+from sidecar.traces.trace_reader import load_trace
 from workloads.experiment.fast_replay import Load
 from workloads.zipf import zipf_keys
 
