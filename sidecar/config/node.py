@@ -12,12 +12,12 @@ from sidecar.config.addresses import place_of, read_endpoint, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.planning import read_planning
+from sidecar.samples.wire_format import DEFAULT_MODULUS, MAX_MODULUS
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 
-DEFAULT_MODULUS = 1 << 24
 DEFAULT_RATE = 0.01
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
@@ -194,7 +194,7 @@ def _read_memory(fields: Fields) -> MemoryConfig:
 
 
 def _read_sampling(fields: Fields) -> SamplingConfig:
-    modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=1 << 32)
+    modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=MAX_MODULUS)
     if modulus & (modulus - 1):
         raise fields.refuse("modulus", f"must be a power of two, not {modulus}")
     if fields.has("rate") and fields.has("threshold"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sidecar.curves.references import object_ids
-from sidecar.samples.batch import Batch, Operation
+from sidecar.samples.batch import Batch
+from sidecar.samples.wire_format import Operation
 
 LONGEST_SECONDS = 60.0
 _MOST_PENDING = 4096

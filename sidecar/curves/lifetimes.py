@@ -16,7 +16,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from itertools import accumulate
 
-from sidecar.samples.batch import Operation
+from sidecar.samples.wire_format import Operation
 
 _MOST_OBSERVED = 2048
 _FEWEST_EXPIRIES = 20

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.earlier_from_above import earlier_from_above
-from sidecar.samples.batch import Operation
+from sidecar.samples.wire_format import Operation
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

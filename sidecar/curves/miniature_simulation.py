@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.samples.batch import Operation
+from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
 
 FloatArray = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.references import Accesses, FloatArray
-from sidecar.samples.batch import FLAG_TTL, Operation
+from sidecar.samples.wire_format import FLAG_TTL, Operation
 
 
 class PinnedReads(NamedTuple):

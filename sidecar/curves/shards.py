@@ -20,13 +20,8 @@ from sidecar.curves.references import (
     SimulatedAccesses,
     object_ids,
 )
-from sidecar.samples.batch import (
-    FLAG_SIZE_KNOWN,
-    SOURCE_PATCH,
-    UNKNOWN_DB,
-    Batch,
-    Operation,
-)
+from sidecar.samples.batch import Batch
+from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, SOURCE_PATCH, UNKNOWN_DB, Operation
 
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sidecar.samples.batch import Operation, decode_batch
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import Operation
 from workloads.bench.engine import list_distances
 from workloads.bench.engine_error import errors_of_salts
 from workloads.bench.engine_streams import sampled_stream, zipf_requests

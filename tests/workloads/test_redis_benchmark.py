@@ -24,7 +24,7 @@ from workloads.bench.paired_ratios import (
     median_ratio,
 )
 from workloads.bench.sampling_costs import COMPARISONS, METRICS
-from workloads.bench.sampling_states import MODULUS, OFF, STATES, STOCK, Consumer, Servers
+from workloads.bench.sampling_states import OFF, STATES, STOCK, Consumer, Servers
 from workloads.bench.slices import KINDS, PERCENTILES, Kind, LoadProgram, fill
 from workloads.local_server import BUILD, LocalServer
 
@@ -153,7 +153,7 @@ def test_servers_are_in_the_state_that_is_asked_for_and_not_afterwards():
                 assert bool(client.module_list()) == state.name.startswith("module")
                 assert bool(after.get("spreds_on")) == (state.rate is not None), state
                 if state.rate is not None:
-                    assert after["spreds_threshold"] == round(state.rate * MODULUS)
+                    assert after["spreds_threshold"] == round(state.rate * (1 << 24))
                     dropped = after["spreds_dropped"] - before["spreds_dropped"]
                     assert (dropped > 0) == (state.consumer != "listening"), (state, after)
             assert not server.client.info("spreds").get("spreds_on")

@@ -20,7 +20,8 @@ from typing import Any
 from sidecar.curves.miss_ratio_histogram import MissRatioHistogram
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.shards import Shards
-from sidecar.samples.batch import Operation, decode_batch
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import Operation
 from sidecar.traces.trace_reader import TraceError
 from workloads.arguments import output_file, whole_numbers
 from workloads.bench import engine_memory
