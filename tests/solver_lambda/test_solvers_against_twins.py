@@ -25,7 +25,11 @@ from tests.solver_lambda.naive_solvers import (
     look_ahead,
     random_problem,
 )
-from workloads.bench.partition_instances import RANDOM_CURVES, exact_optimum, partition_problem
+from workloads.bench.solver.partition_instances import (
+    RANDOM_CURVES,
+    exact_optimum,
+    partition_problem,
+)
 
 SAME_RATIO = 1e-9
 NEVER = float("inf")

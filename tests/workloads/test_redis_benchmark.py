@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.bench.paired_ratios import (
+from workloads.bench.sampling.costs import COMPARISONS, METRICS
+from workloads.bench.sampling.paired_ratios import (
     FEWEST,
     MedianRatio,
     Target,
     median_interval,
     median_ratio,
 )
-from workloads.bench.sampling_costs import COMPARISONS, METRICS
-from workloads.bench.sampling_states import OFF, STATES, STOCK, Consumer, Servers
-from workloads.bench.slices import KINDS, PERCENTILES, Kind, LoadProgram, fill
+from workloads.bench.sampling.slices import KINDS, PERCENTILES, Kind, LoadProgram, fill
+from workloads.bench.sampling.states import OFF, STATES, STOCK, Consumer, Servers
 from workloads.local_server import BUILD, LocalServer
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,12 +12,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workloads.arguments import output_file, picture_file, positive, seconds, seed
-from workloads.bench.instruction_table import KEYS, Count, count, instruction_table, variants
-from workloads.bench.instructions import available
-from workloads.bench.sampling_costs import METRICS, Measured, Ratio, ratios, verdicts
-from workloads.bench.sampling_picture import draw
-from workloads.bench.sampling_states import STATES, Consumer, Servers, divided_cores
-from workloads.bench.slices import KINDS, PERCENTILES, Kind, LoadProgram
+from workloads.bench.sampling.costs import METRICS, Measured, Ratio, ratios, verdicts
+from workloads.bench.sampling.instruction_table import (
+    KEYS,
+    Count,
+    count,
+    instruction_table,
+    variants,
+)
+from workloads.bench.sampling.instructions import available
+from workloads.bench.sampling.picture import draw
+from workloads.bench.sampling.slices import KINDS, PERCENTILES, Kind, LoadProgram
+from workloads.bench.sampling.states import STATES, Consumer, Servers, divided_cores
 from workloads.local_server import LocalServer
 from workloads.table import text_table
 

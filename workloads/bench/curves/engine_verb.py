@@ -24,9 +24,14 @@ from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import Operation
 from sidecar.traces.trace_reader import TraceError
 from workloads.arguments import output_file, whole_numbers
-from workloads.bench import engine_memory
-from workloads.bench.engine_error import Errors, errors_of_salts
-from workloads.bench.engine_streams import Requests, sampled_stream, twitter_requests, zipf_requests
+from workloads.bench.curves import engine_memory
+from workloads.bench.curves.engine_error import Errors, errors_of_salts
+from workloads.bench.curves.engine_streams import (
+    Requests,
+    sampled_stream,
+    twitter_requests,
+    zipf_requests,
+)
 from workloads.table import text_table
 
 HELP = "measure the engine of the sidecar: samples a second, error against exact LRU, memory"

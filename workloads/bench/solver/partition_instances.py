@@ -17,7 +17,7 @@ from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.solvers.partition_problem import PartitionProblem
 
 UNIT_BYTES = 1 << 20
-TRACES_FOLDER = Path(__file__).resolve().parents[3] / "shared/traces"
+TRACES_FOLDER = Path(__file__).resolve().parents[4] / "shared/traces"
 TRACES = (
     "cache2k/orm-busy.trace.xz",
     "cache2k/orm-night.trace.xz",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import zmq
 
 from sidecar.samples.wire_format import DEFAULT_MODULUS
-from workloads.bench.instructions import Command, CountedServer
+from workloads.bench.sampling.instructions import Command, CountedServer
 from workloads.local_server import built
 from workloads.table import text_table
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import redis
 
 from sidecar.samples.wire_format import DEFAULT_MODULUS
-from workloads.bench.slices import CLIENTS, fill
+from workloads.bench.sampling.slices import CLIENTS, fill
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, built
 

@@ -27,8 +27,8 @@ from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import TraceError
 from workloads.arguments import output_file, positive
-from workloads.bench.libcachesim import profiler
-from workloads.bench.mrc_traces import BenchTrace, large_trace, say, small_traces
+from workloads.bench.curves.libcachesim import profiler
+from workloads.bench.curves.mrc_traces import BenchTrace, large_trace, say, small_traces
 from workloads.table import text_table
 
 HELP = "compare spreds mrc with libCacheSim's SHARDS: speed, memory and error on the same traces"

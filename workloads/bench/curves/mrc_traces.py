@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sidecar.traces.binary import ORACLE_GENERAL_RECORD
 from sidecar.traces.trace_reader import read_trace
-from workloads.bench.libcachesim import data_file
+from workloads.bench.curves.libcachesim import data_file
 from workloads.local_server import BUILD
 from workloads.zipf import zipf_keys
 

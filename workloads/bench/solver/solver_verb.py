@@ -16,8 +16,8 @@ from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import Solution, solve
 from workloads.arguments import output_file, picture_file, positive, seed, whole_numbers
-from workloads.bench.narrowing_search import NarrowingSearch
-from workloads.bench.partition_instances import (
+from workloads.bench.solver.narrowing_search import NarrowingSearch
+from workloads.bench.solver.partition_instances import (
     TRACES,
     TRACES_FOLDER,
     MakeCurve,

@@ -1,4 +1,4 @@
-"""``python -m workloads.bench.engine_memory KEYS``: what a monitor keeps after so many keys."""
+"""Bytes that a monitor keeps: ``python -m workloads.bench.curves.engine_memory KEYS``."""
 
 from __future__ import annotations
 
