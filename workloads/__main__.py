@@ -17,6 +17,7 @@ VERBS = {
     ("bench", "redis"): "workloads.bench.sampling.redis_verb",
     ("bench", "solver"): "workloads.bench.solver.solver_verb",
     ("bench", "mrc"): "workloads.bench.curves.mrc_verb",
+    ("bench", "function"): "workloads.bench.solver.function_verb",
     ("bench", "engine"): "workloads.bench.curves.engine_verb",
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "cycle"): "workloads.experiment.cycle",

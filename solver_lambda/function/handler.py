@@ -76,7 +76,7 @@ def answer(bucket: str, key: str, environment: Mapping[str, str] = os.environ) -
     except (DocumentError, ObjectStoreError, RefusedError) as error:
         _log("refused", bucket=bucket, key=key, reason=str(error))
         raise RefusedError(str(error)) from error
-    _log_plan(plan, written)
+    log_plan(plan, written)
     return written_to
 
 
@@ -146,7 +146,8 @@ def _records(event: object) -> list[tuple[str, str]]:
         raise RefusedError(f"the event is not one of S3: {error}") from error
 
 
-def _log_plan(plan: AdaptationPlan, written: bool) -> None:
+def log_plan(plan: AdaptationPlan, written: bool) -> None:
+    """Log what was decided; ``written`` is false where another run had written the plan before."""
     _log(
         "plan" if written else "plan_was_there",
         node=plan.node,
