@@ -9,13 +9,12 @@ import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workloads.arguments import output_file, picture_file, seed
-from workloads.experiment.curve_cases import CASES, QUICK_CASES, Case, load
+from workloads.experiment.curve_cases import CASES, QUICK_CASES, TRACE_FILES, Case, load
 from workloads.experiment.curve_prediction import (
     FORMS,
     Run,
@@ -25,6 +24,7 @@ from workloads.experiment.curve_prediction import (
 )
 from workloads.experiment.fast_replay import Load
 from workloads.local_server import built
+from workloads.shared_traces import add_traces
 from workloads.table import text_table
 
 HELP = "replay traces into real servers, patched and with the module, and compare their curves"
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--picture", type=picture_file, metavar="FILE", help="draw curves and measurements"
     )
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
+    add_traces(parser, *TRACE_FILES.values())
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,6 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from sidecar.curves.miss_ratio_histogram import MissRatioHistogram
@@ -32,6 +31,7 @@ from workloads.bench.curves.engine_streams import (
     twitter_requests,
     zipf_requests,
 )
+from workloads.shared_traces import TWITTER, add_traces
 from workloads.table import text_table
 
 HELP = "measure the engine of the sidecar: samples a second, error against exact LRU, memory"
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument("--quick", action="store_true", help="fewer rounds, salts and keys")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there")
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
+    add_traces(parser, TWITTER)
     parser.add_argument(
         "--keys",
         type=whole_numbers,

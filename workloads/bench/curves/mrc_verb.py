@@ -29,6 +29,7 @@ from sidecar.traces.file import TraceError
 from workloads.arguments import output_file, positive
 from workloads.bench.curves.libcachesim import profiler
 from workloads.bench.curves.mrc_traces import BenchTrace, large_trace, say, small_traces
+from workloads.shared_traces import ORM_BUSY, add_traces
 from workloads.table import text_table
 
 HELP = "compare spreds mrc with libCacheSim's SHARDS: speed, memory and error on the same traces"
@@ -85,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pairs", type=positive, default=7, metavar="N", help="of runs (default: 7)"
     )
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
+    add_traces(parser, ORM_BUSY)
     parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there")
 
 

@@ -15,14 +15,10 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.problem_grid import build_problem
 from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.solvers.partition_problem import PartitionProblem
+from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, TWITTER
 
 UNIT_BYTES = 1 << 20
-TRACES_FOLDER = Path(__file__).resolve().parents[4] / "shared/traces"
-TRACES = (
-    "cache2k/orm-busy.trace.xz",
-    "cache2k/orm-night.trace.xz",
-    "twitter/twitter_cluster52_1m.csv.zst",
-)
+TRACES = (ORM_BUSY, ORM_NIGHT, TWITTER)
 _SLICE_REQUESTS = 100_000
 _SLICES_OF_A_TRACE = 10
 

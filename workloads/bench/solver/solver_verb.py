@@ -19,13 +19,13 @@ from workloads.arguments import output_file, picture_file, positive, seed, whole
 from workloads.bench.solver.narrowing_search import NarrowingSearch
 from workloads.bench.solver.partition_instances import (
     TRACES,
-    TRACES_FOLDER,
     MakeCurve,
     any_random_curve,
     curves_of_traces,
     exact_optimum,
     partition_problem,
 )
+from workloads.shared_traces import add_traces
 from workloads.table import text_table
 
 HELP = (
@@ -103,12 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--instances", type=positive, help="for each number of servers")
     parser.add_argument("--seed", type=seed, default=0, help="of the instances (default: 0)")
-    parser.add_argument(
-        "--traces",
-        type=Path,
-        default=TRACES_FOLDER,
-        help=f"folder with {', '.join(TRACES)} (default: ../shared/traces)",
-    )
+    add_traces(parser, *TRACES)
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the numbers here"
     )
