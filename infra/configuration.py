@@ -13,7 +13,7 @@ from infra.outputs import node_outputs
 from infra.template_limits import excess
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import METHODS
-from solver_lambda.documents.reader import DocumentError, Fields, first_repeated, shown
+from solver_lambda.documents.reader import DocumentError, Fields, shown
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
@@ -152,8 +152,7 @@ def _servers(fields: Fields) -> tuple[str, ...]:
             raise fields.refuse(
                 "servers", f"must match {SERVER_PATTERN.pattern}, not {shown(name)}"
             )
-    if twice := first_repeated(names):
-        raise fields.refuse("servers", f"has {twice!r} twice")
+    fields.check_distinct("servers", names)
     return tuple(names)
 
 

@@ -15,7 +15,7 @@ from sidecar.config.planning import read_planning
 from sidecar.samples.wire_format import DEFAULT_MODULUS, MAX_MODULUS
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
+from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 
 DEFAULT_RATE = 0.01
@@ -271,9 +271,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
 
 
 def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_bytes: int) -> None:
-    twice = first_repeated(server.name for server in servers)
-    if twice is not None:
-        raise fields.refuse("server", f"has two servers named {twice!r}")
+    fields.check_distinct("server", (server.name for server in servers))
     by_place: dict[tuple[str, int], str] = {}
     for server in servers:
         other = by_place.setdefault(place_of(server.url), server.name)

@@ -13,11 +13,11 @@ from bisect import insort_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.references import SimulatedAccesses
 from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
 
@@ -149,14 +149,6 @@ class MiniatureCache:
                     return
 
 
-class Accesses(Protocol):
-    """Columns of one length: what happened to which object; weight 0 is unknown."""
-
-    keys: list[int]
-    operations: list[int]
-    weights: list[int]
-
-
 class MiniatureSimulation:
     """Misses of a server's policy at several sizes.
 
@@ -191,7 +183,7 @@ class MiniatureSimulation:
                 cache.remove(key)
 
     def access(
-        self, accesses: Accesses, default_weight: int, now_seconds: int, rate: float
+        self, accesses: SimulatedAccesses, default_weight: int, now_seconds: int, rate: float
     ) -> None:
         """Take accesses in order."""
         misses = [0] * len(self._caches)

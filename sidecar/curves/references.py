@@ -68,7 +68,7 @@ class Accesses:
 
 @dataclass
 class SimulatedAccesses:
-    """The same as plain lists."""
+    """What happened to which object, as lists of one length; weights are 0 where unknown."""
 
     keys: list[int]
     operations: list[int]

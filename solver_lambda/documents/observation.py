@@ -16,7 +16,7 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE, read_node, read_server
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.documents.reader import MOST_BYTES, DocumentError, Fields, first_repeated
+from solver_lambda.documents.reader import MOST_BYTES, DocumentError, Fields
 from solver_lambda.documents.server_settings import read_bounds
 
 KIND = "spreds.observation"
@@ -191,9 +191,7 @@ class Observation:
             planning=PlanningSettings.from_json(fields.table("planning", {})),
         )
         fields.done()
-        twice = first_repeated(server.name for server in observation.servers)
-        if twice is not None:
-            raise fields.refuse("servers", f"has two servers named {twice!r}")
+        fields.check_distinct("servers", (server.name for server in observation.servers))
         minima = sum(server.minimum_bytes for server in observation.servers)
         if minima > observation.budget_bytes:
             raise DocumentError(

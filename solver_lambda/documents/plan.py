@@ -9,7 +9,7 @@ from typing import Any
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE, read_node, read_server
 from solver_lambda.documents.observation import MAX_VERSION
-from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
+from solver_lambda.documents.reader import DocumentError, Fields
 
 KIND = "spreds.plan"
 VERSION = 1
@@ -173,9 +173,7 @@ class AdaptationPlan:
             run_memory_bytes=fields.integer("run_memory_bytes", 0, low=0),
         )
         fields.done()
-        twice = first_repeated(server.name for server in plan.servers)
-        if twice is not None:
-            raise fields.refuse("servers", f"has two servers named {twice!r}")
+        fields.check_distinct("servers", (server.name for server in plan.servers))
         if plan.decision == "keep":
             return plan
         for server in plan.servers:

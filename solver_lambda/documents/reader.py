@@ -50,16 +50,6 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
-def first_repeated(names: Iterable[str]) -> str | None:
-    """The first name that was there before."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
-
-
 class Fields:
     """One table of a document: hands out each key once, checked, and refuses what is left over.
 
@@ -85,6 +75,15 @@ class Fields:
     def refuse(self, key: str, why: str) -> DocumentError:
         """The error to raise for the value of ``key``."""
         return DocumentError(f"{self.source}: {self.where(key)} {why}")
+
+    def check_distinct(self, key: str, names: Iterable[str]) -> None:
+        """Raises DocumentError if two of the servers' ``names``, which stand under ``key``, are
+        the same."""
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                raise self.refuse(key, f"has two servers named {name!r}")
+            seen.add(name)
 
     def value(self, key: str, default: object = ...) -> Any:
         """The raw value of ``key``; without a default it must be there."""

@@ -48,7 +48,7 @@ def many_nodes(nodes: int, servers: int) -> str:
         ("nodes = {}", "nodes must be a table"),
         ("[nodes]\nA = {}\n", "nodes.A is no node's name"),
         ('[nodes]\na = { server = ["x"] }\n', "nodes.a.server is not a known key; did you mean"),
-        ('[nodes]\na = { servers = ["x", "x"] }\n', "nodes.a.servers has 'x' twice"),
+        ('[nodes]\na = { servers = ["x", "x"] }\n', "nodes.a.servers has two servers named 'x'"),
         ("[nodes]\na = { servers = [[]] }\n", "nodes.a.servers must match"),
         ('[nodes]\na = { servers = "x" }\n', "nodes.a.servers must be a list"),
         (

@@ -58,6 +58,7 @@ def zipf(keys: int, count: int, seed: int = 1, exponent: float = 0.99) -> np.nda
 
 
 def lru_miss_ratio(keys: np.ndarray, capacity: int) -> float:
+    """Of a cache of ``capacity`` equal objects that evicts the least recently used one."""
     cache: OrderedDict[int, None] = OrderedDict()
     misses = 0
     for key in keys.tolist():

@@ -36,7 +36,7 @@ from solver_lambda.documents.reader import (
     MOST_INTEGER,
     MOST_NUMBER,
     DocumentError,
-    first_repeated,
+    Fields,
     shown,
 )
 from solver_lambda.documents.server_settings import BOUNDS
@@ -154,8 +154,10 @@ def test_a_value_is_cut_without_being_written_out():
 
 def test_repeated_names_are_found_in_one_pass():
     names = [f"s{number}" for number in range(40_000)]
-    assert first_repeated(names) is None
-    assert first_repeated([*names, "s7"]) == "s7"
+    fields = Fields({}, "o")
+    fields.check_distinct("servers", names)
+    with pytest.raises(DocumentError, match=r"^o: servers has two servers named 's7'$"):
+        fields.check_distinct("servers", [*names, "s7"])
 
 
 def observation_document() -> dict[str, Any]:
