@@ -1,4 +1,4 @@
-"""A bucket for documents: private, encrypted, versioned, over TLS only, and emptied in time."""
+"""A bucket for documents: private, encrypted, versioned, used over TLS only, with an expiry."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from infra.review_exceptions import NO_ACCESS_LOGS, accept
 
 
 class DocumentBucket(Construct):
-    """Documents under ``documents_prefix`` go after ``retention_days``, for good a day later; what
-    was written under ``settings_prefix`` before goes ``retention_days`` after it was replaced.
+    """Documents under ``documents_prefix`` expire after ``retention_days`` and are erased a day
+    later; an old version under ``settings_prefix`` is erased ``retention_days`` after it was
+    replaced.
 
     A first deployment that fails removes the bucket, so that it can be repeated; nothing else does.
     ``notification`` is set on the CloudFormation resource itself: the library's own helper would

@@ -1,4 +1,4 @@
-"""What one node may touch, and what the teams of its servers may."""
+"""What one node may access, and what the teams of its servers may access."""
 
 from __future__ import annotations
 

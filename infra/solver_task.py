@@ -136,7 +136,7 @@ class SolverTask(Construct):
             image=aws_ecs.ContainerImage.from_asset(
                 str(ROOT),
                 file="infra/solver.Dockerfile",
-                # Else it is built for the machine that deploys.
+                # Otherwise it is built for the machine that deploys.
                 platform=aws_ecr_assets.Platform.LINUX_ARM64,
                 # Everything but what the Dockerfile copies.
                 exclude=[

@@ -1,4 +1,4 @@
-"""The recorded traces that benchmarks, experiments and the demonstration use where they are."""
+"""The recorded traces that benchmarks, experiments and the demonstration use if they are there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ORM_NIGHT = "cache2k/orm-night.trace.xz"
 
 
 def add_traces(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add ``--traces``, the folder in which those of these names are."""
+    """Add ``--traces``, the folder that has the traces of these ``names``."""
     parser.add_argument(
         "--traces",
         type=Path,

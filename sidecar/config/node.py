@@ -56,7 +56,7 @@ class MemoryConfig:
         budget_bytes: M.
         unit_bytes: granularity of plans.
         rss_wait_seconds: how long growth waits for the resident memory of servers that shrank
-            to fall, before it goes by ``used_memory`` alone; 0 does not look at it.
+            to fall, before only ``used_memory`` counts; with 0 it does not count at all.
         eviction_tenacity: ``maxmemory-eviction-tenacity`` outside a shrink, for a server that is
             found with 0, which an interrupted shrink leaves behind.
     """
@@ -117,7 +117,7 @@ class SidecarConfig:
     state_file: Path | None = None
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
-        """What a running sidecar cannot go over to: all but who plans, when and for what."""
+        """What a reload cannot change: everything but who plans, when and for what."""
         before, after = old._fixed(), self._fixed()
         return [key for key, value in after.items() if value != before[key]]
 

@@ -73,7 +73,7 @@ class BackendLatency:
             oldest = next(iter(pending))
             if pending[oldest] >= before_us and len(pending) <= _MOST_PENDING:
                 break
-            # Too many is no sign that they stay unfilled: only the old ones count.
+            # That there are many does not show that they stay unfilled: only the old ones count.
             self._unfilled += pending.pop(oldest) < before_us
 
     def decay(self, factor: float) -> None:

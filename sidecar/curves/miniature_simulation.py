@@ -1,4 +1,4 @@
-"""Miniature simulation of Redis' own eviction, for policies that are no stack policies.
+"""Miniature simulation of Redis' own eviction, for policies that are not stack algorithms.
 
 Caches of several sizes, each scaled down by the sampling rate R, see the sampled accesses only
 (Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature
@@ -198,7 +198,7 @@ class MiniatureSimulation:
             weight = known_weight or self._weights.get(key, default_weight)
             if operation == _WRITE:
                 self._weights[key] = weight
-                # The write that follows a miss is no access of its own where there was a hit.
+                # The write that follows a miss is not an access of its own where there was a hit.
                 is_fill = key in self._missed
                 self._missed.discard(key)
                 for cache in self._caches:

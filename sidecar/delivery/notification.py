@@ -131,7 +131,9 @@ class NotificationCheck:
                 return ()
             return tuple(self._plan_key(record) for record in event.tables("Records"))
         except DocumentError as error:
-            raise NotificationRefusedError("not_an_event", f"no event of S3: {error}") from error
+            raise NotificationRefusedError(
+                "not_an_event", f"not an event of S3: {error}"
+            ) from error
 
     def _plan_key(self, record: Fields) -> str:
         s3 = record.table("s3")
@@ -144,7 +146,9 @@ class NotificationCheck:
         key = unquote_plus(s3.table("object").text("key"))
         match = _CYCLE.fullmatch(key)
         if not match or key != plan_key(self._node, int(match[1])):
-            raise NotificationRefusedError("key", f"{shown(key)} is no plan of node {self._node!r}")
+            raise NotificationRefusedError(
+                "key", f"{shown(key)} is not a plan of node {self._node!r}"
+            )
         return key
 
 
@@ -166,5 +170,5 @@ def _read(body: bytes) -> dict[str, str]:
         texts["Subject"] = message.value("Subject")
     for key, text in texts.items():
         if not isinstance(text, str):
-            raise NotificationRefusedError("incomplete", f"{key} is missing or no text")
+            raise NotificationRefusedError("incomplete", f"{key} is missing or not a text")
     return texts

@@ -20,7 +20,7 @@ TakePlan = Callable[[bytes, str], None]
 
 
 class Verdict(enum.Enum):
-    """What became of a message, for the one who delivers it."""
+    """What became of a message, for the code that delivered it."""
 
     TAKEN = "taken"
     REFUSED = "refused"  # do not deliver it again

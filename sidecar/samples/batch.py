@@ -80,7 +80,9 @@ def decode_batch(message: bytes) -> Batch:
             ``counters``, ``operation``, ``not_sampled``.
     """
     if len(message) < HEADER.size:
-        raise SampleError("truncated", f"{len(message)} bytes are no header of {HEADER.size}")
+        raise SampleError(
+            "truncated", f"{len(message)} bytes are fewer than a header's {HEADER.size}"
+        )
     magic, version, header_bytes, record_bytes, source, count, *counters = HEADER.unpack_from(
         message
     )
@@ -113,7 +115,9 @@ def decode_batch(message: bytes) -> Batch:
 def _check(batch: Batch) -> None:
     modulus, threshold = batch.modulus, batch.threshold
     if not 1 <= modulus <= MAX_MODULUS or modulus & (modulus - 1) or threshold > modulus:
-        raise SampleError("sampling", f"T {threshold} of P {modulus} is no sampling rate")
+        raise SampleError(
+            "sampling", f"T = {threshold} and P = {modulus} do not give a sampling rate"
+        )
     if batch.last_time_us < batch.first_time_us:
         raise SampleError("time", f"ends at {batch.last_time_us}, before {batch.first_time_us}")
     if batch.seen_reads > batch.seen or batch.dropped > batch.sampled:

@@ -123,7 +123,7 @@ class ServerWatch:
         return reading
 
     def _contest(self, reading: ServerReading) -> None:
-        """Put back what somebody changed, but do not fight with who sets it again and again."""
+        """Put back what somebody changed, but do not fight somebody who sets it again and again."""
         again = self._contested.failed_within(CONTEST_SECONDS)
         if not again:
             self._contested.reset()

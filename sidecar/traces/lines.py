@@ -71,7 +71,7 @@ def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
 def _whole(text: bytes, name: str, limit: int) -> int:
     value = int(text)
     if not 0 <= value < limit:
-        raise ValueError(f"the {name} {value} is not within 0 and {limit - 1}")
+        raise ValueError(f"the {name} {value} is not between 0 and {limit - 1}")
     return value
 
 
@@ -160,7 +160,7 @@ def _whole_lines(path: Path, blocks: Iterator[bytes]) -> Iterator[Lines]:
 
 def refused(path: Path, number: int, line: bytes, error: ValueError) -> TraceError:
     """The error that names a line."""
-    return TraceError(f"{path}: line {number}: {line[:80]!r} is no request: {error}")
+    return TraceError(f"{path}: line {number}: {line[:80]!r} is not a request: {error}")
 
 
 class ParsedRequests(NamedTuple):

@@ -1,4 +1,4 @@
-"""The adaptation plan: the memory each server of a node shall have, and why."""
+"""The adaptation plan: the memory that each server of a node is to have, and why."""
 
 from __future__ import annotations
 

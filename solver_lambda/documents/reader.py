@@ -1,7 +1,7 @@
 """Checked reading of documents that came from outside: JSON from S3, TOML from an operator.
 
-Whoever writes them may be mistaken, or mean harm. So depth, length, magnitude and count have bounds
-here, for all documents alike, and what is within them can be computed with: no sum, product or
+Their authors may be mistaken, or mean harm. So depth, length, magnitude and count have bounds here,
+for all documents alike, and what is within them can be computed with: no sum, product or
 quotient of such numbers leaves the range of a float.
 """
 
@@ -216,7 +216,7 @@ class Fields:
         return Fields(self.value(key, default), self.source, self.where(key))
 
     def tables(self, key: str, *, least: int = 1, most: int = MAX_SERVERS) -> Iterator[Fields]:
-        """A list of so many tables."""
+        """A list of tables."""
         value = self.value(key)
         if not isinstance(value, list) or len(value) < least:
             kind = "a non-empty list" if least else "a list"

@@ -46,7 +46,7 @@ def many_nodes(nodes: int, servers: int) -> str:
         ('name = "Spreds"\n' + NODES, "name must match"),
         ("", "nodes is missing"),
         ("nodes = {}", "nodes must be a table"),
-        ("[nodes]\nA = {}\n", "nodes.A is no node's name"),
+        ("[nodes]\nA = {}\n", "nodes.A is not the name of a node"),
         ('[nodes]\na = { server = ["x"] }\n', "nodes.a.server is not a known key; did you mean"),
         ('[nodes]\na = { servers = ["x", "x"] }\n', "nodes.a.servers has two servers named 'x'"),
         ("[nodes]\na = { servers = [[]] }\n", "nodes.a.servers must match"),

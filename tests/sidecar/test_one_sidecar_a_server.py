@@ -90,7 +90,7 @@ def test_what_lies_at_the_endpoint_and_is_no_dead_socket_is_not_removed(
     place = path.with_name("samples")
     place.write_text("somebody's")
     assert main(["run", str(path)]) == 1
-    assert f"{place} is there and is no socket" in capsys.readouterr().err
+    assert f"{place} exists and is not a socket" in capsys.readouterr().err
     assert place.read_text() == "somebody's"
     place.unlink()
     with socket.socket(socket.AF_UNIX) as program:

@@ -187,7 +187,7 @@ def test_bad_files_are_named(tmp_path):
     (tmp_path / "what").write_text("1,2,3\n")
     with pytest.raises(TraceError, match="does not tell the format"):
         load_trace(tmp_path / "what")
-    with pytest.raises(TraceError, match="'cvs' is none of csv"):
+    with pytest.raises(TraceError, match="'cvs' is not one of csv"):
         load_trace(tmp_path / "what", format="cvs")
     (tmp_path / "a.trace").write_bytes(b"12345")
     with pytest.raises(TraceError, match="1 bytes of a record that has 4"):

@@ -35,13 +35,22 @@ _REQUESTS, _QUICK_REQUESTS = 400_000, 200_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quick", action="store_true", help="Redis, four cases, shorter traces")
-    parser.add_argument("--server", choices=SERVERS, help="default: both; quick: redis")
-    parser.add_argument("--way", choices=WAYS, help="default: both")
-    parser.add_argument("--seed", type=seed, default=5, help="of sizes, TTLs, Zipf and samples")
-    parser.add_argument("--only", metavar="WORD", help="cases with this in their name")
     parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="write the figures there too"
+        "--quick", action="store_true", help="run four cases with Redis only, on shorter traces"
+    )
+    parser.add_argument(
+        "--server", choices=SERVERS, help="the server to run (default: both; quick: redis)"
+    )
+    parser.add_argument("--way", choices=WAYS, help="how it is sampled (default: both ways)")
+    parser.add_argument(
+        "--seed",
+        type=seed,
+        default=5,
+        help="seed of sizes, TTLs, Zipf loads and samples (default: 5)",
+    )
+    parser.add_argument("--only", metavar="WORD", help="run only cases with this in their name")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the figures here"
     )
     parser.add_argument(
         "--picture", type=picture_file, metavar="FILE", help="draw curves and measurements"

@@ -41,14 +41,16 @@ _OVERHEAD_BYTES, _DEFAULT_BYTES = 60, 300
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, salts and keys")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there")
+    parser.add_argument("--quick", action="store_true", help="measure fewer rounds, salts and keys")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
+    )
     add_traces(parser, TWITTER)
     parser.add_argument(
         "--keys",
         type=whole_numbers,
         metavar="N,N",
-        help="measure memory with so many keys; 1e5,1e6,1e7,1e8, quick: 1e5,1e6",
+        help="numbers of keys to measure memory with (default: 1e5,1e6,1e7,1e8; quick: 1e5,1e6)",
     )
 
 

@@ -82,12 +82,18 @@ class Run:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--quick", action="store_true", help="no 100 million requests, 3 pairs")
     parser.add_argument(
-        "--pairs", type=positive, default=7, metavar="N", help="of runs (default: 7)"
+        "--quick",
+        action="store_true",
+        help="leave out the trace of 100 million requests, and run 3 pairs",
+    )
+    parser.add_argument(
+        "--pairs", type=positive, default=7, metavar="N", help="pairs of runs (default: 7)"
     )
     add_traces(parser, ORM_BUSY)
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -46,25 +46,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="few rounds of short slices, and few counts: two minutes",
+        help="take two minutes: few rounds of short slices, and few counts",
     )
     parser.add_argument(
-        "--only", choices=("instructions", "times"), help="instructions need no quiet machine"
+        "--only",
+        choices=("instructions", "times"),
+        help="measure only these; instructions need no quiet machine",
     )
     parser.add_argument(
-        "--rounds", type=positive, metavar="N", help=f"default: {FULL_ROUNDS}, quick {QUICK_ROUNDS}"
+        "--rounds",
+        type=positive,
+        metavar="N",
+        help=f"rounds to measure (default: {FULL_ROUNDS}, quick {QUICK_ROUNDS})",
     )
     parser.add_argument(
         "--slice",
         type=seconds,
         metavar="DURATION",
-        help=f"default: {FULL_SLICE_SECONDS:g}s, quick {QUICK_SLICE_SECONDS:g}s",
+        help="length of a slice "
+        f"(default: {FULL_SLICE_SECONDS:g}s, quick {QUICK_SLICE_SECONDS:g}s)",
     )
     parser.add_argument("--json", type=output_file, metavar="FILE", help="write every slice here")
     parser.add_argument(
         "--picture", type=picture_file, metavar="FILE", help="draw the latencies (.png, .svg, .pdf)"
     )
-    parser.add_argument("--seed", type=seed, default=1, help="of the order (default: 1)")
+    parser.add_argument("--seed", type=seed, default=1, help="seed of the order (default: 1)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--quick", action="store_true", help="a tenth of the instances")
+    parser.add_argument("--quick", action="store_true", help="solve a tenth of the instances")
     parser.add_argument(
         "--servers",
         type=whole_numbers,
@@ -101,8 +101,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N,N",
         help="numbers of servers (default: %(default)s)",
     )
-    parser.add_argument("--instances", type=positive, help="for each number of servers")
-    parser.add_argument("--seed", type=seed, default=0, help="of the instances (default: 0)")
+    parser.add_argument(
+        "--instances", type=positive, help="how many to solve for each number of servers"
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the instances (default: 0)")
     add_traces(parser, *TRACES)
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the numbers here"
