@@ -24,7 +24,7 @@ from infra.outputs import output_name
 DEFAULT_LISTEN = "0.0.0.0:8080"
 # A task takes half a minute to start: sooner, the sidecar would plan by itself each time.
 FARGATE_PLAN_DEADLINE = "3m"
-# Of a table that is replaced, what the stack says nothing of.
+# Kept from a table that is replaced, because the stack says nothing about them.
 KEPT = ("folder", "plan_deadline", "maximum_plan_age")
 # The table with its comments, up to the next one.
 _SECTION = re.compile(r"^\[controller\].*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)

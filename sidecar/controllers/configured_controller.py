@@ -23,7 +23,7 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-# Of the plan's deadline, for the answer to a long poll to arrive.
+# The share of the plan's deadline that is left for the answer to a long poll to arrive.
 SPARE_SHARE = 0.2
 
 

@@ -22,7 +22,7 @@ from sidecar.traces.lines import parse_requests, read_columns
 if TYPE_CHECKING:
     from sidecar.traces.chunk import TraceChunk
 
-# Of libCacheSim's records, which traces.binary describes.
+# Places in libCacheSim's records, which traces.binary describes.
 _KEY_OFFSET, _SIZE_OFFSET = 4, 12
 
 

@@ -22,7 +22,8 @@ from solver_lambda.documents.server_settings import read_bounds
 KIND = "spreds.observation"
 VERSION = 1
 MAX_OBSERVATION_BYTES = 16 * 1024 * 1024
-# Of characters, so that a plan of all servers that an observation may have can be read.
+# Characters: with reasons of this length, a plan for the most servers that an observation may have
+# can still be read.
 MAX_REASON = 300
 MAX_VERSION = 128
 

@@ -13,7 +13,7 @@ from solver_lambda.documents.reader import DocumentError, Fields
 
 KIND = "spreds.plan"
 VERSION = 1
-# Of as many servers as an observation may have, each with the longest reason.
+# Enough for the most servers that an observation may have, each with the longest reason.
 MAX_PLAN_BYTES = 4 * 1024 * 1024
 
 

@@ -39,7 +39,7 @@ class LookAhead:
         self._problem = problem
         self._bound = bound
         self._deadline_seconds = deadline_seconds
-        # Of each server, the places where its next segments end, the nearest last.
+        # For each server the places where its next segments end, the nearest one last.
         self._ends: list[list[int]] = [[] for _ in bound.units]
 
     def solve(self) -> IntArray:

@@ -78,7 +78,7 @@ def _messages(server: SampledServer, key_count: int, window: int) -> Iterator[by
         ]
         places = [np.flatnonzero(random.random(count) < share) for _, share, _ in happened]
         operations = np.repeat([operation for operation, _, _ in happened], list(map(len, places)))
-        # By how many keys later it happens.
+        # The place of each in the stream: so many keys later it happens.
         later = np.concatenate([place + h[2] for place, h in zip(places, happened, strict=True)])
         order = np.argsort(later, kind="stable")
         keys = np.concatenate(places)[order]
