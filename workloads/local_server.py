@@ -68,7 +68,7 @@ class LocalServer:
         self.client: redis.Redis = redis.Redis.from_url(self.url)
         try:
             server = binary or built("bin/redis-server")
-            self._command = [*wrapper, server, self.folder / "redis.conf"]
+            self._command: list[str | Path] = [*wrapper, server, self.folder / "redis.conf"]
             self._start()
         except BaseException:
             self.stop()
