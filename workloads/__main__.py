@@ -14,10 +14,11 @@ from workloads.interruption import unwind_when_interrupted
 VERBS = {
     ("demo",): "workloads.demo.command",
     ("replay",): "workloads.replay_verb",
-    ("bench", "redis"): "workloads.bench.redis",
-    ("bench", "solver"): "workloads.bench.solver",
-    ("bench", "mrc"): "workloads.bench.mrc",
-    ("bench", "engine"): "workloads.bench.engine",
+    ("bench", "redis"): "workloads.bench.sampling.redis_verb",
+    ("bench", "solver"): "workloads.bench.solver.solver_verb",
+    ("bench", "mrc"): "workloads.bench.curves.mrc_verb",
+    ("bench", "function"): "workloads.bench.solver.function_verb",
+    ("bench", "engine"): "workloads.bench.curves.engine_verb",
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "cycle"): "workloads.experiment.cycle",
 }

@@ -26,7 +26,10 @@ WITH_NUMPY = {
 }
 C_SOURCES = sorted((ROOT / "redis_patch").glob("*.[ch]"))
 MOST_LINES_OF_A_FILE = 300
-MOST_LINES_OF_A_FUNCTION = 50
+MOST_LINES_OF_A_FUNCTION = 50  # fewer, that is
+# What a benchmark or the demonstration does, it does once from top to bottom. Tests may be as long
+# as they need.
+WITH_LONG_FUNCTIONS = {"workloads"}
 
 
 def sources() -> Iterator[Path]:
@@ -102,10 +105,10 @@ def test_no_file_and_no_function_is_too_long() -> None:
     for path in sources():
         lines = path.read_text().splitlines()
         assert len(lines) <= MOST_LINES_OF_A_FILE, path
-        if path.relative_to(ROOT).parts[0] == "workloads":
+        if path.relative_to(ROOT).parts[0] in WITH_LONG_FUNCTIONS:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 assert length < MOST_LINES_OF_A_FUNCTION, f"{path}: {node.name} has {length} lines"
 
