@@ -2,6 +2,8 @@
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+CPPCHECK := cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
+	--enable=warning,style,performance,portability
 
 setup: ## install everything: system packages, .venv/, the CDK command, the servers in build/
 	@.ci/setup
@@ -20,11 +22,15 @@ test: ## the whole gate
 check: ## format, lint and types
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
+	@.venv/bin/clang-format --dry-run -Werror redis_patch/*.[ch]
+	@command -v cppcheck >/dev/null || { echo "cppcheck is missing: run '.ci/setup tests'" >&2; exit 1; }
+	@$(CPPCHECK) redis_patch/*.c
 	@.venv/bin/mypy
 
 format:
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
+	@.venv/bin/clang-format -i redis_patch/*.[ch]
 
 clean: ## all that was built or installed here
 	rm -rf .venv build demo-output infra/cdk.out infra/node_modules *.egg-info

@@ -13,7 +13,7 @@ from infra.outputs import node_outputs
 from infra.template_limits import excess
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import METHODS
-from solver_lambda.documents.reader import DocumentError, Fields, first_repeated, shown
+from solver_lambda.documents.reader import DocumentError, Fields, shown
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
@@ -57,7 +57,7 @@ class Configuration:
         name: prefix of the names of everything in it, so that an account can hold several.
         controller: who makes plans: a function, a Fargate task, the nodes themselves
             (``embedded``), or ``auto``, the cheaper of the first two by ``infra.costs``.
-        cycles_per_day: observations of each node, for ``auto`` to count with.
+        cycles_per_day: observations of each node, by which ``auto`` estimates costs.
         nodes: that share the stack.
         retention_days: how long observations and plans are kept; six months by default.
         log_retention_days: one of the values that CloudWatch Logs takes.
@@ -97,7 +97,9 @@ def _configuration(fields: Fields) -> Configuration:
         raise fields.refuse("nodes", "must be a table with one line for each node")
     for name in nodes.names():
         if not NODE_PATTERN.fullmatch(name):
-            raise nodes.refuse(name, f"is no node's name: it must match {NODE_PATTERN.pattern}")
+            raise nodes.refuse(
+                name, f"is not the name of a node: it must match {NODE_PATTERN.pattern}"
+            )
     configuration = Configuration(
         name=_stack_name(fields),
         controller=fields.text("controller", "lambda", CONTROLLERS),
@@ -152,13 +154,12 @@ def _servers(fields: Fields) -> tuple[str, ...]:
             raise fields.refuse(
                 "servers", f"must match {SERVER_PATTERN.pattern}, not {shown(name)}"
             )
-    if twice := first_repeated(names):
-        raise fields.refuse("servers", f"has {twice!r} twice")
+    fields.check_distinct("servers", names)
     return tuple(names)
 
 
 def _check_names(nodes: Fields, configuration: Configuration) -> None:
-    """Roles and outputs that cannot be made, or would be of two nodes."""
+    """Refuse names whose roles and outputs cannot be made, or would belong to two nodes."""
     owners: dict[str, str] = {}
     for node in configuration.nodes:
         role = role_name(configuration.name, node.name, LONGEST_REGION)
@@ -180,7 +181,7 @@ def _check_names(nodes: Fields, configuration: Configuration) -> None:
 
 
 def _check_size(fields: Fields, nodes: Fields, configuration: Configuration) -> None:
-    """What does not go together, or is more than one stack may have."""
+    """Refuse what does not go together, or is more than one stack may have."""
     for node in configuration.nodes:
         if node.solver != "auto" and configuration.controller != "lambda":
             raise nodes.refuse(f"{node.name}.solver", 'goes with controller = "lambda"')

@@ -145,7 +145,7 @@ def _main() -> int:
     parser.add_argument("--port", type=int, default=DEFAULT_PORT)
     parser.add_argument("--stack", type=Path, default=STACK_FILE, metavar="FILE")
     parser.add_argument("--outputs", type=Path, default=BUILD / "outputs.json", metavar="FILE")
-    parser.add_argument("--once", action="store_true", help="stop the emulator when deployed")
+    parser.add_argument("--once", action="store_true", help="stop the emulator after deploying")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""A bucket for documents: private, encrypted, versioned, over TLS only, and emptied in time."""
+"""A bucket for documents: private, encrypted, versioned, used over TLS only, with an expiry."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from infra.review_exceptions import NO_ACCESS_LOGS, accept
 
 
 class DocumentBucket(Construct):
-    """Documents under ``documents_prefix`` go after ``retention_days``, for good a day later; what
-    was written under ``settings_prefix`` before goes ``retention_days`` after it was replaced.
+    """Documents under ``documents_prefix`` expire after ``retention_days`` and are erased a day
+    later; an old version under ``settings_prefix`` is erased ``retention_days`` after it was
+    replaced.
 
     A first deployment that fails removes the bucket, so that it can be repeated; nothing else does.
     ``notification`` is set on the CloudFormation resource itself: the library's own helper would
@@ -29,7 +30,6 @@ class DocumentBucket(Construct):
         notification: aws_s3.CfnBucket.NotificationConfigurationProperty | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        age = Duration.days(retention_days)
         self.bucket = aws_s3.Bucket(
             self,
             "Bucket",
@@ -40,33 +40,34 @@ class DocumentBucket(Construct):
             object_ownership=aws_s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
             versioned=True,
-            lifecycle_rules=[
-                aws_s3.LifecycleRule(
-                    id="expire-documents",
-                    prefix=f"{documents_prefix}/",
-                    expiration=age,
-                    # Else what has expired is kept for as long again, as an old version.
-                    noncurrent_version_expiration=Duration.days(1),
-                ),
-                *(
-                    [
-                        aws_s3.LifecycleRule(
-                            id="expire-old-settings",
-                            prefix=f"{settings_prefix}/",
-                            noncurrent_version_expiration=age,
-                        )
-                    ]
-                    if settings_prefix
-                    else []
-                ),
-                aws_s3.LifecycleRule(
-                    id="clean-up",
-                    abort_incomplete_multipart_upload_after=Duration.days(1),
-                    expired_object_delete_marker=True,
-                ),
-            ],
+            lifecycle_rules=_lifecycle_rules(
+                documents_prefix, settings_prefix, Duration.days(retention_days)
+            ),
         )
         resource = self.bucket.node.default_child
         assert isinstance(resource, aws_s3.CfnBucket)
         resource.notification_configuration = notification
         accept(self.bucket, "S1", NO_ACCESS_LOGS)
+
+
+def _lifecycle_rules(
+    documents_prefix: str, settings_prefix: str | None, retention: Duration
+) -> list[aws_s3.LifecycleRule]:
+    documents = aws_s3.LifecycleRule(
+        id="expire-documents",
+        prefix=f"{documents_prefix}/",
+        expiration=retention,
+        # Otherwise an expired document would be kept for as long again, as an old version.
+        noncurrent_version_expiration=Duration.days(1),
+    )
+    old_settings = aws_s3.LifecycleRule(
+        id="expire-old-settings",
+        prefix=f"{settings_prefix}/",
+        noncurrent_version_expiration=retention,
+    )
+    clean_up = aws_s3.LifecycleRule(
+        id="clean-up",
+        abort_incomplete_multipart_upload_after=Duration.days(1),
+        expired_object_delete_marker=True,
+    )
+    return [documents, *([old_settings] if settings_prefix else []), clean_up]

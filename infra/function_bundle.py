@@ -24,7 +24,7 @@ NOT_NEEDED = ("numpy/**/tests", "numpy/**/*.pyi", "numpy/**/*.a", "bin", "**/__p
 
 
 def target_platform(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """What uv is told to build for.
+    """The platform that uv builds for.
 
     An ``AWS_ENDPOINT_URL`` means an emulator, which runs functions on the Python of this machine.
     """

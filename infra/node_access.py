@@ -1,4 +1,4 @@
-"""What one node may touch, and what the teams of its servers may."""
+"""What one node may access, and what the teams of its servers may access."""
 
 from __future__ import annotations
 
@@ -40,30 +40,9 @@ class NodeAccess(Construct):
                 aws_iam.ServicePrincipal("ec2.amazonaws.com"), aws_iam.AccountRootPrincipal()
             ),
         )
-        settings = f"{SETTINGS_PREFIX}/{node.name}"
         for statement in (
-            Statement(
-                sid="PutOwnObservations",
-                actions=["s3:PutObject"],
-                resources=[objects_arn(observations_bucket, OBSERVATIONS_PREFIX, node.name)],
-            ),
-            Statement(
-                sid="GetOwnSettings",
-                actions=["s3:GetObject"],
-                resources=[objects_arn(observations_bucket, settings)],
-            ),
-            Statement(
-                sid="ListOwnSettings",
-                actions=["s3:ListBucket"],
-                resources=[bucket_arn(observations_bucket)],
-                conditions={"StringLike": {"s3:prefix": f"{settings}/*"}},
-            ),
-            Statement(
-                sid="GetOwnPlans",
-                actions=["s3:GetObject"],
-                resources=[objects_arn(plans_bucket, PLANS_PREFIX, node.name)],
-            ),
-            self._notified(topic_arn, queue),
+            *_own_documents(node.name, observations_bucket, plans_bucket),
+            _notified(topic_arn, queue),
         ):
             self.role.add_to_policy(statement)
             accept_wildcards(self.role, statement, OWN_PREFIX)
@@ -71,19 +50,46 @@ class NodeAccess(Construct):
             self, "Profile", instance_profile_name=role_name, roles=[self.role.role_name]
         )
 
-    @staticmethod
-    def _notified(topic_arn: str, queue: aws_sqs.IQueue | None) -> Statement:
-        if queue is None:
-            return Statement(
-                sid="ConfirmSubscription",
-                actions=["sns:ConfirmSubscription"],
-                resources=[topic_arn],
-            )
+
+def _own_documents(node: str, observations_bucket: str, plans_bucket: str) -> list[Statement]:
+    settings = f"{SETTINGS_PREFIX}/{node}"
+    return [
+        Statement(
+            sid="PutOwnObservations",
+            actions=["s3:PutObject"],
+            resources=[objects_arn(observations_bucket, OBSERVATIONS_PREFIX, node)],
+        ),
+        Statement(
+            sid="GetOwnSettings",
+            actions=["s3:GetObject"],
+            resources=[objects_arn(observations_bucket, settings)],
+        ),
+        Statement(
+            sid="ListOwnSettings",
+            actions=["s3:ListBucket"],
+            resources=[bucket_arn(observations_bucket)],
+            conditions={"StringLike": {"s3:prefix": f"{settings}/*"}},
+        ),
+        Statement(
+            sid="GetOwnPlans",
+            actions=["s3:GetObject"],
+            resources=[objects_arn(plans_bucket, PLANS_PREFIX, node)],
+        ),
+    ]
+
+
+def _notified(topic_arn: str, queue: aws_sqs.IQueue | None) -> Statement:
+    if queue is None:
         return Statement(
-            sid="ReceiveOwnPlans",
-            actions=["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"],
-            resources=[queue.queue_arn],
+            sid="ConfirmSubscription",
+            actions=["sns:ConfirmSubscription"],
+            resources=[topic_arn],
         )
+    return Statement(
+        sid="ReceiveOwnPlans",
+        actions=["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"],
+        resources=[queue.queue_arn],
+    )
 
 
 class TeamAccess(Construct):

@@ -24,7 +24,7 @@ from infra.outputs import output_name
 DEFAULT_LISTEN = "0.0.0.0:8080"
 # A task takes half a minute to start: sooner, the sidecar would plan by itself each time.
 FARGATE_PLAN_DEADLINE = "3m"
-# Of a table that is replaced, what the stack says nothing of.
+# Kept from a table that is replaced, because the stack says nothing about them.
 KEPT = ("folder", "plan_deadline", "maximum_plan_age")
 # The table with its comments, up to the next one.
 _SECTION = re.compile(r"^\[controller\].*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
@@ -49,7 +49,7 @@ def controller_table(
     Args:
         outputs: of the stack.
         node: one of its nodes.
-        listen: where the sidecar shall take notifications, if they come over HTTP.
+        listen: where the sidecar takes notifications, if they come over HTTP.
         endpoint_url: of an emulator.
 
     Raises:
@@ -91,7 +91,7 @@ def replace_controller(text: str, table: Mapping[str, str]) -> str:
     """The text of a sidecar's file with ``table`` in place of its ``[controller]``.
 
     Raises:
-        NodeConfigError: the text, or what would come of it, is no TOML document.
+        NodeConfigError: the text, or what would become of it, is not a TOML document.
     """
     try:
         old: Any = tomllib.loads(text).get("controller", {})
@@ -139,9 +139,11 @@ def _main() -> int:
         "--endpoint-url",
         default=os.environ.get("AWS_ENDPOINT_URL"),
         metavar="URL",
-        help="of an emulator (default: AWS_ENDPOINT_URL)",
+        help="address of an emulator (default: AWS_ENDPOINT_URL)",
     )
-    parser.add_argument("--into", type=Path, metavar="FILE", help="the sidecar's file to change")
+    parser.add_argument(
+        "--into", type=Path, metavar="FILE", help="the sidecar's configuration file to change"
+    )
     arguments = parser.parse_args()
     try:
         table = controller_table(

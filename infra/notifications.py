@@ -1,4 +1,4 @@
-"""Which objects S3 tells of."""
+"""Which objects S3 sends notifications about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from aws_cdk import aws_s3
 
 
 def key_filter(prefix: str) -> aws_s3.CfnBucket.NotificationFilterProperty:
-    """JSON documents under ``prefix``."""
+    """The filter for JSON documents under ``prefix``."""
     rule = aws_s3.CfnBucket.FilterRuleProperty
     return aws_s3.CfnBucket.NotificationFilterProperty(
         s3_key=aws_s3.CfnBucket.S3KeyFilterProperty(

@@ -15,7 +15,7 @@ def output_name(node: str, value: str, server: str = "") -> str:
 
 
 def node_outputs(node: str, delivery: str, servers: Collection[str]) -> list[tuple[str, str]]:
-    """Names of all outputs of a node, each with the server that it is of, or ``""``."""
+    """Names of all outputs of a node, each with the server that it belongs to, or ``""``."""
     return [
         (output_name(node, "RoleArn"), ""),
         (output_name(node, ADDRESS[delivery]), ""),

@@ -1,4 +1,4 @@
-"""How plans come to one node: its queue, or its own listener."""
+"""How plans reach one node: through its queue, or at its own listener."""
 
 from __future__ import annotations
 

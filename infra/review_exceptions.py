@@ -1,4 +1,4 @@
-"""What the reviewers' tools find and we leave as it is, each with the reason.
+"""Findings of the review tools that we accept, each with the reason.
 
 cdk-nag's AWS Solutions pack runs at each ``cdk synth`` and fails it on anything that is not named
 here; cfn-lint reads its exceptions from the template. A finding is named exactly: a wider wildcard,

@@ -55,44 +55,14 @@ class SolverFunction(Construct):
             log_group_name=f"/aws/lambda/{name}",
             retention_in_days=log_retention_days,
         )
-        self.role = aws_iam.Role(
-            self, "Role", assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com")
-        )
-        grant_documents(
-            self.role, observations_bucket=observations_bucket, plans_bucket=plans_bucket
-        )
-        write_logs = aws_iam.PolicyStatement(
-            sid="WriteLogs",
-            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-            resources=[regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
-        )
-        self.role.add_to_policy(write_logs)
-        accept_wildcards(self.role, write_logs, OWN_LOG_STREAMS)
-        self.function = aws_lambda.Function(
-            self,
-            "Function",
-            function_name=name,
-            description="Makes an adaptation plan from an observation",
-            architecture=aws_lambda.Architecture.ARM_64,
-            runtime=aws_lambda.Runtime.PYTHON_3_14,
-            handler="solver_lambda.function.handler.handler",
-            code=code,
-            role=self.role,
-            environment={
-                **solver_environment(
-                    observations_bucket=observations_bucket, plans_bucket=plans_bucket
-                ),
-                "SPREDS_SOLVER": solver,
-            },
-            memory_size=512,
-            timeout=Duration.seconds(FUNCTION_TIMEOUT_SECONDS),
-            reserved_concurrent_executions=reserved_concurrency,
-            # What S3 does not do at once is tried again within the run; a refusal stays one. Events
-            # that Lambda itself could not start come again whatever this says.
-            retry_attempts=0,
-            max_event_age=Duration.hours(1),
-            on_failure=aws_lambda_destinations.SqsDestination(refused),
-        )
+        self.role = self._role(name, observations_bucket, plans_bucket)
+        environment = {
+            **solver_environment(
+                observations_bucket=observations_bucket, plans_bucket=plans_bucket
+            ),
+            "SPREDS_SOLVER": solver,
+        }
+        self.function = self._function(name, code, environment, refused, reserved_concurrency)
         self.function.node.add_dependency(logs)  # or Lambda makes one that is never emptied
         self.permission = aws_lambda.CfnPermission(
             self,
@@ -103,6 +73,53 @@ class SolverFunction(Construct):
             source_account=Aws.ACCOUNT_ID,
             source_arn=bucket_arn(observations_bucket),
         )
+        self._raise_alarms(name, alarm_topic)
+
+    def _role(self, name: str, observations_bucket: str, plans_bucket: str) -> aws_iam.Role:
+        role = aws_iam.Role(
+            self, "Role", assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com")
+        )
+        grant_documents(role, observations_bucket=observations_bucket, plans_bucket=plans_bucket)
+        write_logs = aws_iam.PolicyStatement(
+            sid="WriteLogs",
+            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+            resources=[regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
+        )
+        role.add_to_policy(write_logs)
+        accept_wildcards(role, write_logs, OWN_LOG_STREAMS)
+        return role
+
+    def _function(
+        self,
+        name: str,
+        code: aws_lambda.Code,
+        environment: dict[str, str],
+        refused: aws_sqs.IQueue,
+        reserved_concurrency: int | None,
+    ) -> aws_lambda.Function:
+        return aws_lambda.Function(
+            self,
+            "Function",
+            function_name=name,
+            description="Makes an adaptation plan from an observation",
+            architecture=aws_lambda.Architecture.ARM_64,
+            runtime=aws_lambda.Runtime.PYTHON_3_14,
+            handler="solver_lambda.function.handler.handler",
+            code=code,
+            role=self.role,
+            environment=environment,
+            memory_size=512,
+            timeout=Duration.seconds(FUNCTION_TIMEOUT_SECONDS),
+            reserved_concurrent_executions=reserved_concurrency,
+            # The run itself repeats requests that S3 could not answer, and an observation that it
+            # refuses would be refused again. Lambda repeats events that it could not start,
+            # whatever this says.
+            retry_attempts=0,
+            max_event_age=Duration.hours(1),
+            on_failure=aws_lambda_destinations.SqsDestination(refused),
+        )
+
+    def _raise_alarms(self, name: str, topic: aws_sns.ITopic) -> None:
         for metric, meaning in (
             ("Errors", "The solver gave up on an observation, or was ended"),
             ("Throttles", "The solver could not be started at once"),
@@ -114,7 +131,7 @@ class SolverFunction(Construct):
                 name=f"{name}-{metric}",
                 meaning=meaning,
                 metric=self.function.metric(metric, period=ALARM_PERIOD, statistic="Sum"),
-                topic=alarm_topic,
+                topic=topic,
             )
 
 

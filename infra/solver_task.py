@@ -118,12 +118,25 @@ class SolverTask(Construct):
                 operating_system_family=aws_ecs.OperatingSystemFamily.LINUX,
             ),
         )
-        self._container = definition.add_container(
+        self._container = self._add_container(definition, name, environment)
+        definition.node.add_dependency(logs)
+        accept(definition, "ECS2", NO_SECRETS)
+        execution_role = definition.execution_role
+        assert execution_role is not None
+        accept(execution_role, "IAM5[Resource::*]", REGISTRY_LOGIN)
+        own_logs = f"arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:/{name}:*"
+        accept(execution_role, f"IAM5[Resource::{own_logs}]", OWN_LOG_STREAMS)
+        return definition
+
+    def _add_container(
+        self, definition: aws_ecs.FargateTaskDefinition, name: str, environment: dict[str, str]
+    ) -> aws_ecs.ContainerDefinition:
+        return definition.add_container(
             "solver",
             image=aws_ecs.ContainerImage.from_asset(
                 str(ROOT),
                 file="infra/solver.Dockerfile",
-                # Else it is built for the machine that deploys.
+                # Otherwise it is built for the machine that deploys.
                 platform=aws_ecr_assets.Platform.LINUX_ARM64,
                 # Everything but what the Dockerfile copies.
                 exclude=[
@@ -141,14 +154,6 @@ class SolverTask(Construct):
                 log_group=aws_logs.LogGroup.from_log_group_name(self, "LogsByName", f"/{name}"),
             ),
         )
-        definition.node.add_dependency(logs)
-        accept(definition, "ECS2", NO_SECRETS)
-        execution_role = definition.execution_role
-        assert execution_role is not None
-        accept(execution_role, "IAM5[Resource::*]", REGISTRY_LOGIN)
-        own_logs = f"arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:/{name}:*"
-        accept(execution_role, f"IAM5[Resource::{own_logs}]", OWN_LOG_STREAMS)
-        return definition
 
     def _start_for_each_observation(self, name: str, bucket: str, refused: aws_sqs.IQueue) -> None:
         rule = aws_events.Rule(

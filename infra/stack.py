@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sqs
 from constructs import Construct, IDependable
 
+from infra.chosen_controller import chosen_controller
 from infra.configuration import Configuration, Node
-from infra.controller import chosen_controller
 from infra.dead_letters import ALARM_PERIOD, AlarmTopic, DeadLetters, raise_alarm
 from infra.document_bucket import DocumentBucket
 from infra.naming import bucket_name
@@ -46,43 +48,8 @@ class SpredsStack(Stack):
         )
         controller = chosen_controller(configuration)
         may_notify, notification = self._solver(controller, f"{name}-solver", function_code)
-        observations = DocumentBucket(
-            self,
-            "Observations",
-            name=self._observations_name,
-            documents_prefix=OBSERVATIONS_PREFIX,
-            settings_prefix=SETTINGS_PREFIX,
-            retention_days=configuration.retention_days,
-            notification=notification,
-        )
-        plans = DocumentBucket(
-            self,
-            "Plans",
-            name=self._plans_name,
-            documents_prefix=PLANS_PREFIX,
-            retention_days=configuration.retention_days,
-            notification=topic_notification(f"{name}-plans"),
-        )
-        # S3 refuses a notification that it may not deliver.
-        observations.node.add_dependency(*may_notify)
-        plans.node.add_dependency(self._plans_topic.policy)
-        self._undelivered = self._dead_letters(
-            "Undelivered", "undelivered-plans", "A node was not told of a plan, or refused to hear"
-        )
-        self._undelivered.add_to_resource_policy(
-            may_send(self._undelivered, self._plans_topic.topic)
-        )
-        accept(self._undelivered, "SQS3", IS_A_DEAD_LETTER_QUEUE)
-        raise_alarm(
-            self,
-            "LostNotifications",
-            name=f"{name}-lost-notifications",
-            meaning="A node was not told of a plan, and that could not be kept either",
-            metric=self._plans_topic.topic.metric(
-                "NumberOfNotificationsFailedToRedriveToDlq", period=ALARM_PERIOD, statistic="Sum"
-            ),
-            topic=self._alarms,
-        )
+        observations = self._buckets(may_notify, notification)
+        self._undelivered = self._undelivered_plans()
         team_path = f"/{name}/teams/"
         only_teams_write_settings(
             observations.bucket, [f"arn:aws:iam::{Aws.ACCOUNT_ID}:role{team_path}*"]
@@ -95,6 +62,53 @@ class SpredsStack(Stack):
         self._output("AlarmsTopicArn", self._alarms.topic_arn)
         for node in configuration.nodes:
             self._add_node(node, team_path)
+
+    def _buckets(
+        self, may_notify: Sequence[IDependable], notification: Notification | None
+    ) -> DocumentBucket:
+        """Both buckets, each notifying of its documents; returns the one for observations."""
+        name, retention_days = self._configuration.name, self._configuration.retention_days
+        observations = DocumentBucket(
+            self,
+            "Observations",
+            name=self._observations_name,
+            documents_prefix=OBSERVATIONS_PREFIX,
+            settings_prefix=SETTINGS_PREFIX,
+            retention_days=retention_days,
+            notification=notification,
+        )
+        plans = DocumentBucket(
+            self,
+            "Plans",
+            name=self._plans_name,
+            documents_prefix=PLANS_PREFIX,
+            retention_days=retention_days,
+            notification=topic_notification(f"{name}-plans"),
+        )
+        # S3 refuses a notification that it may not deliver.
+        observations.node.add_dependency(*may_notify)
+        plans.node.add_dependency(self._plans_topic.policy)
+        return observations
+
+    def _undelivered_plans(self) -> aws_sqs.Queue:
+        """Where notifications go that no node took, with alarms on them and on lost ones."""
+        topic = self._plans_topic.topic
+        queue = self._dead_letters(
+            "Undelivered", "undelivered-plans", "A node was not told of a plan, or refused to hear"
+        )
+        queue.add_to_resource_policy(may_send(queue, topic))
+        accept(queue, "SQS3", IS_A_DEAD_LETTER_QUEUE)
+        raise_alarm(
+            self,
+            "LostNotifications",
+            name=f"{self._configuration.name}-lost-notifications",
+            meaning="A node was not told of a plan, and that could not be kept either",
+            metric=topic.metric(
+                "NumberOfNotificationsFailedToRedriveToDlq", period=ALARM_PERIOD, statistic="Sum"
+            ),
+            topic=self._alarms,
+        )
+        return queue
 
     def _solver(
         self, controller: str, name: str, code: aws_lambda.Code

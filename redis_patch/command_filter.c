@@ -1,14 +1,16 @@
 #include "command_filter.h"
 
-#include "client_home.h"
-#include "command_table.h"
 #include "keyspace_events.h"
+#include "no_touch_clients.h"
 #include "refusals.h"
-#include "untouching.h"
+#include "selected_db.h"
 
 #include <strings.h>
 
-/* ------------------------------------------------------------------------------ a look at a key */
+/* Set before the filter is registered; the server hands it no pointer. */
+static module_state *module;
+
+/* ------------------------------------------------------------------------------ state of a key */
 
 /* What is known about a key at the moment before a command. */
 typedef struct {
@@ -18,24 +20,33 @@ typedef struct {
     uint64_t size_bytes;
 } key_state;
 
-#define OPEN_WITHOUT_EFFECTS (REDISMODULE_READ | (1 << 16) | (1 << 17) | (1 << 18) | (1 << 19))
+/* Redis 7.0's header, which this is built against, has only the first of these flags of 7.2. */
+#ifndef REDISMODULE_OPEN_KEY_NONOTIFY
+#define REDISMODULE_OPEN_KEY_NONOTIFY (1 << 17)
+#define REDISMODULE_OPEN_KEY_NOSTATS (1 << 18)
+#define REDISMODULE_OPEN_KEY_NOEXPIRE (1 << 19)
+#endif
 
-/* Looks at a sampled key, if this server allows to do so without touching it. */
-static key_state look_at(RedisModuleCommandFilterCtx *call, RedisModuleString *key,
+#define OPEN_WITHOUT_EFFECTS \
+    (REDISMODULE_READ | REDISMODULE_OPEN_KEY_NOTOUCH | REDISMODULE_OPEN_KEY_NONOTIFY | \
+     REDISMODULE_OPEN_KEY_NOSTATS | REDISMODULE_OPEN_KEY_NOEXPIRE)
+
+/* Inspects a sampled key, if this server allows to do so without touching it. */
+static key_state inspect(RedisModuleCommandFilterCtx *call, RedisModuleString *key,
                          size_t key_bytes) {
     key_state state = {.db = SAMPLER_DB_UNKNOWN, .exists = -1};
-    RedisModuleClientInfoV1 client = {.version = 1};
+    RedisModuleClientInfoV1 client = REDISMODULE_CLIENTINFO_INITIALIZER_V1;
 
-    if (!get_client_id) return state;
-    unsigned long long id = get_client_id(call);
+    if (!module->get_client_id) return state;
+    unsigned long long id = module->get_client_id(call);
     if (RedisModule_GetClientInfoById(&client, id) != REDISMODULE_OK) {
-        state.db = db_of_script();
+        state.db = db_selected_by_script(module);
         return state;
     }
     state.db = client.db;
-    if (is_untouching(id)) return state;
-    if (RedisModule_SelectDb(detached, client.db) != REDISMODULE_OK) return state;
-    RedisModuleKey *opened = RedisModule_OpenKey(detached, key, OPEN_WITHOUT_EFFECTS);
+    if (may_be_no_touch(id)) return state;
+    if (RedisModule_SelectDb(module->ctx, client.db) != REDISMODULE_OK) return state;
+    RedisModuleKey *opened = RedisModule_OpenKey(module->ctx, key, OPEN_WITHOUT_EFFECTS);
     state.exists = opened != NULL;
     if (opened) {
         if (RedisModule_KeyType(opened) == REDISMODULE_KEYTYPE_STRING) {
@@ -50,18 +61,6 @@ static key_state look_at(RedisModuleCommandFilterCtx *call, RedisModuleString *k
 
 /* ------------------------------------------------------------------------------------- accesses */
 
-uint32_t command_start;
-
-/* A sampled SET gives a TTL: the "expire" event that follows belongs to the same write. */
-static uint64_t expiring_hash;
-static int expiring;
-
-int is_expiry_of_set(uint64_t hash) {
-    if (!expiring || expiring_hash != hash) return 0;
-    expiring = 0;
-    return 1;
-}
-
 typedef struct {
     int reads, expires, keeps_ttl;
 } set_options;
@@ -71,12 +70,17 @@ static set_options options_of_set(RedisModuleCommandFilterCtx *call) {
     set_options options = {0};
     int count = RedisModule_CommandFilterArgsCount(call);
 
-    for (int i = 3; i < count; i++) {
-        const char *option = RedisModule_StringPtrLen(RedisModule_CommandFilterArgGet(call, i), NULL);
-        if (!strcasecmp(option, "get")) options.reads = 1;
-        else if (!strcasecmp(option, "keepttl")) options.keeps_ttl = 1;
-        else if (!strcasecmp(option, "ex") || !strcasecmp(option, "px") ||
-                 !strcasecmp(option, "exat") || !strcasecmp(option, "pxat")) options.expires = 1;
+    for (int i = COMMAND_WITHOUT_OPTIONS; i < count; i++) {
+        RedisModuleString *argument = RedisModule_CommandFilterArgGet(call, i);
+        const char *option = RedisModule_StringPtrLen(argument, NULL);
+        if (!strcasecmp(option, "get")) {
+            options.reads = 1;
+        } else if (!strcasecmp(option, "keepttl")) {
+            options.keeps_ttl = 1;
+        } else if (!strcasecmp(option, "ex") || !strcasecmp(option, "px") ||
+                   !strcasecmp(option, "exat") || !strcasecmp(option, "pxat")) {
+            options.expires = 1;
+        }
     }
     return options;
 }
@@ -91,8 +95,8 @@ static void record_write(RedisModuleCommandFilterCtx *call, const command *c, ke
     uint64_t size_bytes = 0;
 
     if (use == KEYS_CHANGED && state.exists != 1) return;
-    if (c->value_after) {
-        RedisModuleString *value = RedisModule_CommandFilterArgGet(call, at + c->value_after);
+    if (c->value_offset) {
+        RedisModuleString *value = RedisModule_CommandFilterArgGet(call, at + c->value_offset);
         size_t value_bytes;
         if (!value) return; /* the server will refuse it */
         RedisModule_StringPtrLen(value, &value_bytes);
@@ -101,11 +105,11 @@ static void record_write(RedisModuleCommandFilterCtx *call, const command *c, ke
         if (options.keeps_ttl) flags |= state.flags & SAMPLER_HAS_TTL;
         if (options.expires || c->special == SPECIAL_EXPIRES) {
             flags |= SAMPLER_HAS_TTL;
-            expiring_hash = hash;
-            expiring = 1;
+            module->pending.ttl_hash = hash;
+            module->pending.sets_ttl = 1;
         }
     }
-    sampler_record(&spreds, hash, SAMPLER_WRITE, flags, state.db, size_bytes, now_us());
+    sampler_record(&module->sampler, hash, SAMPLER_WRITE, flags, state.db, size_bytes, now_us());
 }
 
 /* Records the access to a sampled key in argument `at`. */
@@ -113,31 +117,32 @@ __attribute__((noinline)) static void record_access(RedisModuleCommandFilterCtx 
                                                     const command *c, key_use use,
                                                     set_options options, int at, uint64_t hash) {
     size_t key_bytes;
-    if (!spreds.on) return; /* in a forked child */
+    if (!module->sampler.on) return; /* in a forked child */
     RedisModuleString *key = RedisModule_CommandFilterArgGet(call, at);
     RedisModule_StringPtrLen(key, &key_bytes);
-    key_state state = look_at(call, key, key_bytes);
+    key_state state = inspect(call, key, key_bytes);
 
-    await_confirmation();
+    await_confirmation(module);
     if (is_read(use, options)) {
-        sampler_record(&spreds, hash, SAMPLER_READ_HIT, state.flags, state.db, state.size_bytes,
-                       now_us());
+        sampler_record(&module->sampler, hash, SAMPLER_READ_HIT, state.flags, state.db,
+                       state.size_bytes, now_us());
     }
     if (use != KEYS_READ) record_write(call, c, use, at, options, state, key_bytes, hash);
 }
 
-/* An access to the key in argument `at`. */
-static void access_key(RedisModuleCommandFilterCtx *call, const command *c, key_use use, int at) {
+/* Counts the access to the key in argument `at`, and records it if the key is sampled. */
+static void observe_key(RedisModuleCommandFilterCtx *call, const command *c, key_use use, int at) {
     size_t key_bytes;
     RedisModuleString *key = RedisModule_CommandFilterArgGet(call, at);
     if (!key) return; /* too few arguments: the server will refuse it */
     const char *text = RedisModule_StringPtrLen(key, &key_bytes);
-    uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
+    sampler *s = &module->sampler;
+    uint64_t hash = sampler_hash(text, key_bytes, s->salt);
     set_options options = {0};
 
     if (c->special == SPECIAL_SET) options = options_of_set(call);
-    spreds.seen_others += use != KEYS_READ;
-    if (sampler_takes(&spreds, hash)) record_access(call, c, use, options, at, hash);
+    s->seen_others += use != KEYS_READ;
+    if (sampler_takes(s, hash)) record_access(call, c, use, options, at, hash);
 }
 
 /* The first argument after `keyword`, searched from `start` on; 0 if it is not there. A negative
@@ -153,7 +158,7 @@ static int find_keyword(RedisModuleCommandFilterCtx *call, int count, int start,
 }
 
 /* All keys of one range. */
-static void access_range(RedisModuleCommandFilterCtx *call, const command *c, const key_range *r) {
+static void observe_range(RedisModuleCommandFilterCtx *call, const command *c, const key_range *r) {
     int count = RedisModule_CommandFilterArgsCount(call);
     int start = r->keyword ? find_keyword(call, count, r->start, r->keyword) : r->start;
     int first = start, last;
@@ -175,64 +180,68 @@ static void access_range(RedisModuleCommandFilterCtx *call, const command *c, co
     }
     if (last >= count) last = count - 1;
     if (last > first) {
-        sampler_reserve(&spreds, (uint64_t)((last - first) / r->step + 1));
-        if (command_start > spreds.count) command_start = 0;
+        sampler_reserve(&module->sampler, (uint64_t)((last - first) / r->step + 1));
+        if (module->pending.first_record > module->sampler.count) module->pending.first_record = 0;
     }
-    for (int at = first; at <= last; at += r->step) access_key(call, c, r->use, at);
+    for (int at = first; at <= last; at += r->step) observe_key(call, c, r->use, at);
 }
 
 /* ----------------------------------------------------------------------------------- the filter */
 
-__attribute__((noinline)) static void access_all(RedisModuleCommandFilterCtx *call,
-                                                 const command *c) {
-    if (c->special == SPECIAL_CLIENT) watch_client(call);
-    if (c->special == SPECIAL_EMPTIES) watch_databases();
-    remember_home(call, c);
-    command_start = c->special == SPECIAL_EXECUTES ? 0 : spreds.count;
-    for (int i = 0; i < c->ranges; i++) access_range(call, c, &c->range[i]);
+__attribute__((noinline)) static void observe_ranges(RedisModuleCommandFilterCtx *call,
+                                                     const command *c) {
+    if (c->special == SPECIAL_CLIENT) watch_client_command(module, call);
+    if (c->special == SPECIAL_FLUSHES_OR_SWAPS) watch_databases();
+    remember_selected_db(module, call, c);
+    module->pending.first_record = c->special == SPECIAL_EXECUTES ? 0 : module->sampler.count;
+    for (int i = 0; i < c->ranges; i++) observe_range(call, c, &c->range[i]);
 }
 
-/* Sees every command. Most have one key, and it is not sampled: that road is short. */
+/* Sees every command. Most have one key, and it is not sampled: that path is short. */
 static void filter(RedisModuleCommandFilterCtx *call) {
     size_t length, key_bytes;
     const char *name = RedisModule_StringPtrLen(RedisModule_CommandFilterArgGet(call, 0), &length);
-    const command_slot *slot = command_find(name, length);
+    const command_slot *slot = command_find(&module->commands, name, length);
 
-    if (unconfirmed) confirm();
+    if (module->pending.unconfirmed) confirm_pending(module);
     if (!slot) return;
-    if (slot->road != ROAD_ONE_KEY &&
-        (slot->road == ROAD_LONG || RedisModule_CommandFilterArgsCount(call) > 3)) {
-        access_all(call, &commands[slot->index]);
+    if (slot->layout != LAYOUT_ONE_KEY &&
+        (slot->layout == LAYOUT_RANGES ||
+         RedisModule_CommandFilterArgsCount(call) > COMMAND_WITHOUT_OPTIONS)) {
+        observe_ranges(call, &module->commands.commands[slot->index]);
         return;
     }
     RedisModuleString *key = RedisModule_CommandFilterArgGet(call, 1);
     if (!key) return; /* the server will refuse it */
     const char *text = RedisModule_StringPtrLen(key, &key_bytes);
-    uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
-    spreds.seen_others += slot->one_use != KEYS_READ;
-    if (sampler_takes(&spreds, hash)) {
-        command_start = spreds.count;
-        record_access(call, &commands[slot->index], slot->one_use, (set_options){0}, 1, hash);
+    sampler *s = &module->sampler;
+    uint64_t hash = sampler_hash(text, key_bytes, s->salt);
+    s->seen_others += slot->writes;
+    if (sampler_takes(s, hash)) {
+        const command *c = &module->commands.commands[slot->index];
+        module->pending.first_record = s->count;
+        record_access(call, c, c->range[0].use, (set_options){0}, 1, hash);
     }
 }
 
 /* While sampling is off, if events have to be listened to all the same. */
-static void filter_for_home(RedisModuleCommandFilterCtx *call) {
+static void filter_for_selected_db(RedisModuleCommandFilterCtx *call) {
     size_t length;
     const char *name = RedisModule_StringPtrLen(RedisModule_CommandFilterArgGet(call, 0), &length);
-    const command_slot *slot = command_find(name, length);
-    if (slot) remember_home(call, &commands[slot->index]);
+    const command_slot *slot = command_find(&module->commands, name, length);
+    if (slot) remember_selected_db(module, call, &module->commands.commands[slot->index]);
 }
 
-void filter_commands(int on) {
+void filter_commands(module_state *state, int on) {
     static RedisModuleCommandFilter *registered;
 
-    if (registered) RedisModule_UnregisterCommandFilter(detached, registered);
+    module = state;
+    if (registered) RedisModule_UnregisterCommandFilter(module->ctx, registered);
     registered = NULL;
     if (on) {
-        if (get_client_id) learn_untouching();
-        registered = RedisModule_RegisterCommandFilter(detached, filter, 0);
-    } else if (leaves_clients_away) {
-        registered = RedisModule_RegisterCommandFilter(detached, filter_for_home, 0);
+        if (module->get_client_id) learn_no_touch_clients(module);
+        registered = RedisModule_RegisterCommandFilter(module->ctx, filter, 0);
+    } else if (module->loses_selected_db) {
+        registered = RedisModule_RegisterCommandFilter(module->ctx, filter_for_selected_db, 0);
     }
 }

@@ -3,17 +3,9 @@
 #ifndef SPREDS_COMMAND_FILTER_H
 #define SPREDS_COMMAND_FILTER_H
 
-#include "module.h"
-
-#pragma GCC visibility push(hidden)
-/* Where the records of the newest command begin in the open batch: its misses belong to them. */
-extern uint32_t command_start;
-#pragma GCC visibility pop
+#include "module_state.h"
 
 /* Begins to look at commands, or ends it. Costs nothing before it has first begun. */
-void filter_commands(int on);
-
-/* Whether an "expire" event is of the sampled SET before it, which has been recorded; once. */
-int is_expiry_of_set(uint64_t hash);
+void filter_commands(module_state *state, int on);
 
 #endif

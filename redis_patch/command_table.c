@@ -4,23 +4,18 @@
 
 #include <strings.h>
 
-command_slot command_slots[COMMAND_SLOTS];
-command commands[COMMAND_SLOTS];
-
-static uint16_t command_count;
-
-/* ------------------------------------------------------------------- exceptions from what it says */
+/* ------------------------------------------------------- exceptions from what the server says */
 
 /* Their keys are accessed by the commands inside, which pass the filter themselves. */
-static const char *const SCRIPTS[] = {"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall",
-                                      "fcall_ro", NULL};
+static const char *const SCRIPTS[] = {"eval",  "evalsha",  "eval_ro", "evalsha_ro",
+                                      "fcall", "fcall_ro", NULL};
 
 /* The server says they read a key, but they look none up. */
 static const char *const NOT_READING[] = {"watch", NULL};
 
 /* They never make the key, though their specification has "insert" or "update". */
-static const char *const NEVER_MAKING[] = {"lset", "linsert", "lpushx", "rpushx", "xack", "xclaim",
-                                           "xautoclaim", "xsetid", NULL};
+static const char *const NEVER_MAKING[] = {"lset",   "linsert",    "lpushx", "rpushx", "xack",
+                                           "xclaim", "xautoclaim", "xsetid", NULL};
 
 /* They look the key up as a read. GETDEL and GETEX then change it: an event says so. */
 static const char *const READING[] = {"getdel", "getex", NULL};
@@ -28,18 +23,28 @@ static const char *const READING[] = {"getdel", "getex", NULL};
 /* Where the value is an argument, and what else is special. */
 static const struct {
     const char *name;
-    int value_after;
+    int value_offset;
     command_special special;
 } SPECIALS[] = {
-    {"set", 1, SPECIAL_SET},      {"setnx", 1, SPECIAL_NONE},     {"getset", 1, SPECIAL_NONE},
-    {"mset", 1, SPECIAL_NONE},    {"msetnx", 1, SPECIAL_NONE},    {"setex", 2, SPECIAL_EXPIRES},
-    {"psetex", 2, SPECIAL_EXPIRES}, {"flushall", 0, SPECIAL_EMPTIES},
-    {"flushdb", 0, SPECIAL_EMPTIES}, {"swapdb", 0, SPECIAL_EMPTIES},
-    {"copy", 0, SPECIAL_COPIES},    {"exec", 0, SPECIAL_EXECUTES},
+    {"set", 1, SPECIAL_SET},
+    {"setnx", 1, SPECIAL_NONE},
+    {"getset", 1, SPECIAL_NONE},
+    {"mset", 1, SPECIAL_NONE},
+    {"msetnx", 1, SPECIAL_NONE},
+    {"setex", 2, SPECIAL_EXPIRES},
+    {"psetex", 2, SPECIAL_EXPIRES},
+    {"flushall", 0, SPECIAL_FLUSHES_OR_SWAPS},
+    {"flushdb", 0, SPECIAL_FLUSHES_OR_SWAPS},
+    {"swapdb", 0, SPECIAL_FLUSHES_OR_SWAPS},
+    {"copy", 0, SPECIAL_COPIES},
+    {"exec", 0, SPECIAL_EXECUTES},
     {"client", 0, SPECIAL_CLIENT},
-    {"eval", 0, SPECIAL_EXECUTES},    {"evalsha", 0, SPECIAL_EXECUTES},
-    {"eval_ro", 0, SPECIAL_EXECUTES}, {"evalsha_ro", 0, SPECIAL_EXECUTES},
-    {"fcall", 0, SPECIAL_EXECUTES},   {"fcall_ro", 0, SPECIAL_EXECUTES},
+    {"eval", 0, SPECIAL_EXECUTES},
+    {"evalsha", 0, SPECIAL_EXECUTES},
+    {"eval_ro", 0, SPECIAL_EXECUTES},
+    {"evalsha_ro", 0, SPECIAL_EXECUTES},
+    {"fcall", 0, SPECIAL_EXECUTES},
+    {"fcall_ro", 0, SPECIAL_EXECUTES},
     {"select", 0, SPECIAL_SELECTS},
 };
 
@@ -77,9 +82,8 @@ static size_t length_of(RedisModuleCallReply *reply) {
 static int has_flag(RedisModuleCallReply *flags, const char *flag) {
     char text[32];
     for (size_t i = 0; i < length_of(flags); i++) {
-        if (!strcmp(text_of(RedisModule_CallReplyArrayElement(flags, i), text, sizeof text), flag)) {
-            return 1;
-        }
+        RedisModuleCallReply *element = RedisModule_CallReplyArrayElement(flags, i);
+        if (!strcmp(text_of(element, text, sizeof text), flag)) return 1;
     }
     return 0;
 }
@@ -124,20 +128,19 @@ static key_use use_of(const char *name, RedisModuleCallReply *command_flags,
 }
 
 /* Reads where a specification finds its keys. Returns 0 if the server itself does not know. */
-static int parse_range(RedisModuleCallReply *spec, key_range *range) {
-    static char keywords[64][16];
-    static int keywords_used;
+static int parse_range(command_table *table, RedisModuleCallReply *spec, key_range *range) {
     char text[32];
-    RedisModuleCallReply *begin = value_of(spec, "begin_search"), *find = value_of(spec, "find_keys");
-    RedisModuleCallReply *begin_spec = value_of(begin, "spec"), *find_spec = value_of(find, "spec");
+    RedisModuleCallReply *begin = value_of(spec, "begin_search");
+    RedisModuleCallReply *begin_spec = value_of(begin, "spec");
+    RedisModuleCallReply *find = value_of(spec, "find_keys");
+    RedisModuleCallReply *find_spec = value_of(find, "spec");
 
     text_of(value_of(begin, "type"), text, sizeof text);
     if (!strcmp(text, "index")) {
         range->start = number_of(begin_spec, "index");
-    } else if (!strcmp(text, "keyword") && keywords_used < 64) {
-        char *keyword = keywords[keywords_used++];
-        text_of(value_of(begin_spec, "keyword"), keyword, sizeof keywords[0]);
-        range->keyword = keyword;
+    } else if (!strcmp(text, "keyword") && table->keyword_count < COMMAND_KEYWORDS) {
+        char *keyword = table->keywords[table->keyword_count++];
+        range->keyword = text_of(value_of(begin_spec, "keyword"), keyword, COMMAND_KEYWORD_BYTES);
         range->start = number_of(begin_spec, "startfrom");
     } else {
         return 0;
@@ -158,62 +161,64 @@ static int parse_range(RedisModuleCallReply *spec, key_range *range) {
     return range->step > 0;
 }
 
-static void insert(const char *name, const command *c) {
+static void insert(command_table *table, const char *name, const command *c) {
     const key_range *r = &c->range[0];
     int is_one = c->ranges == 1 && r->start == 1 && !r->keyword && !r->first && r->last == 0 &&
                  (r->use == KEYS_READ || r->use == KEYS_WRITTEN);
     int has_options = c->special == SPECIAL_SET || c->special == SPECIAL_COPIES;
-    command_slot filled = {
-        .index = command_count,
-        .road = !is_one ? ROAD_LONG : has_options ? ROAD_ONE_UNLESS_MORE : ROAD_ONE_KEY,
-        .one_use = is_one ? (uint8_t)r->use : 0,
-    };
+    command_slot filled = {.index = table->command_count, .layout = LAYOUT_RANGES};
 
     if (!*name) return;
+    if (is_one) {
+        filled.layout = has_options ? LAYOUT_ONE_KEY_OPTIONS : LAYOUT_ONE_KEY;
+        filled.writes = r->use == KEYS_WRITTEN;
+    }
     filled.word = command_word(name, strlen(name), &filled.tail);
-    commands[command_count++] = *c;
-    command_slot *slot = command_first_slot(filled.word, filled.tail);
-    while (slot->word) slot = command_next_slot(slot);
-    *slot = filled;
+    table->commands[table->command_count++] = *c;
+    const command_slot *slot = command_first_slot(table, filled.word, filled.tail);
+    while (slot->word) slot = command_next_slot(table, slot);
+    table->slots[slot - table->slots] = filled;
 }
 
+/* Where COMMAND's answer has what of a command. */
+enum { REPLY_NAME = 0, REPLY_FLAGS = 2, REPLY_CATEGORIES = 6, REPLY_KEY_SPECS = 8 };
+
 /* Puts one command of the reply into the table. Returns 1 if it touches keys. */
-static int load_command(RedisModuleCallReply *reply) {
+static int load_command(command_table *table, RedisModuleCallReply *reply) {
     char name[64];
     command c = {0};
-    RedisModuleCallReply *flags = RedisModule_CallReplyArrayElement(reply, 2);
-    RedisModuleCallReply *categories = RedisModule_CallReplyArrayElement(reply, 6);
-    RedisModuleCallReply *specs = RedisModule_CallReplyArrayElement(reply, 8);
+    RedisModuleCallReply *flags = RedisModule_CallReplyArrayElement(reply, REPLY_FLAGS);
+    RedisModuleCallReply *categories = RedisModule_CallReplyArrayElement(reply, REPLY_CATEGORIES);
+    RedisModuleCallReply *specs = RedisModule_CallReplyArrayElement(reply, REPLY_KEY_SPECS);
 
-    text_of(RedisModule_CallReplyArrayElement(reply, 0), name, sizeof name);
+    text_of(RedisModule_CallReplyArrayElement(reply, REPLY_NAME), name, sizeof name);
     for (size_t i = 0; i < length_of(specs) && c.ranges < COMMAND_MAX_RANGES; i++) {
         RedisModuleCallReply *spec = RedisModule_CallReplyArrayElement(specs, i);
         key_range range = {.use = use_of(name, flags, categories, value_of(spec, "flags"))};
-        if (range.use && parse_range(spec, &range)) c.range[c.ranges++] = range;
+        if (range.use && parse_range(table, spec, &range)) c.range[c.ranges++] = range;
     }
     for (size_t i = 0; i < sizeof SPECIALS / sizeof *SPECIALS; i++) {
         if (!strcmp(name, SPECIALS[i].name)) {
-            c.value_after = SPECIALS[i].value_after;
+            c.value_offset = SPECIALS[i].value_offset;
             c.special = SPECIALS[i].special;
         }
     }
     if (c.ranges == 0 && c.special == SPECIAL_NONE) return 0;
-    insert(name, &c);
+    insert(table, name, &c);
     return 1;
 }
 
-int command_table_load(RedisModuleCtx *ctx) {
+int command_table_load(command_table *table, RedisModuleCtx *ctx) {
     int loaded = 0;
     RedisModuleCallReply *reply = RedisModule_Call(ctx, "COMMAND", "");
+    size_t length = length_of(reply);
+    int understood = length <= COMMAND_SLOTS * 3 / 4; /* of more, searches would become long */
 
-    memset(command_slots, 0, sizeof command_slots);
-    command_count = 0;
-    if (length_of(reply) > COMMAND_SLOTS * 3 / 4) return -1;
-    for (size_t i = 0; i < length_of(reply); i++) {
+    for (size_t i = 0; understood && i < length; i++) {
         RedisModuleCallReply *entry = RedisModule_CallReplyArrayElement(reply, i);
-        if (length_of(entry) < 9) return -1;
-        loaded += load_command(entry);
+        understood = length_of(entry) > REPLY_KEY_SPECS;
+        if (understood) loaded += load_command(table, entry);
     }
     if (reply) RedisModule_FreeCallReply(reply);
-    return loaded ? loaded : -1;
+    return understood && loaded ? loaded : -1;
 }

@@ -27,16 +27,16 @@ typedef struct {
     int count_at;        /* that argument, from the start */
     int last;            /* from the start; negative: from the command's end */
     int step;
-    int limit;           /* of the rest of the arguments, one in `limit` is a key; 0: all */
+    int limit; /* of the rest of the arguments, one in `limit` is a key; 0: all */
 } key_range;
 
 /* Commands that the filter treats in a way of their own. */
 typedef enum {
     SPECIAL_NONE,
-    SPECIAL_SET,     /* its options say whether it reads, and whether it sets a TTL */
-    SPECIAL_EXPIRES, /* always sets a TTL: SETEX, PSETEX */
-    SPECIAL_EMPTIES, /* may flush or swap databases */
-    SPECIAL_COPIES,  /* may write into another database: COPY */
+    SPECIAL_SET,              /* its options say whether it reads, and whether it sets a TTL */
+    SPECIAL_EXPIRES,          /* always sets a TTL: SETEX, PSETEX */
+    SPECIAL_FLUSHES_OR_SWAPS, /* may flush or swap databases */
+    SPECIAL_COPIES,           /* may write into another database: COPY */
     SPECIAL_EXECUTES, /* runs other commands: EXEC, whose have passed the filter before; scripts */
     SPECIAL_SELECTS,  /* SELECT */
     SPECIAL_CLIENT    /* may be CLIENT NO-TOUCH */
@@ -46,34 +46,45 @@ typedef enum {
 
 typedef struct {
     command_special special;
-    int value_after; /* the value's place after its key, where it is an argument; else 0 */
+    int value_offset; /* of the value from its key, where it is an argument; else 0 */
     int ranges;
     key_range range[COMMAND_MAX_RANGES];
 } command;
 
-/* How the filter gets to the keys of a command. */
+/* Where the keys of a command are. */
 typedef enum {
-    ROAD_ONE_KEY,         /* argument 1 is its only key */
-    ROAD_ONE_UNLESS_MORE, /* the same, but with more than three arguments there is more to know */
-    ROAD_LONG
-} command_road;
+    LAYOUT_ONE_KEY,         /* argument 1 is its only key, read or written */
+    LAYOUT_ONE_KEY_OPTIONS, /* the same, and options from COMMAND_WITHOUT_OPTIONS on */
+    LAYOUT_RANGES           /* as its key ranges say */
+} key_layout;
+
+#define COMMAND_WITHOUT_OPTIONS 3 /* arguments of such a command, its name among them */
 
 /* What is to be known first, in little room, so that it stays in the cache. */
 typedef struct {
     _Alignas(32) uint64_t word; /* of the name, see command_word(); 0: an empty slot */
     uint64_t tail;
-    uint16_t index;  /* of the command in `commands` */
-    uint8_t road;    /* a command_road */
-    uint8_t one_use; /* KEYS_READ or KEYS_WRITTEN, for the first two roads */
+    uint16_t index; /* of the command in `commands` */
+    uint8_t layout; /* a key_layout */
+    uint8_t writes; /* 1 if its only key is written, 0 if it is read; not for LAYOUT_RANGES */
 } command_slot;
 
-/* Fills the table; returns the number of commands that touch keys, or -1 if the server's answer is
- * not understood. */
-int command_table_load(RedisModuleCtx *ctx);
+#define COMMAND_SLOT_BITS 10 /* 1,024 slots: well above the number of commands */
+#define COMMAND_SLOTS (1 << COMMAND_SLOT_BITS)
+#define COMMAND_KEYWORDS 64
+#define COMMAND_KEYWORD_BYTES 16
 
-#define COMMAND_SLOTS 1024 /* a power of two, well above the number of commands */
-extern command_slot command_slots[COMMAND_SLOTS];
-extern command commands[COMMAND_SLOTS];
+typedef struct {
+    command_slot slots[COMMAND_SLOTS];
+    command commands[COMMAND_SLOTS];
+    uint16_t command_count;
+    uint16_t keyword_count;
+    char keywords[COMMAND_KEYWORDS][COMMAND_KEYWORD_BYTES];
+} command_table;
+
+/* Fills an empty table; returns the number of commands that touch keys, or -1 if the server's answer
+ * is not understood. */
+int command_table_load(command_table *table, RedisModuleCtx *ctx);
 
 /* In ASCII it turns capitals to small letters; what it does to the rest does not matter, as long as
  * it is always done. */
@@ -94,32 +105,37 @@ static inline uint64_t command_word(const char *name, size_t length, uint64_t *t
     return (word | COMMAND_LOWER) ^ (uint64_t)length << 56;
 }
 
-static inline command_slot *command_first_slot(uint64_t word, uint64_t tail) {
-    return &command_slots[((word ^ tail) * UINT64_C(0x9E3779B97F4A7C15)) >> 54];
+#define COMMAND_HASH_FACTOR UINT64_C(0x9E3779B97F4A7C15) /* 2^64 over the golden ratio */
+
+static inline const command_slot *command_first_slot(const command_table *table, uint64_t word,
+                                                     uint64_t tail) {
+    return &table->slots[((word ^ tail) * COMMAND_HASH_FACTOR) >> (64 - COMMAND_SLOT_BITS)];
 }
 
-static inline command_slot *command_next_slot(const command_slot *slot) {
-    return &command_slots[(slot - command_slots + 1) % COMMAND_SLOTS];
+static inline const command_slot *command_next_slot(const command_table *table,
+                                                    const command_slot *slot) {
+    return &table->slots[(slot - table->slots + 1) % COMMAND_SLOTS];
 }
 
 /* Returns the command with this name, or NULL if it does not touch keys. */
-static inline const command_slot *command_find(const char *name, size_t length) {
+static inline const command_slot *command_find(const command_table *table, const char *name,
+                                               size_t length) {
     uint64_t word, tail;
     const command_slot *slot;
 
     if (length == 3) { /* GET or SET, most likely, and then it is found at once */
         word = command_word(name, 3, &tail);
-        slot = command_first_slot(word, 0);
+        slot = command_first_slot(table, word, 0);
         if (slot->word == word) return slot;
     } else if (length) {
         word = command_word(name, length, &tail);
-        slot = command_first_slot(word, tail);
+        slot = command_first_slot(table, word, tail);
     } else {
         return NULL;
     }
     while (slot->word != word || slot->tail != tail) {
         if (slot->word == 0) return NULL;
-        slot = command_next_slot(slot);
+        slot = command_next_slot(table, slot);
     }
     return slot;
 }

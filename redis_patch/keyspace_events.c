@@ -1,13 +1,13 @@
 #include "keyspace_events.h"
 
-#include "client_home.h"
-#include "command_filter.h"
+#include "selected_db.h"
 
 #include <string.h>
 
-/* ----------------------------------------------------------------------------------------- keys */
+/* Set when the module subscribes; the server hands no pointer to these callbacks. */
+static module_state *module;
 
-uint64_t late_misses;
+/* ----------------------------------------------------------------------------------------- keys */
 
 static int is_event(const char *event, const char *name) {
     return !strcmp(event, name);
@@ -16,9 +16,10 @@ static int is_event(const char *event, const char *name) {
 /* The read that missed stands in the open batch as a hit, and keeps the database that it has there:
  * one key has one name in all its records. */
 static void record_miss(uint64_t hash) {
-    sampler_record_t *read = sampler_amend(&spreds, hash, SAMPLER_READ_HIT, command_start);
+    sampler_record_t *read =
+        sampler_amend(&module->sampler, hash, SAMPLER_READ_HIT, module->pending.first_record);
     if (!read) {
-        late_misses++;
+        module->late_misses++;
         return;
     }
     *read = (sampler_record_t){.hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS};
@@ -27,11 +28,12 @@ static void record_miss(uint64_t hash) {
 static void record_event(int type, const char *event, RedisModuleString *key, uint16_t db) {
     size_t key_bytes;
     int operation, flags = 0;
+    sampler *s = &module->sampler;
     const char *text = RedisModule_StringPtrLen(key, &key_bytes);
-    uint64_t hash = sampler_hash(text, key_bytes, spreds.salt);
+    uint64_t hash = sampler_hash(text, key_bytes, s->salt);
 
     if (type == REDISMODULE_NOTIFY_KEY_MISS) {
-        if (sampler_takes(&spreds, hash)) record_miss(hash);
+        if (sampler_takes(s, hash)) record_miss(hash);
         return;
     }
     if (type == REDISMODULE_NOTIFY_EXPIRED) {
@@ -42,7 +44,7 @@ static void record_event(int type, const char *event, RedisModuleString *key, ui
                is_event(event, "move_from")) {
         operation = SAMPLER_DELETE;
     } else if (is_event(event, "expire")) {
-        if (is_expiry_of_set(hash)) return;
+        if (pending_takes_expire(&module->pending, hash)) return;
         operation = SAMPLER_WRITE;
         flags = SAMPLER_HAS_TTL;
     } else if (is_event(event, "persist") || is_event(event, "rename_to") ||
@@ -52,29 +54,30 @@ static void record_event(int type, const char *event, RedisModuleString *key, ui
     } else {
         return;
     }
-    spreds.seen_others++;
-    if (sampler_takes(&spreds, hash)) {
-        sampler_record(&spreds, hash, operation, flags, db, 0, now_us());
+    s->seen_others++;
+    if (sampler_takes(s, hash)) {
+        sampler_record(s, hash, operation, flags, db, 0, now_us());
     }
 }
 
 static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     /* Where the filter cannot tell it, events must not either: the key would be two. */
-    uint16_t db = get_client_id ? (uint16_t)RedisModule_GetSelectedDb(ctx) : SAMPLER_DB_UNKNOWN;
+    uint16_t db = SAMPLER_DB_UNKNOWN;
 
-    if (type == REDISMODULE_NOTIFY_GENERIC) bring_home(ctx, event);
-    if (spreds.on) record_event(type, event, key, db);
+    if (module->get_client_id) db = (uint16_t)RedisModule_GetSelectedDb(ctx);
+    if (type == REDISMODULE_NOTIFY_GENERIC) restore_selected_db(module, ctx, event);
+    if (module->sampler.on) record_event(type, event, key, db);
     return REDISMODULE_OK;
 }
 
-void subscribe_to_keyspace(void) {
-    static int subscribed;
+#define KEYSPACE_EVENTS \
+    (REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED | REDISMODULE_NOTIFY_EVICTED | \
+     REDISMODULE_NOTIFY_KEY_MISS)
 
-    if (subscribed) return;
-    subscribed = 1;
-    RedisModule_SubscribeToKeyspaceEvents(
-        detached, REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
-                      REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_KEY_MISS, on_event);
+void subscribe_to_keyspace(module_state *state) {
+    if (module) return;
+    module = state;
+    RedisModule_SubscribeToKeyspaceEvents(module->ctx, KEYSPACE_EVENTS, on_event);
 }
 
 /* ------------------------------------------------------------------------- databases as a whole */
@@ -82,34 +85,34 @@ void subscribe_to_keyspace(void) {
 static void on_flush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     RedisModuleFlushInfo *info = data;
     (void)ctx, (void)event;
-    if (!spreds.on || subevent != REDISMODULE_SUBEVENT_FLUSHDB_START) return;
-    sampler_record(&spreds, 0, SAMPLER_FLUSH, 0, (uint16_t)info->dbnum, 0, now_us());
+    if (!module->sampler.on || subevent != REDISMODULE_SUBEVENT_FLUSHDB_START) return;
+    sampler_record(&module->sampler, 0, SAMPLER_FLUSH, 0, (uint16_t)info->dbnum, 0, now_us());
 }
 
 static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     RedisModuleSwapDbInfo *info = data;
     (void)ctx, (void)event, (void)subevent;
-    if (!spreds.on) return;
-    sampler_record(&spreds, 0, SAMPLER_SWAP, 0, (uint16_t)info->dbnum_first,
+    if (!module->sampler.on) return;
+    sampler_record(&module->sampler, 0, SAMPLER_SWAP, 0, (uint16_t)info->dbnum_first,
                    (uint64_t)info->dbnum_second, now_us());
 }
 
 #define WATCH_DATABASES_US 60000000
 
 /* When a command was last seen that may flush or swap databases; 0: nobody listens. */
-static uint64_t emptying_us;
+static uint64_t last_candidate_us;
 
 void watch_databases(void) {
-    if (!emptying_us) {
-        RedisModule_SubscribeToServerEvent(detached, RedisModuleEvent_FlushDB, on_flush);
-        RedisModule_SubscribeToServerEvent(detached, RedisModuleEvent_SwapDB, on_swap);
+    if (!last_candidate_us) {
+        RedisModule_SubscribeToServerEvent(module->ctx, RedisModuleEvent_FlushDB, on_flush);
+        RedisModule_SubscribeToServerEvent(module->ctx, RedisModuleEvent_SwapDB, on_swap);
     }
-    emptying_us = now_us();
+    last_candidate_us = now_us();
 }
 
-void rest_from_databases(uint64_t now) {
-    if (!emptying_us || now <= emptying_us + WATCH_DATABASES_US) return;
-    RedisModule_SubscribeToServerEvent(detached, RedisModuleEvent_FlushDB, NULL);
-    RedisModule_SubscribeToServerEvent(detached, RedisModuleEvent_SwapDB, NULL);
-    emptying_us = 0;
+void unwatch_idle_databases(uint64_t now) {
+    if (!last_candidate_us || now <= last_candidate_us + WATCH_DATABASES_US) return;
+    RedisModule_SubscribeToServerEvent(module->ctx, RedisModuleEvent_FlushDB, NULL);
+    RedisModule_SubscribeToServerEvent(module->ctx, RedisModuleEvent_SwapDB, NULL);
+    last_candidate_us = 0;
 }

@@ -4,21 +4,16 @@
 #ifndef SPREDS_KEYSPACE_EVENTS_H
 #define SPREDS_KEYSPACE_EVENTS_H
 
-#include "module.h"
-
-#pragma GCC visibility push(hidden)
-/* Misses whose read was no longer in the open batch: these reads stay recorded as hits. */
-extern uint64_t late_misses;
-#pragma GCC visibility pop
+#include "module_state.h"
 
 /* Once is enough: the server has no way to unsubscribe. */
-void subscribe_to_keyspace(void);
+void subscribe_to_keyspace(module_state *state);
 
 /* Listens to flushes and swaps from now on. It costs each turn of the server's event loop some 120
  * instructions, so it begins when a command is seen that may flush or swap. */
 void watch_databases(void);
 
 /* Ends that a minute after the last such command, when any transaction that held it has run. */
-void rest_from_databases(uint64_t now);
+void unwatch_idle_databases(uint64_t now);
 
 #endif

@@ -1,14 +1,9 @@
 #include "refusals.h"
 
-#include "command_filter.h"
-#include "transport.h"
-
 #include <stdlib.h>
 
-int unconfirmed;
-
 /* How long each sampled command is still to be confirmed, in ticks. */
-static int wary_ticks;
+static int confirming_ticks;
 
 /* As they were when last looked at. */
 static unsigned long long known_reads, known_errors, known_refusals;
@@ -25,8 +20,8 @@ static unsigned long long errors_of_kind(RedisModuleServerInfoData *info, const 
 static int was_refused(void) {
     RedisModuleServerInfoData *info = RedisModule_GetServerInfo(NULL, "errorstats");
     unsigned long long before = known_refusals;
-    known_refusals = errors_of_kind(info, "errorstat_NOAUTH") +
-                     errors_of_kind(info, "errorstat_NOPERM");
+    known_refusals = errors_of_kind(info, "errorstat_NOAUTH");
+    known_refusals += errors_of_kind(info, "errorstat_NOPERM");
     RedisModule_FreeServerInfo(NULL, info);
     /* Fewer than before: the counts have begun anew. */
     return known_refusals < before ? known_refusals > 0 : known_refusals > before;
@@ -34,7 +29,7 @@ static int was_refused(void) {
 
 /* Takes the server's number of reads; returns whether it has answered anything with an error since
  * the last call. */
-static int look_at_server(void) {
+static int read_server_stats(module_state *module) {
     RedisModuleServerInfoData *info = RedisModule_GetServerInfo(NULL, "stats");
     unsigned long long reads =
         RedisModule_ServerInfoGetFieldUnsigned(info, "keyspace_hits", NULL) +
@@ -43,57 +38,58 @@ static int look_at_server(void) {
         RedisModule_ServerInfoGetFieldUnsigned(info, "total_error_replies", NULL);
     int had_errors = errors != known_errors;
     RedisModule_FreeServerInfo(NULL, info);
-    spreds.seen_reads += reads < known_reads ? reads : reads - known_reads;
+    module->sampler.seen_reads += reads < known_reads ? reads : reads - known_reads;
     known_reads = reads;
     known_errors = errors;
     return had_errors;
 }
 
-void count_reads(void) {
+void count_reads(module_state *module) {
     /* Errors are left for the batch that is open. */
     unsigned long long errors = known_errors;
-    look_at_server();
+    read_server_stats(module);
     known_errors = errors;
 }
 
 /* ------------------------------------------------------------------------------------ confirmation */
 
-void refusals_begin(void) {
-    uint64_t seen_reads = spreds.seen_reads;
-    look_at_server();
+void refusals_begin(module_state *module) {
+    uint64_t seen_reads = module->sampler.seen_reads;
+    read_server_stats(module);
     was_refused();
-    spreds.seen_reads = seen_reads;
-    wary_ticks = unconfirmed = 0;
+    module->sampler.seen_reads = seen_reads;
+    confirming_ticks = module->pending.unconfirmed = 0;
 }
 
-void await_confirmation(void) {
-    if (!wary_ticks || unconfirmed) return;
-    if (was_refused()) wary_ticks = REFUSALS_TICKS; /* another one, that is not sampled */
-    unconfirmed = 1;
+void await_confirmation(module_state *module) {
+    if (!confirming_ticks || module->pending.unconfirmed) return;
+    if (was_refused()) confirming_ticks = REFUSALS_TICKS; /* another one, that is not sampled */
+    module->pending.unconfirmed = 1;
 }
 
-void confirm(void) {
-    unconfirmed = 0;
+void confirm_pending(module_state *module) {
+    module->pending.unconfirmed = 0;
     if (!was_refused()) return;
-    sampler_take_back(&spreds, command_start);
-    wary_ticks = REFUSALS_TICKS;
+    sampler_take_back(&module->sampler, module->pending.first_record);
+    confirming_ticks = REFUSALS_TICKS;
 }
 
-void refusals_tick(void) {
-    if (unconfirmed) confirm();
-    if (wary_ticks) wary_ticks--;
+void refusals_tick(module_state *module) {
+    if (module->pending.unconfirmed) confirm_pending(module);
+    if (confirming_ticks) confirming_ticks--;
 }
 
-int send_unless_refused(void *transport, const void *batch, size_t batch_bytes) {
-    int is_doubtful = look_at_server() && was_refused();
-    sampler_header *header = &spreds.batch.header;
+int send_unless_refused(void *module, const void *batch, size_t batch_bytes) {
+    module_state *m = module;
+    int is_doubtful = read_server_stats(m) && was_refused();
+    sampler_header *header = &m->sampler.batch.header;
 
-    header->seen_reads = spreds.seen_reads;
-    header->seen = spreds.seen_reads + spreds.seen_others;
+    header->seen_reads = m->sampler.seen_reads;
+    header->seen = m->sampler.seen_reads + m->sampler.seen_others;
     if (is_doubtful) {
-        int was_wary = wary_ticks > 0;
-        wary_ticks = REFUSALS_TICKS;
-        if (!was_wary && header->record_count) return 0;
+        int was_confirming = confirming_ticks > 0;
+        confirming_ticks = REFUSALS_TICKS;
+        if (!was_confirming && header->record_count) return 0;
     }
-    return transport_send(transport, batch, batch_bytes);
+    return transport_send(&m->transport, batch, batch_bytes);
 }

@@ -9,31 +9,27 @@
 #ifndef SPREDS_REFUSALS_H
 #define SPREDS_REFUSALS_H
 
-#include "module.h"
-
-#pragma GCC visibility push(hidden)
-/* The newest command has records of which it is not known yet whether it was refused. */
-extern int unconfirmed;
-#pragma GCC visibility pop
+#include "module_state.h"
 
 #define REFUSALS_TICKS 1200
 
 /* From now on: what was counted before is another time's. */
-void refusals_begin(void);
+void refusals_begin(module_state *module);
 
-/* Before the first record of a command. */
-void await_confirmation(void);
+/* Before the first record of a command, which then is the pending one. */
+void await_confirmation(module_state *module);
 
 /* When that command has run: takes its records back if it was refused. */
-void confirm(void);
+void confirm_pending(module_state *module);
 
 /* Twenty times a second. */
-void refusals_tick(void);
+void refusals_tick(module_state *module);
 
 /* Takes the number of reads from the server, whose own count has no refused ones. */
-void count_reads(void);
+void count_reads(module_state *module);
 
-/* A sampler_send: transport_send(), unless a command was refused that may have records in the batch. */
-int send_unless_refused(void *transport, const void *batch, size_t batch_bytes);
+/* A sampler_send: transport_send(), unless a command was refused that may have records in the batch.
+ * `module` is the module_state. */
+int send_unless_refused(void *module, const void *batch, size_t batch_bytes);
 
 #endif

@@ -8,10 +8,10 @@
 
 /* A server has one sampler. Its forked children (BGSAVE, AOF rewrite, a module's own) share the
  * transport's file descriptors but not its threads: a child that sent would corrupt the stream. */
-static sampler *forking;
+static sampler *sampler_in_use;
 
 static void off_in_child(void) {
-    if (forking) forking->on = 0;
+    if (sampler_in_use) sampler_in_use->on = 0;
 }
 
 /* --------------------------------------------------------------------------------- batch and time */
@@ -46,7 +46,7 @@ static uint64_t salt_id(uint64_t salt) {
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-static void wait(sampler *s, uint64_t us, uint64_t now_us) {
+static void flush_after(sampler *s, uint64_t us, uint64_t now_us) {
     s->since_us = now_us;
     s->wait_us = us;
 }
@@ -68,7 +68,7 @@ void sampler_flush(sampler *s, uint64_t now_us) {
     }
     header->sequence++;
     s->count = 0;
-    wait(s, SAMPLER_HEARTBEAT_US, now_us);
+    flush_after(s, SAMPLER_HEARTBEAT_US, now_us);
 }
 
 void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
@@ -79,7 +79,7 @@ void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_
         uint64_t waited_us = now_us - s->since_us;
         header->first_time_us = header->last_time_us = now_us;
         if (waited_us < s->wait_us && s->wait_us - waited_us > SAMPLER_FLUSH_US) {
-            wait(s, SAMPLER_FLUSH_US, now_us);
+            flush_after(s, SAMPLER_FLUSH_US, now_us);
         }
     }
     if (header->last_time_us < now_us) header->last_time_us = now_us; /* a clock may step back */
@@ -113,8 +113,9 @@ void sampler_take_back(sampler *s, uint32_t from) {
     if (from > s->count) from = 0;
     uint32_t kept = from;
     for (uint32_t i = from; i < s->count; i++) {
-        int operation = records[i].operation;
-        if (operation != SAMPLER_READ_HIT && operation != SAMPLER_WRITE) records[kept++] = records[i];
+        int is_taken_back =
+            records[i].operation == SAMPLER_READ_HIT || records[i].operation == SAMPLER_WRITE;
+        if (!is_taken_back) records[kept++] = records[i];
     }
     s->sampled -= s->count - kept;
     s->count = kept;
@@ -138,8 +139,8 @@ void sampler_init(sampler *s, int source, uint64_t instance, uint64_t now_ms, sa
         .sequence = s->first_sequence,
     };
     sampler_set_sampling(s, SAMPLER_DEFAULT_THRESHOLD, SAMPLER_DEFAULT_MODULUS, 0, 0);
-    if (!forking) pthread_atfork(NULL, NULL, off_in_child);
-    forking = s;
+    if (!sampler_in_use) pthread_atfork(NULL, NULL, off_in_child);
+    sampler_in_use = s;
 }
 
 void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint64_t salt,
@@ -151,12 +152,12 @@ void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint
     s->batch.header.threshold = threshold;
     s->batch.header.modulus = modulus;
     s->batch.header.salt_id = salt_id(salt);
-    wait(s, 0, now_us); /* the reader learns it from the next tick's header */
+    flush_after(s, 0, now_us); /* the reader learns it from the next tick's header */
 }
 
 void sampler_start(sampler *s, uint64_t now_us) {
     s->on = 1;
-    wait(s, 0, now_us);
+    flush_after(s, 0, now_us);
 }
 
 void sampler_stop(sampler *s, uint64_t now_us) {

@@ -128,10 +128,12 @@ typedef struct {
     uint64_t sampled;         /* records made */
     uint64_t dropped;         /* of them, records in batches that were not taken */
     uint64_t batches_dropped; /* those batches */
-    uint64_t since_us;        /* sampler_tick() has something to do when wait_us have passed since; */
-    uint64_t wait_us;         /* also when the clock has stepped back behind since_us */
+    /* sampler_tick() has something to do when wait_us have passed since since_us; also when the
+     * clock has stepped back behind it. */
+    uint64_t since_us;
+    uint64_t wait_us;
     uint64_t first_sequence;
-    uint32_t count;           /* records in the open batch */
+    uint32_t count; /* records in the open batch */
     sampler_send send;
     void *transport;
     sampler_batch batch; /* the open batch; its sequence is the next to be used */

@@ -2,7 +2,8 @@
  *
  * See spreds.h. */
 
-#include "server.h"
+#include "server.h" /* first: spreds.h needs its types */
+
 #include "spreds.h"
 #include "transport.h"
 
@@ -128,7 +129,7 @@ int spredsIsSalt(char *text, const char **err) {
 }
 
 /* Whether who runs CONFIG SET may set what is protected. */
-static int mayDoAnything(void) {
+static int maySetProtected(void) {
     client *c = server.current_client;
     return c && c->conn && allowProtectedAction(server.enable_protected_configs, c);
 }
@@ -145,7 +146,7 @@ int spredsApply(const char **err) {
     }
     if (!spreds_endpoint) return 1; /* spredsInit() is still to come, and will do it */
     if (strcmp(endpoint, spreds_endpoint)) {
-        if (spreds_started && *endpoint && !transport_is_local(endpoint) && !mayDoAnything()) {
+        if (spreds_started && *endpoint && !transport_is_local(endpoint) && !maySetProtected()) {
             *err = "spreds-endpoint: " TRANSPORT_NOT_LOCAL;
             return 0;
         }
@@ -182,7 +183,8 @@ void spredsInit(void) {
 }
 
 sds spredsInfo(sds info) {
-    return sdscatprintf(info,
+    return sdscatprintf(
+        info,
         "# Spreds\r\n"
         "spreds_on:%d\r\n"
         "spreds_threshold:%llu\r\n"
@@ -193,13 +195,9 @@ sds spredsInfo(sds info) {
         "spreds_dropped:%llu\r\n"
         "spreds_batches:%llu\r\n"
         "spreds_batches_dropped:%llu\r\n",
-        spreds.on,
-        (unsigned long long)spreds.threshold,
-        (unsigned long long)spreds.mask + 1,
+        spreds.on, (unsigned long long)spreds.threshold, (unsigned long long)spreds.mask + 1,
         (unsigned long long)(spreds.seen_reads + spreds.seen_others),
-        (unsigned long long)spreds.seen_reads,
-        (unsigned long long)spreds.sampled,
-        (unsigned long long)spreds.dropped,
-        (unsigned long long)sampler_batches(&spreds),
+        (unsigned long long)spreds.seen_reads, (unsigned long long)spreds.sampled,
+        (unsigned long long)spreds.dropped, (unsigned long long)sampler_batches(&spreds),
         (unsigned long long)spreds.batches_dropped);
 }

@@ -13,15 +13,22 @@
 #include <string.h>
 #include <zmq.h>
 
+#define IPC "ipc://"
+#define TCP "tcp://"
+#define RECONNECT_MS 100
+#define RECONNECT_MOST_MS 2000
+
 int transport_is_local(const char *endpoint) {
     char host[16] = {0}; /* "255.255.255.255", and the end */
     struct in_addr address;
 
-    if (!strncmp(endpoint, "ipc://", 6)) return 1;
-    if (strncmp(endpoint, "tcp://", 6) || strchr(endpoint, ';')) return 0; /* ; names two addresses */
-    const char *port = strrchr(endpoint += 6, ':');
-    if (!port || (size_t)(port - endpoint) >= sizeof host) return 0;
-    memcpy(host, endpoint, (size_t)(port - endpoint));
+    if (!strncmp(endpoint, IPC, sizeof IPC - 1)) return 1;
+    /* A ";" would name two addresses. */
+    if (strncmp(endpoint, TCP, sizeof TCP - 1) || strchr(endpoint, ';')) return 0;
+    const char *address_text = endpoint + sizeof TCP - 1;
+    const char *port = strrchr(address_text, ':');
+    if (!port || (size_t)(port - address_text) >= sizeof host) return 0;
+    memcpy(host, address_text, (size_t)(port - address_text));
     return !strcmp(host, "localhost") || !strcmp(host, "[::1]") ||
            (inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
@@ -38,7 +45,7 @@ static int find_cpus(cpu_set_t *cpus) {
         FILE *file = fopen(path, "re");
         if (!file) continue;
         if (fgets(name, sizeof name, file) &&
-            !strncmp(name, TRANSPORT_BESIDE, sizeof TRANSPORT_BESIDE - 1)) {
+            !strncmp(name, TRANSPORT_NEIGHBOUR, sizeof TRANSPORT_NEIGHBOUR - 1)) {
             found = sched_getaffinity(atoi(thread->d_name), sizeof *cpus, cpus) == 0;
         }
         fclose(file);
@@ -73,8 +80,8 @@ const char *transport_connect(transport *t, const char *endpoint) {
         set_option(socket, ZMQ_LINGER, 0);    /* closing does not wait */
         set_option(socket, ZMQ_IMMEDIATE, 1); /* nothing queues for a sidecar that is not there */
         set_option(socket, ZMQ_SNDHWM, TRANSPORT_QUEUE_BATCHES);
-        set_option(socket, ZMQ_RECONNECT_IVL, 100);
-        set_option(socket, ZMQ_RECONNECT_IVL_MAX, 2000);
+        set_option(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
+        set_option(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MOST_MS);
         if (zmq_connect(socket, endpoint) != 0) {
             const char *why = zmq_strerror(errno);
             zmq_close(socket);

@@ -4,7 +4,7 @@
  * queue is full (TRANSPORT_QUEUE_BATCHES, at most 16 KB each), a batch is refused at once.
  *
  * ZeroMQ starts two threads with the first endpoint: not before the server has become a daemon. They
- * run on the CPUs of the process' thread whose name begins with TRANSPORT_BESIDE (the background work
+ * run on the CPUs of the process' thread whose name begins with TRANSPORT_NEIGHBOUR (the background work
  * of Redis and Valkey), not on those that the calling thread may have to itself. */
 
 #ifndef SPREDS_TRANSPORT_H
@@ -15,7 +15,7 @@
 /* 512 KB: what a sidecar may lag behind. It bounds the memory that a stalled one costs. */
 #define TRANSPORT_QUEUE_BATCHES 32
 
-#define TRANSPORT_BESIDE "bio_"
+#define TRANSPORT_NEIGHBOUR "bio_"
 
 typedef struct {
     void *context; /* ZeroMQ's, made with the first endpoint and kept */

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
-from sidecar.controllers.choice import make_controller
+from sidecar.controllers.configured_controller import make_controller
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.plans.plan_application import PlanApplication
@@ -25,7 +25,7 @@ from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore
-from sidecar.storage.choice import make_settings_store
+from sidecar.storage.configured_stores import make_settings_store
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError

@@ -59,7 +59,7 @@ def observe(
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
     if sum(server.minimum_bytes for server in servers) > budget_bytes:
-        # Not all can have what they cannot evict. Then what people set has to do.
+        # What they cannot evict does not fit together, so the minima that people set must do.
         servers = tuple(
             replace(server, minimum_bytes=effective(item.config, item.settings).minimum_bytes)
             for server, item in zip(servers, seen, strict=True)

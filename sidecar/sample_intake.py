@@ -10,8 +10,8 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.receiver import SampleReceiver
 
 RECEIVE_SECONDS = 0.1
-# Of processor time for samples, before the rest of the loop has its turn: the simulated caches of
-# one LFU server take 10 to 100 ms for a batch.
+# Processor time for samples before the rest of the loop has its turn: the simulated caches of one
+# LFU server take 10 to 100 ms for a batch.
 SLICE_SECONDS = 0.05
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that never falls between the start of a process and the note that it must be stopped."""
+"""Ctrl-C that never arrives between starting a process and noting that it must be stopped."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.traces.reader import TraceError, load_trace
+from sidecar.traces.trace_reader import TraceError, load_trace
 from workloads.zipf import key_sizes, zipf_keys
 
 

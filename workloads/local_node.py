@@ -1,7 +1,6 @@
 """A node of our own: two servers with unequal demands, their load, and a sidecar in a thread.
 
-Every cycle has something to move, so that what is seen is the road and not the plan: for tests and
-measurements of the loop.
+For tests and measurements of the loop: every cycle has something to move.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ state_file = "state.json"
 
 [memory]
 budget = {budget_bytes}
-rss_wait = "0s"                # the road, not the resident memory
+rss_wait = "0s"                # resident memory is not what is measured
 
 [sampling]
 endpoint = "ipc://{folder}/samples"

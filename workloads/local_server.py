@@ -67,17 +67,27 @@ class LocalServer:
         self.url = f"unix://{self.socket}"
         self.client: redis.Redis = redis.Redis.from_url(self.url)
         try:
-            with uninterrupted():
-                self.process = subprocess.Popen(
-                    [*wrapper, binary or built("bin/redis-server"), self.folder / "redis.conf"],
-                    cwd=self.folder,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-            self._wait_until_up()
+            server = binary or built("bin/redis-server")
+            self._command: list[str | Path] = [*wrapper, server, self.folder / "redis.conf"]
+            self._start()
         except BaseException:
             self.stop()
             raise
+
+    def _start(self) -> None:
+        with uninterrupted():
+            self.process = subprocess.Popen(
+                self._command,
+                cwd=self.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        self._wait_until_up()
+
+    def restart(self) -> None:
+        """End the process and start another, with what the configuration file says then."""
+        self._end()
+        self._start()
 
     def _wait_until_up(self) -> None:
         deadline = time.monotonic() + START_LIMIT_SECONDS

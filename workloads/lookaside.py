@@ -237,7 +237,7 @@ def replay(
     rate_per_second: float | None = None,
     stop: Event | None = None,
 ) -> None:
-    """Send a load, ``rate_per_second`` evenly in time (``None``: as fast as it goes).
+    """Send a load, ``rate_per_second`` evenly in time (``None``: as fast as possible).
 
     A client that falls behind its schedule catches up; ``stop`` ends it early.
     """

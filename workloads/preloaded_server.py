@@ -1,4 +1,4 @@
-"""A Redis server of our own with a C library of ours before its own ones."""
+"""A Redis server of our own that loads a C library of ours first."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from sidecar.traces.reader import FORMATS, TraceError
+from sidecar.traces.trace_reader import FORMATS, TraceError
 from workloads.arguments import at_least, positive, seconds, seed
 from workloads.load import Load, trace_load, zipf_load
 from workloads.lookaside import LookAsideClient, ServerRefusedError, replay
@@ -20,26 +20,57 @@ HELP = "replay a trace, or a generated load, against one Redis server as a look-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument("url", metavar="URL", help="redis://HOST:PORT or unix:///PATH")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="default: a Zipf load")
-    parser.add_argument("--format", choices=FORMATS, help="of the trace, if its name misleads")
-    parser.add_argument("--requests", type=positive, help="default: all, or 100000 generated")
-    parser.add_argument("--keys", type=positive, default=10_000, help="generated (%(default)s)")
-    parser.add_argument("--skew", type=at_least(0), default=0.99, help="generated (%(default)s)")
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="the trace to replay (default: a generated Zipf load)",
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, help="the trace's format, if its name does not tell it"
+    )
+    parser.add_argument(
+        "--requests",
+        type=positive,
+        help="requests to replay (default: all, or 100000 generated ones)",
+    )
+    parser.add_argument(
+        "--keys", type=positive, default=10_000, help="keys of a generated load (default: 10000)"
+    )
+    parser.add_argument(
+        "--skew",
+        type=at_least(0),
+        default=0.99,
+        help="Zipf exponent of a generated load (default: 0.99)",
+    )
     parser.add_argument(
         "--object-bytes",
         type=positive,
-        help="for every object of the trace; the mean of generated ones (500)",
+        help="size of each object of a trace (default: its own), or mean of generated ones (500)",
     )
     parser.add_argument(
-        "--rate", type=at_least(1e-3), metavar="N", help="requests a second; default: most"
+        "--rate",
+        type=at_least(1e-3),
+        metavar="N",
+        help="requests a second (default: as many as possible)",
     )
     parser.add_argument(
-        "--backend-latency", type=seconds, default=0.05, metavar="DURATION", help="mean, 50ms"
+        "--backend-latency",
+        type=seconds,
+        default=0.05,
+        metavar="DURATION",
+        help="mean time of the backend (default: 50ms)",
     )
     parser.add_argument(
-        "--cache-latency", type=seconds, default=0.0002, metavar="DURATION", help="0.2ms"
+        "--cache-latency",
+        type=seconds,
+        default=0.0002,
+        metavar="DURATION",
+        help="time of the cache (default: 0.2ms)",
     )
-    parser.add_argument("--ttl", type=seconds, metavar="DURATION", help="of every object")
+    parser.add_argument(
+        "--ttl", type=seconds, metavar="DURATION", help="TTL of every object (default: none)"
+    )
     parser.add_argument(
         "--sleep", action="store_true", help="wait for the backend instead of only counting it"
     )

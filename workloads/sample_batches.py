@@ -10,44 +10,36 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.samples.batch import (
+from sidecar.samples.batch import record_type
+from sidecar.samples.wire_format import (
+    DEFAULT_MODULUS,
     FLAG_SIZE_KNOWN,
     FLAG_TTL,
     HEADER,
+    K0,
+    K1,
+    K2,
     MAGIC,
+    MAX_BATCH_RECORDS,
+    SOURCE_PATCH,
     VERSION,
     Operation,
-    record_type,
+    fold,
+    key_hash,
 )
 
 UIntArray = npt.NDArray[np.uint64]
-_MASK = (1 << 64) - 1
-_K0, _K1, _K2 = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0x8CB92BA72F3D8DD7
-MODULUS = 1 << 24
-
-
-def _fold(a: int, b: int) -> int:
-    product = (a & _MASK) * (b & _MASK)
-    return (product ^ product >> 64) & _MASK
-
-
-def key_hash(key: bytes, salt: int) -> int:
-    """The wire format's hash of one key."""
-    state = salt ^ _fold(len(key) ^ _K0, _K1)
-    for start in range(0, len(key), 8):
-        state = _fold(state ^ int.from_bytes(key[start : start + 8], "little"), _K1)
-    return _fold(state ^ _K2, _K0)
 
 
 def number_hashes(numbers: npt.ArrayLike, salt: int) -> UIntArray:
     """``key_hash`` of whole numbers as keys of 8 bytes; shape as given."""
-    state = np.uint64(salt ^ _fold(8 ^ _K0, _K1))
+    state = np.uint64(salt ^ fold(8 ^ K0, K1))
     words = np.asarray(numbers).astype(np.uint64)
-    return _fold_all(_fold_all(words ^ state, _K1) ^ np.uint64(_K2), _K0)
+    return _fold_all(_fold_all(words ^ state, K1) ^ np.uint64(K2), K0)
 
 
 def _fold_all(words: UIntArray, factor: int) -> UIntArray:
-    """``_fold`` of each word: the 128-bit product from four 32-bit ones."""
+    """``fold`` of each word: the 128-bit product from four 32-bit ones."""
     half, low_bits = np.uint64(32), np.uint64(0xFFFFFFFF)
     a1, a0 = words >> half, words & low_bits
     b1, b0 = np.uint64(factor >> 32), np.uint64(factor & 0xFFFFFFFF)
@@ -61,7 +53,11 @@ class SampledServer:
     """Stands for one server's sampler: keeps its counters and sequence from batch to batch."""
 
     def __init__(
-        self, instance: int = 1, threshold: int = MODULUS, modulus: int = MODULUS, salt: int = 0
+        self,
+        instance: int = 1,
+        threshold: int = DEFAULT_MODULUS,
+        modulus: int = DEFAULT_MODULUS,
+        salt: int = 0,
     ) -> None:
         self.instance = instance
         self.threshold = threshold
@@ -78,7 +74,7 @@ class SampledServer:
         ttl: npt.ArrayLike = False,
         dbs: npt.ArrayLike = 0,
         times_us: npt.ArrayLike = 0,
-        batch_records: int = 1018,
+        batch_records: int = MAX_BATCH_RECORDS,
     ) -> Iterator[bytes]:
         """Encode accesses; all arrays of shape (n,) or scalar, sizes 0 meaning unknown.
 
@@ -122,8 +118,8 @@ class SampledServer:
     ) -> bytes:
         self._sampled += len(records)
         header = HEADER.pack(
-            MAGIC, VERSION, HEADER.size, records.dtype.itemsize, 1, len(records), self.instance,
-            self._sequence, *times_us, self.threshold, self.modulus,
+            MAGIC, VERSION, HEADER.size, records.dtype.itemsize, SOURCE_PATCH, len(records),
+            self.instance, self._sequence, *times_us, self.threshold, self.modulus,
             key_hash(b"spreds", self.salt), seen, seen_reads, self._sampled, 0,
         )  # fmt: skip
         self._sequence += 1

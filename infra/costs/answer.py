@@ -1,4 +1,4 @@
-"""All that the costs' command tells, as text and as JSON."""
+"""Everything that the cost model's command prints, as text and as JSON."""
 
 from __future__ import annotations
 

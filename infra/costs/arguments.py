@@ -1,4 +1,4 @@
-"""What the costs' command line says, checked: one sentence for what is wrong."""
+"""The arguments of the cost model's command line, checked; a mistake is told in one sentence."""
 
 from __future__ import annotations
 
@@ -32,54 +32,62 @@ class InputError(ValueError):
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
-    """Of all arguments, as text."""
-    default = Workload()
+    """Takes all arguments as text."""
     parser = argparse.ArgumentParser(
         prog="python -m infra.costs",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    default = Workload()
+
+    def add(name: str, value: object, meaning: str, choices: Sequence[str] | None = None) -> None:
+        parser.add_argument(
+            name, default=f"{value}", choices=choices, help=f"{meaning} (default: %(default)s)"
+        )
+
+    most = f"from 1 to {MOST_CYCLES_PER_DAY}"
+    add("--cycles-per-day", f"{default.cycles_per_day:g}", f"cycles of each node a day, {most}")
+    add("--servers", default.servers, "Redis servers on each node")
+    add("--nodes", default.nodes, "nodes that share the stack")
+    add("--delivery", default.delivery, "how plans come to a node", DELIVERIES)
+    polling = "when a node polls its queue: while it waits for a plan, or always"
+    add("--polling", default.polling, polling, POLLINGS)
+    kept = "days that documents and logs are kept"
+    add("--retention-days", f"{default.retention_days:g}", kept)
+    add("--alarms", default.alarms, "alarms in the stack")
+    add("--memory", default.memory_mb, "memory of the function in MB")
+    add("--instance", default.instance_type, "type of the always-on machine")
+    add("--controllers", ",".join(CONTROLLERS), "controllers to compare")
+    _add_measurements(parser)
+    _add_answer(parser)
+    return parser
+
+
+def _add_measurements(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--cycles-per-day",
-        default=f"{default.cycles_per_day:g}",
-        help=f"of each node, 1 to {MOST_CYCLES_PER_DAY} (default: %(default)s)",
-    )
-    add("--servers", default=str(default.servers), help="partitions of a node (%(default)s)")
-    add("--nodes", default=str(default.nodes), help="that share the stack (%(default)s)")
-    add("--delivery", choices=DELIVERIES, default=default.delivery, help="of plans (%(default)s)")
-    add(
-        "--polling",
-        choices=POLLINGS,
-        default=default.polling,
-        help="of the node's queue: while it waits for a plan, or always (%(default)s)",
-    )
-    add(
-        "--retention-days",
-        default=f"{default.retention_days:g}",
-        help="of documents and logs (%(default)s)",
-    )
-    add("--alarms", default=str(default.alarms), help="of the stack (%(default)s)")
-    add("--memory", default=str(default.memory_mb), help="of the function, in MB (%(default)s)")
-    add("--duration", help="billed for each run, such as 200ms, instead of what was measured")
-    add("--observation-bytes", help="instead of what was measured")
-    add("--plan-bytes", help="instead of what was measured")
-    add("--measured", type=Path, default=MEASURED_FILE, help="file of measurements")
-    add("--prices", type=Path, default=PRICES_FILE, help="file of prices")
-    add("--instance", default=default.instance_type, help="always-on machine (%(default)s)")
-    add("--controllers", default=",".join(CONTROLLERS), help="to compare (%(default)s)")
+    add("--duration", help="the time billed for each run, such as 200ms (default: as measured)")
+    add("--observation-bytes", help="size of an observation (default: as measured)")
+    add("--plan-bytes", help="size of a plan (default: as measured)")
+    add("--measured", type=Path, default=MEASURED_FILE, help="the file of measurements")
+    add("--prices", type=Path, default=PRICES_FILE, help="the file of prices")
     add(
         "--latency",
         action="append",
         default=[],
         metavar="CONTROLLER=DURATION",
-        help="known from observation to plan, such as lambda=400ms; may be given often",
+        help="a known time from observation to plan, such as lambda=400ms; can be repeated",
     )
-    add("--time-limit", help="from observation to plan, such as 500ms")
-    add("--free-tier", action="store_true", help="recommend by the sum with the free tier")
-    add("--figure", type=Path, help="draw cost against cycles a day to this file")
-    add("--json", action="store_true", help="everything as JSON")
-    return parser
+
+
+def _add_answer(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--time-limit",
+        help="the longest time from observation to plan, such as 500ms (default: one cycle)",
+    )
+    add("--free-tier", action="store_true", help="recommend by the cost with the free tier")
+    add("--figure", type=Path, help="draw cost against cycles a day into this file")
+    add("--json", action="store_true", help="print everything as JSON")
 
 
 def read_workload(options: argparse.Namespace, measured: Measured, prices: PriceList) -> Workload:

@@ -1,4 +1,7 @@
-"""What was measured of our function and our documents, and how: one file, the defaults."""
+"""What was measured of our function and our documents, and how: one file, the defaults.
+
+``python -m workloads bench function`` writes it.
+"""
 
 from __future__ import annotations
 

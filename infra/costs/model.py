@@ -1,4 +1,4 @@
-"""What a year of SPREDS costs with each controller, which is the cheapest, and from when on."""
+"""What a year of SPREDS costs with each controller, and which controller is the cheapest."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compare(
 def cheapest(
     bills: Sequence[ControllerCost], time_limit_seconds: float, free_tier: bool
 ) -> ControllerCost | None:
-    """The cheapest that meets the time limit, of two the faster; ``None`` if none meets it."""
+    """The cheapest that meets the time limit, or ``None``; the faster of two that cost the same."""
     meeting = [bill for bill in bills if bill.latency_seconds <= time_limit_seconds]
     return min(meeting, key=lambda b: (b.usd(free_tier), b.latency_seconds), default=None)
 

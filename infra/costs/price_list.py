@@ -1,4 +1,4 @@
-"""What AWS asks: one dated file of prices, each with its source."""
+"""What AWS charges: one dated file of prices, each with its source."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Price:
 
 @dataclasses.dataclass(frozen=True)
 class Allowance:
-    """What every account gets for nothing each month, for ever."""
+    """What every account gets free of charge each month, without a time limit."""
 
     monthly: float
     unit: str

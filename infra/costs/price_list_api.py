@@ -66,7 +66,9 @@ def first_paid_tier(products: Sequence[str], key: str) -> float:
                 if paid:
                     found.add(min(paid)[1])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PriceError(f"{key}: the answer is no product of the price list: {error!r}") from error
+        raise PriceError(
+            f"{key}: the answer is not a product of the price list: {error!r}"
+        ) from error
     if len(found) != 1:
         raise PriceError(f"{key}: {len(products)} products with {len(found)} different prices")
     return found.pop()

@@ -1,4 +1,4 @@
-"""What AWS asks: one dated file of prices, each with its source, and the command to refresh it.
+"""What AWS charges: one dated file of prices, each with its source, and the command to refresh it.
 
     python -m infra.costs.prices show [--json]      the prices and where they are from
     python -m infra.costs.prices refresh            rewrite the file from the AWS Price List API
@@ -39,8 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("verb", choices=("show", "refresh"))
-    parser.add_argument("--file", type=Path, default=PRICES_FILE, help="default: %(default)s")
-    parser.add_argument("--json", action="store_true", help="show: as JSON")
+    parser.add_argument(
+        "--file", type=Path, default=PRICES_FILE, help="the file of prices (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="with show: print JSON")
     options = parser.parse_args(arguments)
     try:
         listed = read_prices(options.file)

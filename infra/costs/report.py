@@ -20,9 +20,9 @@ from infra.costs.thesis import (
 from infra.costs.workload import (
     CONTROLLERS,
     KEEP_WARM_SECONDS,
-    ROAD_SECONDS,
     S3_WAIT_SECONDS,
     TASK_START_SECONDS,
+    TRANSPORT_SECONDS,
     Workload,
     cold_starts_per_day,
     function_seconds,
@@ -104,7 +104,7 @@ def bills_table(
     yield _row("= with free tier", [money(bill.usd(True)) for bill in bills])
     yield _row("plan arrives after", [duration(bill.latency_seconds) for bill in bills])
     yield (
-        f"Latencies: the way over S3 and SNS {duration(ROAD_SECONDS)} (from the thesis), a task's "
+        f"Latencies: through S3 and SNS {duration(TRANSPORT_SECONDS)} (from the thesis), a task's "
         f"start {duration(TASK_START_SECONDS)} (assumed); --latency replaces one."
     )
     if any(bill.controller == "embedded" for bill in bills):

@@ -77,7 +77,7 @@ def _term(
     )
 
 
-def _road(
+def _cloud_terms(
     workload: Workload,
     measured: Measured,
     prices: PriceList,
@@ -158,7 +158,7 @@ def _lambda_terms(
             gb_seconds,
             free_key="lambda_gb_second",
         ),
-        *_road(workload, measured, prices, latency),
+        *_cloud_terms(workload, measured, prices, latency),
         *_logs(workload, measured, prices),
     ]
 
@@ -175,7 +175,7 @@ def _fargate_terms(
         _term(prices, "task's address", "public_address_hour", hours),
         _term(prices, "EventBridge events", "eventbridge_event", workload.yearly_runs),
         _term(prices, "image storage", "ecr_gb_month", IMAGE_GB * MONTHS, shared=True),
-        *_road(workload, measured, prices, latency),
+        *_cloud_terms(workload, measured, prices, latency),
         *_logs(workload, measured, prices),
     ]
 
@@ -189,7 +189,7 @@ def _instance_terms(
     return [
         _term(prices, "instance hours", hours_key, DAYS * 24, shared=True),
         _term(prices, "instance disk", "ebs_gb_month", INSTANCE_DISK_GB * MONTHS, shared=True),
-        *_road(workload, measured, prices, latency, own_requests),
+        *_cloud_terms(workload, measured, prices, latency, own_requests),
     ]
 
 

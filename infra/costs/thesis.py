@@ -1,4 +1,4 @@
-"""The thesis' own bill (Boza, ESPOL 2022, Table 8.7, Figure 8.6), made again from its inputs.
+"""The thesis' own bill (Boza, ESPOL 2022, Table 8.7, Figure 8.6), recomputed from its inputs.
 
 Prices and inputs are frozen here: the comparison must not move when ``prices.json`` is refreshed.
 """

@@ -1,4 +1,4 @@
-"""What is asked of a controller, and how long it takes for it."""
+"""What is asked of a controller, and how long that takes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ IMAGE_GB = 0.1
 INSTANCE_DISK_GB = 8
 # From PUT of the observation to the plan's arrival, without the planning: the thesis' cycle over
 # AWS took 1,800 ms where planning beside the cache took 100 ms.
-ROAD_SECONDS = 1.7
+TRANSPORT_SECONDS = 1.7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,14 +117,14 @@ def latency_seconds(controller: str, workload: Workload, measured: Measured) -> 
     if controller == "lambda":
         warm, cold = function_seconds(workload, measured)
         is_cold = DAY_SECONDS / workload.cycles_per_day > KEEP_WARM_SECONDS
-        return ROAD_SECONDS + warm + (cold if is_cold else 0.0)
+        return TRANSPORT_SECONDS + warm + (cold if is_cold else 0.0)
     if controller == "fargate":
-        return ROAD_SECONDS + TASK_START_SECONDS + task_work_seconds(workload, measured)
+        return TRANSPORT_SECONDS + TASK_START_SECONDS + task_work_seconds(workload, measured)
     solve = measured.run_cpu_seconds(workload.servers)
     if controller == "embedded":
         return solve
     busy_ratio = workload.cycles_per_day * workload.nodes * solve / DAY_SECONDS
-    return ROAD_SECONDS + S3_WAIT_SECONDS + solve if busy_ratio < 1 else math.inf
+    return TRANSPORT_SECONDS + S3_WAIT_SECONDS + solve if busy_ratio < 1 else math.inf
 
 
 def task_work_seconds(workload: Workload, measured: Measured) -> float:

@@ -50,7 +50,7 @@ class Emulator:
 
     Attributes:
         endpoint_url: for clients.
-        environment: variables for programs that shall use it.
+        environment: variables for programs that are to use it.
         log: what it printed.
 
     Raises:

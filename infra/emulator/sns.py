@@ -1,4 +1,4 @@
-"""What ministack leaves out of SNS, put in; it runs inside the emulator's process.
+"""Adds what ministack leaves out of SNS; it runs inside the emulator's process.
 
 Emulated here, on top of ministack 1.5.33, after the SNS developer guide:
 

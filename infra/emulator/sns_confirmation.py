@@ -15,7 +15,7 @@ from infra.emulator.sns_messages import Message, action_url, now_text, signed
 
 
 def confirm_subscriptions(signer: Signer) -> None:
-    """Put it in ministack's place."""
+    """Replace ministack's own implementation."""
     confirmation = _Confirmation(signer)
 
     async def send_confirmation(topic_arn: str, subscription: Message) -> None:

@@ -8,7 +8,7 @@ from ministack.services import sns
 
 
 def filter_into_arrays() -> None:
-    """Put it in ministack's place."""
+    """Replace ministack's own implementation."""
     lookup_in = sns._body_lookup
 
     def body_lookup(body: dict[str, Any]) -> Any:

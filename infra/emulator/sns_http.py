@@ -30,7 +30,7 @@ def in_background(function: Callable[..., None], *arguments: object) -> None:
 
 
 def deliver_over_http() -> None:
-    """Put it in ministack's place."""
+    """Replace ministack's own implementation."""
 
     async def deliver(endpoint: str, body: str) -> None:
         # ministack calls this in a bare thread, where only the message says which topic it is.

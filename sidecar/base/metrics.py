@@ -37,10 +37,12 @@ class Metrics:
 
     # Samples.
     batches_lost = _Declared("Batches of samples that never came")
-    batches_malformed = _Declared("Messages that are no batch of samples", "reason")
-    batches_of_unknown_instance = _Declared("Batches of a server process that was not read yet")
+    batches_malformed = _Declared("Messages that are not a batch of samples", "reason")
+    batches_of_unknown_instance = _Declared(
+        "Batches from a server process that has not been read yet"
+    )
     sample_slices_used_up = _Declared(
-        "Times that more samples were there than a slice of time takes"
+        "Times that more samples were waiting than fit in a slice of time"
     )
     # Observations and teams' settings.
     observations = _Declared("Observations made")
@@ -76,7 +78,7 @@ class Metrics:
     rss_waits_given_up = _Declared("Times that resident memory did not fall", "server")
     budgets_exceeded = _Declared("Times that the sizes could not be brought under the budget")
     sizes_fitted = _Declared("Times that others shrank for a server that cannot")
-    reloads_refused = _Declared("Configurations not gone over to")
+    reloads_refused = _Declared("Configurations that were refused on reload")
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""A thread for jobs that may hang in a call to somewhere else."""
+"""A thread for jobs that may hang in a call to another machine."""
 
 from __future__ import annotations
 

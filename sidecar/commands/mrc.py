@@ -19,25 +19,33 @@ def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
     parser = commands.add_parser(
         "mrc",
-        help="the miss-ratio curve of a trace",
-        description="Miss ratio of an LRU cache, by its size, for each trace. "
-        f"Formats: {', '.join(FORMATS)}; compressed with zst, xz or gz, or not.",
+        help="print the miss-ratio curve of a trace",
+        description="Print the miss ratio of an LRU cache, by its size, for each trace. "
+        f"Formats: {', '.join(FORMATS)}; a trace may be compressed with zst, xz or gz.",
     )
     parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path)
-    parser.add_argument("--format", choices=FORMATS, help="if the file's name does not tell it")
     parser.add_argument(
-        "--bytes", action="store_true", help="sizes in bytes of key and value, not objects"
+        "--format", choices=FORMATS, help="the format, if the file's name does not tell it"
+    )
+    parser.add_argument(
+        "--bytes", action="store_true", help="count sizes in bytes of key and value, not in objects"
     )
     sample = parser.add_mutually_exclusive_group()
     sample.add_argument(
         "--rate", type=_rate, default=1.0, metavar="R", help="sample this share of the keys"
     )
     sample.add_argument(
-        "--objects", type=_objects, metavar="N", help="sample so that N keys are live at most"
+        "--objects", type=_objects, metavar="N", help="sample so that at most N keys are kept"
     )
-    parser.add_argument("--salt", type=_salt, default=0, help="chooses the sample (default: 0)")
     parser.add_argument(
-        "--points", type=_objects, default=20, metavar="N", help="to print (default: 20)"
+        "--salt", type=_salt, default=0, help="a number that chooses the sample (default: 0)"
+    )
+    parser.add_argument(
+        "--points",
+        type=_objects,
+        default=20,
+        metavar="N",
+        help="how many points to print (default: 20)",
     )
     parser.add_argument(
         "--hit-ratio",
@@ -45,9 +53,14 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="H",
-        help="how large a cache has this hit ratio; may be repeated",
+        help="print how large a cache has this hit ratio; can be repeated",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves (svg, png, pdf)")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="draw the curves into this file (.svg, .png, .pdf)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(execute=execute, logs=False)
 
@@ -70,7 +83,7 @@ def _ratio(text: str) -> float:
     except ValueError:
         ratio = -1.0
     if not 0 <= ratio <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number within 0 and 1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, not {text!r}")
     return ratio
 
 

@@ -17,7 +17,7 @@ _COLUMNS = ("server", "maxmemory", "used", "resident", "hit ratio", "sampler", "
 
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
-    parser = commands.add_parser("status", help="what each server has and does now")
+    parser = commands.add_parser("status", help="print what each server has and does now")
     parser.add_argument("config", metavar="CONFIG", help="the node's TOML file")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(execute=execute)

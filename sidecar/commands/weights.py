@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.config.node import SettingsLimits, load_config
-from sidecar.settings.team_settings import MAX_BYTES, TeamSettings, now_text
-from sidecar.storage.choice import make_bucket, make_settings_store
+from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
+from sidecar.storage.configured_stores import make_bucket, make_settings_store
 from sidecar.storage.store import FolderStore, Store
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 from solver_lambda.documents.reader import DocumentError
@@ -48,8 +48,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("weights", help="show or change a team's settings for its server")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="show|set|unset")
     show = verbs.add_parser("show", help="print the settings of one server")
-    put = verbs.add_parser("set", help="change settings; those not named stay")
-    unset = verbs.add_parser("unset", help="remove the named settings, or all")
+    put = verbs.add_parser("set", help="change the named settings; the others stay")
+    unset = verbs.add_parser("unset", help="remove the named settings, or all of them")
     for setting in SERVER_SETTINGS:
         option = f"--{setting.option.replace('_', '-')}"
         parse = _typed(_PARSERS[setting.written])
@@ -60,12 +60,16 @@ def add_parser(commands: Any) -> None:
     for verb in (show, put, unset):
         verb.add_argument("server", metavar="SERVER")
         place = verb.add_argument_group("where the settings lie")
-        place.add_argument("--config", metavar="FILE", help="as the node's TOML file says; or:")
-        place.add_argument("--node")
-        place.add_argument("--bucket", help="of observations")
-        place.add_argument("--region")
-        place.add_argument("--endpoint-url")
-        place.add_argument("--folder", type=Path, help="of an embedded controller")
+        place.add_argument(
+            "--config",
+            metavar="FILE",
+            help="the node's TOML file, which says where; or name the place:",
+        )
+        place.add_argument("--node", help="the node's name")
+        place.add_argument("--bucket", help="the bucket of observations")
+        place.add_argument("--region", help="the bucket's region")
+        place.add_argument("--endpoint-url", help="address of an emulator")
+        place.add_argument("--folder", type=Path, help="the folder of an embedded controller")
         verb.set_defaults(execute=execute)
 
 
@@ -73,7 +77,7 @@ def execute(options: argparse.Namespace) -> int:
     """Run the verb and print the document; 1 if there is none. Raises DocumentError, StoreError."""
     place = _place(options)
     key = settings_key(place.node, options.server)
-    text = place.store.get(key, MAX_BYTES)
+    text = place.store.get(key, MAX_SETTINGS_BYTES)
     if options.verb == "show":
         return _show(text)
     changes = _changes(options)

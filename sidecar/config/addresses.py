@@ -44,12 +44,12 @@ def read_server_url(fields: Fields, key: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise fields.refuse(key, f"{url!r} is no address: {error}") from error
+        raise fields.refuse(key, f"{url!r} is not an address: {error}") from error
     if port == 0:
-        raise fields.refuse(key, f"{url!r} is no address: its port is 0")
+        raise fields.refuse(key, f"{url!r} is not an address: its port is 0")
     if parts.scheme == "unix":
         if not parts.path:
-            raise fields.refuse(key, f"{url!r} names no socket")
+            raise fields.refuse(key, f"{url!r} does not name a socket")
         _check_length(fields, key, parts.path)
     return url
 

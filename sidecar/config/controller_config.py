@@ -102,7 +102,7 @@ def _url(fields: Fields, key: str) -> str:
     try:
         _ = urlsplit(url).port
     except ValueError as error:
-        raise fields.refuse(key, f"{url!r} is no address: {error}") from error
+        raise fields.refuse(key, f"{url!r} is not an address: {error}") from error
     return url
 
 

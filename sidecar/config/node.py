@@ -12,12 +12,12 @@ from sidecar.config.addresses import place_of, read_endpoint, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.planning import read_planning
+from sidecar.samples.wire_format import DEFAULT_MODULUS, MAX_MODULUS
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
+from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 
-DEFAULT_MODULUS = 1 << 24
 DEFAULT_RATE = 0.01
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
@@ -56,7 +56,7 @@ class MemoryConfig:
         budget_bytes: M.
         unit_bytes: granularity of plans.
         rss_wait_seconds: how long growth waits for the resident memory of servers that shrank
-            to fall, before it goes by ``used_memory`` alone; 0 does not look at it.
+            to fall, before only ``used_memory`` counts; with 0 it does not count at all.
         eviction_tenacity: ``maxmemory-eviction-tenacity`` outside a shrink, for a server that is
             found with 0, which an interrupted shrink leaves behind.
     """
@@ -117,7 +117,7 @@ class SidecarConfig:
     state_file: Path | None = None
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
-        """What a running sidecar cannot go over to: all but who plans, when and for what."""
+        """What a reload cannot change: everything but who plans, when and for what."""
         before, after = old._fixed(), self._fixed()
         return [key for key, value in after.items() if value != before[key]]
 
@@ -194,7 +194,7 @@ def _read_memory(fields: Fields) -> MemoryConfig:
 
 
 def _read_sampling(fields: Fields) -> SamplingConfig:
-    modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=1 << 32)
+    modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=MAX_MODULUS)
     if modulus & (modulus - 1):
         raise fields.refuse("modulus", f"must be a power of two, not {modulus}")
     if fields.has("rate") and fields.has("threshold"):
@@ -271,9 +271,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
 
 
 def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_bytes: int) -> None:
-    twice = first_repeated(server.name for server in servers)
-    if twice is not None:
-        raise fields.refuse("server", f"has two servers named {twice!r}")
+    fields.check_distinct("server", (server.name for server in servers))
     by_place: dict[tuple[str, int], str] = {}
     for server in servers:
         other = by_place.setdefault(place_of(server.url), server.name)

@@ -46,7 +46,7 @@ class Delivery(Protocol):
 
 
 def log_failure(future: Future[None]) -> None:
-    """When a controller's worker has done its job."""
+    """Log what went wrong in a controller's worker; called when its job has ended."""
     error = future.exception() if not future.cancelled() else None
     if error is not None:
         log.error("an observation was lost: %r", error, exc_info=error)

@@ -46,7 +46,7 @@ class EmbeddedController:
         self._worker.close()
 
     def _plan(self, observation: Observation) -> None:
-        # Through the document, so that it is the same road and the same check as in the cloud.
+        # Through the document, so that the steps and checks are the same as in the cloud.
         self._keep(observation_key(observation.node, observation.cycle), observation.dumps())
         plan = make_plan(observation, now_seconds=time.time())
         document = plan.dumps()

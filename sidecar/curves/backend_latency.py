@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sidecar.curves.references import object_ids
-from sidecar.samples.batch import Batch, Operation
+from sidecar.samples.batch import Batch
+from sidecar.samples.wire_format import Operation
 
 LONGEST_SECONDS = 60.0
 _MOST_PENDING = 4096
@@ -72,7 +73,7 @@ class BackendLatency:
             oldest = next(iter(pending))
             if pending[oldest] >= before_us and len(pending) <= _MOST_PENDING:
                 break
-            # Too many is no sign that they stay unfilled: only the old ones count.
+            # That there are many does not show that they stay unfilled: only the old ones count.
             self._unfilled += pending.pop(oldest) < before_us
 
     def decay(self, factor: float) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from sidecar.curves.curve_points import FloatArray
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 
-# Of the present size: how far down a plan may be expected to go.
+# A plan is expected not to go below this share of the present size.
 _LEAST_SHARE = 0.1
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-# Of a chunk's accesses, so many are compared each with each.
+# So many accesses of a chunk are compared pair by pair.
 _BLOCK = 64
 _EARLIER = np.tri(_BLOCK, k=-1, dtype=bool)
 

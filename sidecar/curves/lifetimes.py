@@ -16,7 +16,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from itertools import accumulate
 
-from sidecar.samples.batch import Operation
+from sidecar.samples.wire_format import Operation
 
 _MOST_OBSERVED = 2048
 _FEWEST_EXPIRIES = 20
@@ -219,7 +219,7 @@ class Lifetimes:
             kept_from = max(distance, resident_bytes) if resident_bytes < math.inf else distance
         hits = self._hits(key, distance, alive_at, now)
         corrections.replace(key, distance, hits)
-        # Of its own size the server has told whether there is a new copy.
+        # For its own size the server has told whether there is a new copy.
         kept = hits if kept_from == distance else self._hits(key, kept_from, alive_at, now)
         self._refill(key, kept, now)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.earlier_from_above import earlier_from_above
-from sidecar.samples.batch import Operation
+from sidecar.samples.wire_format import Operation
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -116,14 +116,8 @@ class LruStack:
         weights: Integers,
         default_weight: int,
     ) -> tuple[IntArray, IntArray]:
-        begin, end = self._used, self._used + len(keys)
-        if end > len(self._weights):
-            self._write_anew()
-            begin, end = self._used, self._used + len(keys)
-        self._used = end
-        slot_weights = self._weights
-        slot_weights[begin:end] = weights
-        scalars = slot_weights.data
+        begin = self._take_slots(weights)
+        scalars = self._weights.data
         slots, holes = self._slots, self._holes
         pop = slots.pop
         befores: list[int] = []
@@ -132,7 +126,7 @@ class LruStack:
         fills: list[tuple[int, int, int]] = []
         top_hole = holes[-1] if holes else COLD
         for slot, key, operation, weight in zip(
-            range(begin, end), keys, operations.tolist(), weights.tolist(), strict=True
+            range(begin, self._used), keys, operations.tolist(), weights.tolist(), strict=True
         ):
             if operation > _WRITE:
                 note(COLD)
@@ -164,6 +158,15 @@ class LruStack:
         return self._distances(
             begin, np.array(befores, dtype=np.int64), operations, refilled, fills
         )
+
+    def _take_slots(self, weights: Integers) -> int:
+        """Put ``weights`` into the next slots, shape (n,); returns the first of these."""
+        if self._used + len(weights) > len(self._weights):
+            self._write_anew()
+        begin = self._used
+        self._used += len(weights)
+        self._weights[begin : self._used] = weights
+        return begin
 
     def _make_hole(self, slot: int) -> int:
         """Returns its weight."""

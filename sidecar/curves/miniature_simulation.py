@@ -1,4 +1,4 @@
-"""Miniature simulation of Redis' own eviction, for policies that are no stack policies.
+"""Miniature simulation of Redis' own eviction, for policies that are not stack algorithms.
 
 Caches of several sizes, each scaled down by the sampling rate R, see the sampled accesses only
 (Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature
@@ -13,13 +13,13 @@ from bisect import insort_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.references import SimulatedAccesses
 from sidecar.curves.remembered import Remembered
-from sidecar.samples.batch import Operation
+from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
 
 FloatArray = npt.NDArray[np.float64]
@@ -150,14 +150,6 @@ class MiniatureCache:
                     return
 
 
-class Accesses(Protocol):
-    """Columns of one length: what happened to which object; weight 0 is unknown."""
-
-    keys: list[int]
-    operations: list[int]
-    weights: list[int]
-
-
 class MiniatureSimulation:
     """Misses of a server's policy at several sizes.
 
@@ -192,7 +184,7 @@ class MiniatureSimulation:
                 cache.remove(key)
 
     def access(
-        self, accesses: Accesses, default_weight: int, now_seconds: int, rate: float
+        self, accesses: SimulatedAccesses, default_weight: int, now_seconds: int, rate: float
     ) -> None:
         """Take accesses in order."""
         misses = [0] * len(self._caches)
@@ -207,7 +199,7 @@ class MiniatureSimulation:
             weight = known_weight or self._weights.get(key, default_weight)
             if operation == _WRITE:
                 self._weights[key] = weight
-                # The write that follows a miss is no access of its own where there was a hit.
+                # The write that follows a miss is not an access of its own where there was a hit.
                 is_fill = key in self._missed
                 self._missed.discard(key)
                 for cache in self._caches:

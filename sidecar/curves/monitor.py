@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
@@ -20,7 +19,7 @@ from sidecar.curves.miniature_simulation import (
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 from sidecar.curves.outlook import Outlook
 from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
-from sidecar.curves.references import References, object_ids
+from sidecar.curves.references import FloatArray, References, object_ids
 from sidecar.curves.remembered import LONGEST, Remembered
 from sidecar.curves.served_reads import (
     FULL_RATIO,
@@ -32,12 +31,11 @@ from sidecar.curves.served_reads import (
 from sidecar.curves.shards import Shards
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.widening import Widening
-from sidecar.samples.batch import FLAG_TTL, Batch
+from sidecar.samples.batch import Batch
+from sidecar.samples.wire_format import FLAG_TTL
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.planning.quiet import QUIET_READS
-
-FloatArray = npt.NDArray[np.float64]
 
 HALF_LIFE_SECONDS = 3600.0
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.

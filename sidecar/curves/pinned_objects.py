@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.references import Accesses, FloatArray
-from sidecar.samples.batch import FLAG_TTL, Operation
+from sidecar.samples.wire_format import FLAG_TTL, Operation
 
 
 class PinnedReads(NamedTuple):
@@ -103,22 +103,22 @@ class PinnedObjects:
         )
 
     def keep_only(self, stays: Callable[[int], bool]) -> None:
-        """The others are no longer there; their share of all leaves with them."""
+        """Keep the objects that ``stays`` accepts; the server no longer has the others."""
         before = len(self.weights)
         self.sample_only(stays)
         if before:
             self._least *= len(self.weights) / before
 
     def sample_only(self, stays: Callable[[int], bool]) -> None:
-        """The others are no longer sampled."""
+        """Keep the objects that ``stays`` accepts; the others are no longer sampled."""
         self._replace({key: weight for key, weight in self.weights.items() if stays(key)})
 
     def rename(self, names: Mapping[int, int]) -> None:
-        """Objects get other keys."""
+        """Give objects other keys."""
         self._replace({names.get(key, key): weight for key, weight in self.weights.items()})
 
     def add_weight(self, more_bytes: int) -> None:
-        """To each, or take, if negative."""
+        """Make each object ``more_bytes`` heavier (lighter, if negative), but 1 at least."""
         self._replace({key: max(1, w + more_bytes) for key, w in self.weights.items()})
 
     def _replace(self, weights: dict[int, int]) -> None:

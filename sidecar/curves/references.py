@@ -1,4 +1,4 @@
-"""Sampled records as the stack takes them, and the reads that come of it."""
+"""Sampled records as the stack takes them, and the reads that result from them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Accesses:
     ttl_known: npt.NDArray[np.bool_]
 
     def part(self, start: int, end: int) -> Accesses:
-        """Those from ``start`` on, before ``end``."""
+        """The accesses from ``start`` up to, but not including, ``end``."""
         part = slice(start, end)
         return Accesses(
             self.keys[part],
@@ -68,7 +68,7 @@ class Accesses:
 
 @dataclass
 class SimulatedAccesses:
-    """The same as plain lists."""
+    """What happened to which object, as lists of one length; weights are 0 where unknown."""
 
     keys: list[int]
     operations: list[int]

@@ -8,9 +8,10 @@ from sidecar.curves.references import References
 from sidecar.samples.batch import Batch
 from sidecar.servers.server_reading import ServerReading
 
-# Of ``maxmemory``: from there on a server is full.
+# A server that uses this share of its ``maxmemory`` is full.
 FULL_RATIO = 0.97
-# Of the reads that the sampler saw: if the server counts fewer, its counters were put back.
+# If the server counts less than this share of the reads that its sampler saw, its counters were
+# reset.
 _RESET_SHARE = 0.9
 
 

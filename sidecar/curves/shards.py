@@ -20,13 +20,8 @@ from sidecar.curves.references import (
     SimulatedAccesses,
     object_ids,
 )
-from sidecar.samples.batch import (
-    FLAG_SIZE_KNOWN,
-    SOURCE_PATCH,
-    UNKNOWN_DB,
-    Batch,
-    Operation,
-)
+from sidecar.samples.batch import Batch
+from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, SOURCE_PATCH, UNKNOWN_DB, Operation
 
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
@@ -46,7 +41,8 @@ class Shards:
             Only the memory that they leave is a cache: a read's distance includes the bytes that
             were pinned when it came, and a read of a pinned object is a hit where all of them fit.
         pinned: what is known of the pinned objects.
-        simulation: caches that shall see the same accesses, for policies that are no stack.
+        simulation: caches that see the same accesses, for policies that are not stack
+            algorithms.
     """
 
     def __init__(self, live_objects: int | None = 8192) -> None:
@@ -145,8 +141,8 @@ class Shards:
     def _access_volatile(
         self, part: Accesses, default_bytes: int
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """The same. A pinned read is none for the stack, which only learns that the object is not
-        there: nothing lies above it, and it takes nothing itself."""
+        """The same under ``volatile-*``. The stack does not see a pinned read, and only learns that
+        the object is not there: nothing lies above it, and it takes nothing itself."""
         taken = self.pinned.take(part, self.rate)
         above = np.zeros(len(taken.is_pinned), dtype=np.int64)
         own = above.copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import Batch
 
-# Of what the present stack has seen: then the successor knows enough.
+# The successor knows enough when it has seen this share of what the present stack has seen.
 _SEEN_SHARE = 0.9
 
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from sidecar.base.metrics import Metrics
-from sidecar.delivery.notification import MAX_BYTES
+from sidecar.delivery.notification import MAX_MESSAGE_BYTES
 from sidecar.delivery.plan_inbox import PlanInbox, Verdict
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not length.isascii() or not length.isdigit():
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "length", "Content-Length is missing")
             return
-        if int(length) > MAX_BYTES:
+        if int(length) > MAX_MESSAGE_BYTES:
             self._refuse(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "oversized", f"{length} bytes are too many"
             )

@@ -119,7 +119,7 @@ class SignatureCheck:
         try:
             certificate = x509.load_pem_x509_certificate(self._fetch(url))
         except ValueError as error:
-            raise SignatureError("certificate", f"{url} is no certificate") from error
+            raise SignatureError("certificate", f"{url} is not a certificate") from error
         if len(self._certificates) >= _CACHED_CERTIFICATES:
             self._certificates.clear()
         self._certificates[url] = certificate

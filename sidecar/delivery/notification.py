@@ -15,7 +15,7 @@ from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.reader import DocumentError, Fields, shown
 
-MAX_BYTES = 256 * 1024
+MAX_MESSAGE_BYTES = 256 * 1024
 FUTURE_SECONDS = 300.0
 REMEMBERED_MESSAGES = 4096
 
@@ -126,12 +126,14 @@ class NotificationCheck:
 
     def _plan_keys(self, text: str) -> tuple[str, ...]:
         try:
-            event = parse_json(text, "the message", MAX_BYTES)
+            event = parse_json(text, "the message", MAX_MESSAGE_BYTES)
             if event.value("Event", None) == "s3:TestEvent":
                 return ()
             return tuple(self._plan_key(record) for record in event.tables("Records"))
         except DocumentError as error:
-            raise NotificationRefusedError("not_an_event", f"no event of S3: {error}") from error
+            raise NotificationRefusedError(
+                "not_an_event", f"not an event of S3: {error}"
+            ) from error
 
     def _plan_key(self, record: Fields) -> str:
         s3 = record.table("s3")
@@ -144,15 +146,19 @@ class NotificationCheck:
         key = unquote_plus(s3.table("object").text("key"))
         match = _CYCLE.fullmatch(key)
         if not match or key != plan_key(self._node, int(match[1])):
-            raise NotificationRefusedError("key", f"{shown(key)} is no plan of node {self._node!r}")
+            raise NotificationRefusedError(
+                "key", f"{shown(key)} is not a plan of node {self._node!r}"
+            )
         return key
 
 
 def _read(body: bytes) -> dict[str, str]:
-    if len(body) > MAX_BYTES:
-        raise NotificationRefusedError("oversized", f"{len(body)} bytes, at most {MAX_BYTES}")
+    if len(body) > MAX_MESSAGE_BYTES:
+        raise NotificationRefusedError(
+            "oversized", f"{len(body)} bytes, at most {MAX_MESSAGE_BYTES}"
+        )
     try:
-        message = parse_json(body, "the notification", MAX_BYTES)
+        message = parse_json(body, "the notification", MAX_MESSAGE_BYTES)
     except DocumentError as error:
         raise NotificationRefusedError("not_json", str(error)) from error
     kind = message.value("Type", None)
@@ -164,5 +170,5 @@ def _read(body: bytes) -> dict[str, str]:
         texts["Subject"] = message.value("Subject")
     for key, text in texts.items():
         if not isinstance(text, str):
-            raise NotificationRefusedError("incomplete", f"{key} is missing or no text")
+            raise NotificationRefusedError("incomplete", f"{key} is missing or not a text")
     return texts

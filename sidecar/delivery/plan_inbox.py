@@ -11,7 +11,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.delivery.message_signature import CertificateUnavailableError
 from sidecar.delivery.notification import NotificationCheck, NotificationRefusedError
 from sidecar.storage.store import Store, StoreError
-from solver_lambda.documents.plan import MAX_BYTES
+from solver_lambda.documents.plan import MAX_PLAN_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ TakePlan = Callable[[bytes, str], None]
 
 
 class Verdict(enum.Enum):
-    """What became of a message, for the one who delivers it."""
+    """What became of a message, for the code that delivered it."""
 
     TAKEN = "taken"
     REFUSED = "refused"  # do not deliver it again
@@ -69,7 +69,7 @@ class PlanInbox:
         return Verdict.TAKEN
 
     def _fetch(self, key: str) -> None:
-        document = self._plans.get(key, MAX_BYTES)
+        document = self._plans.get(key, MAX_PLAN_BYTES)
         if document is None:
             raise NotificationRefusedError("no_plan", f"there is no document {key!r}")
         self._take_plan(document, key)

@@ -46,7 +46,7 @@ int lru_init(struct lru_stack *stack, uint64_t expected);
 void lru_free(struct lru_stack *stack);
 
 /* Makes the object the most recent, with this weight. Returns LRU_FOUND, and how much weight lay
- * above it and its own before; or LRU_NEW; or LRU_NO_MEMORY, and the stack is no more to be used. */
+ * above it and its own before; or LRU_NEW; or LRU_NO_MEMORY, and the stack must not be used any more. */
 int lru_access(struct lru_stack *stack, uint64_t hash, uint32_t weight, uint64_t *above,
                uint32_t *own);
 

@@ -22,7 +22,7 @@ from sidecar.traces.lines import parse_requests, read_columns
 if TYPE_CHECKING:
     from sidecar.traces.chunk import TraceChunk
 
-# Of libCacheSim's records, which traces.binary describes.
+# Places in libCacheSim's records, which traces.binary describes.
 _KEY_OFFSET, _SIZE_OFFSET = 4, 12
 
 
@@ -63,7 +63,7 @@ class CompiledStack:
         format: str | None = None,  # noqa: A002
         progress: Progress | None = None,
     ) -> None:
-        """Take the requests of a file, as ``traces.reader.read_trace`` reads them.
+        """Take the requests of a file, as ``traces.trace_reader.read_trace`` reads them.
 
         Raises:
             TraceError: as ``read_trace``.

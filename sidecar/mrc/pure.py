@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import Progress
-from sidecar.traces.reader import read_trace
+from sidecar.traces.trace_reader import read_trace
 
 _SUB_BITS = 10
 _LEAST_POSITIONS = 4096

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-MAGIC = b"SPRD"
-VERSION = 1
-HEADER = struct.Struct("<4sHHHHI11Q")
-RECORD_BYTES = 16
-MAX_BATCH_BYTES = 16_384
-SOURCE_PATCH, SOURCE_MODULE = 1, 2
-FLAG_TTL = 1
-FLAG_SIZE_KNOWN = 2
-UNKNOWN_DB = 0xFFFF
-"""A record's db when the sampler does not know it, and a flush's when it means every db."""
+from sidecar.samples.wire_format import (
+    HEADER,
+    MAGIC,
+    MAX_MODULUS,
+    RECORD_BYTES,
+    SOURCE_MODULE,
+    SOURCE_PATCH,
+    VERSION,
+    Operation,
+)
 
 UIntArray = npt.NDArray[np.uint64]
-
-
-class Operation(IntEnum):
-    """What happened to a key (or, for the last two, to a whole db)."""
-
-    READ_HIT = 1
-    READ_MISS = 2
-    WRITE = 3
-    DELETE = 4
-    EXPIRY = 5
-    EVICTION = 6
-    FLUSH = 7
-    SWAP = 8
 
 
 class SampleError(ValueError):
@@ -95,7 +80,9 @@ def decode_batch(message: bytes) -> Batch:
             ``counters``, ``operation``, ``not_sampled``.
     """
     if len(message) < HEADER.size:
-        raise SampleError("truncated", f"{len(message)} bytes are no header of {HEADER.size}")
+        raise SampleError(
+            "truncated", f"{len(message)} bytes are fewer than a header's {HEADER.size}"
+        )
     magic, version, header_bytes, record_bytes, source, count, *counters = HEADER.unpack_from(
         message
     )
@@ -127,8 +114,10 @@ def decode_batch(message: bytes) -> Batch:
 
 def _check(batch: Batch) -> None:
     modulus, threshold = batch.modulus, batch.threshold
-    if not 1 <= modulus <= 1 << 32 or modulus & (modulus - 1) or threshold > modulus:
-        raise SampleError("sampling", f"T {threshold} of P {modulus} is no sampling rate")
+    if not 1 <= modulus <= MAX_MODULUS or modulus & (modulus - 1) or threshold > modulus:
+        raise SampleError(
+            "sampling", f"T = {threshold} and P = {modulus} do not give a sampling rate"
+        )
     if batch.last_time_us < batch.first_time_us:
         raise SampleError("time", f"ends at {batch.last_time_us}, before {batch.first_time_us}")
     if batch.seen_reads > batch.seen or batch.dropped > batch.sampled:
@@ -136,7 +125,7 @@ def _check(batch: Batch) -> None:
     operations = batch.records["operation"]
     if not len(operations):
         return
-    if operations.min() < 1 or operations.max() > 8:
+    if operations.min() < Operation.READ_HIT or operations.max() > Operation.SWAP:
         raise SampleError("operation", "a record has an operation outside 1..8")
     outside = (batch.records["hash"] & np.uint64(modulus - 1)) >= np.uint64(threshold)
     if np.any(outside & (operations < Operation.FLUSH)):

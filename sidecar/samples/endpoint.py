@@ -1,7 +1,7 @@
 """The socket file where samples arrive.
 
-ZeroMQ removes whatever lies at the path that it binds, also another program's socket that is in
-use, or a file that is no socket at all. So it is looked at before.
+ZeroMQ removes whatever is at the path that it binds, even a socket that another program uses, or a
+file that is not a socket at all. So the path is checked first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sidecar.samples.receiver import SampleReceiver
 
 
 def socket_path(endpoint: str) -> Path | None:
-    """Of an ``ipc://`` endpoint; ``None`` for TCP and for a name that is no file."""
+    """Of an ``ipc://`` endpoint; ``None`` for TCP and for a name that is not a file."""
     scheme, _, address = endpoint.partition("://")
     return Path(address) if scheme == "ipc" and not address.startswith("@") else None
 
@@ -25,7 +25,7 @@ def bind_endpoint(endpoint: str, metrics: Metrics) -> SampleReceiver:
     """The receiver, bound, with the socket's folder made if it is missing.
 
     Raises:
-        OSError: it cannot be bound, or would take something from somebody; one sentence.
+        OSError: it cannot be bound, or something else uses the path; one sentence.
     """
     path = socket_path(endpoint)
     try:
@@ -45,7 +45,7 @@ def _check_unused(path: Path) -> None:
     if not path.exists():
         return
     if not path.is_socket():
-        raise OSError(f"{path} is there and is no socket")
+        raise OSError(f"{path} exists and is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))

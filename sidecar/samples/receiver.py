@@ -7,12 +7,11 @@ from collections.abc import Container, Iterator
 import zmq
 
 from sidecar.base.metrics import Metrics
-from sidecar.samples.batch import MAX_BATCH_BYTES, Batch, SampleError, decode_batch
+from sidecar.samples.batch import Batch, SampleError, decode_batch
+from sidecar.samples.wire_format import MAX_BATCH_BYTES, SEQUENCES_OF_A_SAMPLER
 
 QUEUE_BATCHES = 1024
 DRAIN_BATCHES = 4096
-# Further on begins a sampler that was made later: the module was loaded anew.
-SEQUENCES_OF_A_SAMPLER = 1 << 22
 
 
 class SampleReceiver:

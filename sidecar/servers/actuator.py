@@ -1,4 +1,4 @@
-"""The hand that carries out plans: brings each server to its target, and keeps it there."""
+"""Carries out plans: brings each server to its target size, and keeps it there."""
 
 from __future__ import annotations
 

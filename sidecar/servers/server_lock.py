@@ -18,7 +18,8 @@ from pathlib import Path
 
 _CLIENT_PREFIX = "spreds:"
 _HOST = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
-# Of this process, on every server. The last part tells apart two with one number in two containers.
+# The name of this process on every server. The last part tells apart processes with equal ids in
+# two containers.
 CLIENT_NAME = f"{_CLIENT_PREFIX}{_HOST}:{os.getpid()}:{secrets.token_hex(4)}"
 
 

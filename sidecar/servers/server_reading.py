@@ -82,7 +82,7 @@ class ServerReading:
         try:
             instance = int(run_id[:16], 16)
         except ValueError:
-            raise ValueError(f"INFO: run_id is {run_id!r}, no hexadecimal number") from None
+            raise ValueError(f"INFO: run_id is {run_id!r}, not a hexadecimal number") from None
         databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
         keys = sum(int(db.get("keys", 0)) for db in databases)
         with_ttl = sum(int(db.get("expires", 0)) for db in databases)
@@ -180,4 +180,4 @@ def _number(table: Mapping[str, Any], key: str, default: int | None = None) -> i
     try:
         return int(str(value))
     except (TypeError, ValueError):
-        raise ValueError(f"the server's {key} is {value!r}, no whole number") from None
+        raise ValueError(f"the server's {key} is {value!r}, not a whole number") from None

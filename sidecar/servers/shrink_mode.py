@@ -48,7 +48,7 @@ class ShrinkMode:
 
     def is_on(self, reading: ServerReading) -> bool:
         """Whether there is something to put back."""
-        # Without a note it was left so, by a sidecar that died and kept no state.
+        # If nothing is noted, a sidecar that died and kept no state has left it in a shrink.
         left = reading.tenacity == 0 and self._eviction_tenacity != 0
         return self._replaced is not None or left
 

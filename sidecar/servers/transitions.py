@@ -1,6 +1,6 @@
 """From the sizes that the servers have to the sizes of a plan, in small safe steps.
 
-A resolver: it looks at the state that is, however it came about, and yields the transitions that
+A resolver: it looks at the present state, however it came about, and yields the transitions that
 are allowed now. Nothing is remembered between two calls, so a sidecar that was interrupted
 anywhere goes on from what it finds.
 
@@ -29,7 +29,7 @@ LEAST_GROWTH_RATIO = 0.02
 
 @dataclass(frozen=True)
 class ServerState:
-    """One server as it is, and the size it shall have. Sizes in bytes.
+    """One server as it is, and the size that it is to have. Sizes in bytes.
 
     Attributes:
         maxmemory_bytes: the most that may be in force (``math.inf``: unlimited). For a server

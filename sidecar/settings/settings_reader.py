@@ -6,7 +6,7 @@ import logging
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
-from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
+from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings
 from sidecar.storage.store import Store, StoreError, StoreUnreachableError
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.reader import DocumentError
@@ -47,7 +47,7 @@ class SettingsReader:
 
     def _read_one(self, server: ServerConfig, store: Store) -> None:
         key = settings_key(self._config.node, server.name)
-        text = store.get(key, MAX_BYTES)
+        text = store.get(key, MAX_SETTINGS_BYTES)
         if text is None:
             self._refused.pop(server.name, None)
             if self._good.pop(server.name, None):

@@ -16,7 +16,7 @@ from solver_lambda.documents.server_settings import SERVER_SETTINGS
 
 KIND = "spreds.settings"
 VERSION = 1
-MAX_BYTES = 16 * 1024
+MAX_SETTINGS_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TeamSettings:
         Raises:
             DocumentError: with the key and value at fault.
         """
-        fields = parse_json(text, source, MAX_BYTES)
+        fields = parse_json(text, source, MAX_SETTINGS_BYTES)
         check_kind(fields, KIND, VERSION)
 
         def limit(name: str | None) -> Any:

@@ -111,7 +111,7 @@ class SidecarState:
 
     @classmethod
     def from_json(cls, fields: Fields) -> SidecarState:
-        """Raises DocumentError for anything but ``to_json``'s output; other keys are let be."""
+        """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
         asked = [_asked(item) for item in fields.tables("asked", least=0, most=ASKED_LIMIT)]
         targets, changed = fields.table("targets_bytes"), fields.table("changed_at_seconds")
         replaced, latencies = fields.table("replaced"), fields.table("latencies", {})

@@ -23,7 +23,7 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-MAX_BYTES = 16 * 1024 * 1024
+MAX_STATE_BYTES = 16 * 1024 * 1024
 
 
 class StateStore:
@@ -67,8 +67,8 @@ def load_state(path: Path) -> SidecarState:
     """The state in a file; a new one if there is none or it cannot be read, which is logged."""
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-        return SidecarState.from_json(parse_json(text, str(path), MAX_BYTES))
+            text = file.read(MAX_STATE_BYTES + 1)
+        return SidecarState.from_json(parse_json(text, str(path), MAX_STATE_BYTES))
     except FileNotFoundError:
         return SidecarState()
     except (OSError, DocumentError) as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from solver_lambda.documents.reader import DocumentError
 
-# For a command, or where nothing says how long an answer may take.
+# The time for a call of a command, and wherever nothing says how long an answer may take.
 USUAL_SECONDS = 20.0
 # From here on there is time for a second attempt, after a pause of a second at most.
 RETRY_FROM_SECONDS = 10.0

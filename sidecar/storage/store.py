@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class StoreError(Exception):
-    """The store did not do it now; it may later."""
+    """The store failed; it may succeed later."""
 
 
 class StoreUnreachableError(StoreError):
@@ -52,7 +52,7 @@ class FolderStore:
         try:
             with open(path, "rb", opener=_open_at_once) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise StoreError(f"{path}: is no regular file")
+                    raise StoreError(f"{path}: is not a regular file")
                 return file.read(max_bytes + 1)
         except FileNotFoundError:
             return None

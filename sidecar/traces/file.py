@@ -36,12 +36,12 @@ def trace_format(path: Path, format: str | None, first: bytes) -> str:  # noqa: 
     """One of ``FORMATS``: the one given, or what the name and the first bytes tell.
 
     Raises:
-        TraceError: it is none of them, or cannot be told.
+        TraceError: it is not one of them, or cannot be told.
     """
     known = ", ".join(FORMATS)
     if format:
         if format not in FORMATS:
-            raise TraceError(f"{path}: format {format!r} is none of {known}")
+            raise TraceError(f"{path}: format {format!r} is not one of {known}")
         return format
     name = path.name.lower()
     if ".trace" in name:

@@ -9,6 +9,7 @@ from ctypes import CDLL, byref, c_char_p, c_int32, c_uint64, c_void_p, cast
 from pathlib import Path
 from typing import NamedTuple
 
+from sidecar.samples.wire_format import MAX_WORD, key_hash
 from sidecar.traces.file import TraceError
 
 COLUMN_NAMES = {
@@ -22,7 +23,6 @@ READS = (b"GET", b"GET_LEASE")
 MAX_LINE_BYTES = 1 << 20
 MAX_REPEATS = 1 << 24
 _ROOM = 1 << 14  # requests parsed at a time
-_WORD = 2**64 - 1
 
 
 class Columns(NamedTuple):
@@ -71,27 +71,18 @@ def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
 def _whole(text: bytes, name: str, limit: int) -> int:
     value = int(text)
     if not 0 <= value < limit:
-        raise ValueError(f"the {name} {value} is not within 0 and {limit - 1}")
+        raise ValueError(f"the {name} {value} is not between 0 and {limit - 1}")
     return value
 
 
 def identity(text: bytes) -> int:
-    """The u64 that stands for a key: a decimal number is its own, another text has a hash, the
-    one that ``redis_patch/WIRE_FORMAT.md`` defines, with salt 0."""
+    """The u64 that stands for a key: a decimal number is its own, another text has the
+    samples' hash, with salt 0."""
     if text.isdigit() and len(text) <= 20 and (text[0] != 48 or len(text) == 1):
         number = int(text)
-        if number <= _WORD:
+        if number <= MAX_WORD:
             return number
-    state = _fold(len(text) ^ 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
-    for start in range(0, len(text), 8):
-        word = int.from_bytes(text[start : start + 8], "little")
-        state = _fold(state ^ word, 0xD1B54A32D192ED03)
-    return _fold(state ^ 0x8CB92BA72F3D8DD7, 0x9E3779B97F4A7C15)
-
-
-def _fold(a: int, b: int) -> int:
-    product = a * b
-    return (product & _WORD) ^ (product >> 64)
+    return key_hash(text, 0)
 
 
 class Lines(NamedTuple):
@@ -169,7 +160,7 @@ def _whole_lines(path: Path, blocks: Iterator[bytes]) -> Iterator[Lines]:
 
 def refused(path: Path, number: int, line: bytes, error: ValueError) -> TraceError:
     """The error that names a line."""
-    return TraceError(f"{path}: line {number}: {line[:80]!r} is no request: {error}")
+    return TraceError(f"{path}: line {number}: {line[:80]!r} is not a request: {error}")
 
 
 class ParsedRequests(NamedTuple):

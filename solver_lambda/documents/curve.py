@@ -70,4 +70,6 @@ class MissRatioCurve:
         try:
             return cls(np.array(sizes, dtype=np.float64), np.array(ratios, dtype=np.float64))
         except ValueError as error:
-            raise fields.refuse("sizes_bytes", f"and miss_ratios are no curve: {error}") from error
+            raise fields.refuse(
+                "sizes_bytes", f"and miss_ratios are not a curve: {error}"
+            ) from error

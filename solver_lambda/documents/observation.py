@@ -16,13 +16,14 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE, read_node, read_server
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.documents.reader import MOST_BYTES, DocumentError, Fields, first_repeated
+from solver_lambda.documents.reader import MOST_BYTES, DocumentError, Fields
 from solver_lambda.documents.server_settings import read_bounds
 
 KIND = "spreds.observation"
 VERSION = 1
-MAX_BYTES = 16 * 1024 * 1024
-# Of characters, so that a plan of all servers that an observation may have can be read.
+MAX_OBSERVATION_BYTES = 16 * 1024 * 1024
+# Characters: with reasons of this length, a plan for the most servers that an observation may have
+# can still be read.
 MAX_REASON = 300
 MAX_VERSION = 128
 
@@ -178,7 +179,7 @@ class Observation:
         Raises:
             DocumentError: with the key and value at fault.
         """
-        fields = parse_json(text, source, MAX_BYTES)
+        fields = parse_json(text, source, MAX_OBSERVATION_BYTES)
         check_kind(fields, KIND, VERSION)
         observation = cls(
             node=read_node(fields),
@@ -191,9 +192,7 @@ class Observation:
             planning=PlanningSettings.from_json(fields.table("planning", {})),
         )
         fields.done()
-        twice = first_repeated(server.name for server in observation.servers)
-        if twice is not None:
-            raise fields.refuse("servers", f"has two servers named {twice!r}")
+        fields.check_distinct("servers", (server.name for server in observation.servers))
         minima = sum(server.minimum_bytes for server in observation.servers)
         if minima > observation.budget_bytes:
             raise DocumentError(

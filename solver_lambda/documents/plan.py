@@ -1,4 +1,4 @@
-"""The adaptation plan: the memory each server of a node shall have, and why."""
+"""The adaptation plan: the memory that each server of a node is to have, and why."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE, read_node, read_server
 from solver_lambda.documents.observation import MAX_VERSION
-from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
+from solver_lambda.documents.reader import DocumentError, Fields
 
 KIND = "spreds.plan"
 VERSION = 1
-# Of as many servers as an observation may have, each with the longest reason.
-MAX_BYTES = 4 * 1024 * 1024
+# Enough for the most servers that an observation may have, each with the longest reason.
+MAX_PLAN_BYTES = 4 * 1024 * 1024
 NOTHING_PROVEN = 1.0
 
 
@@ -156,7 +156,7 @@ class AdaptationPlan:
         Raises:
             DocumentError: with the key and value at fault, or if the sizes exceed the budget.
         """
-        fields = parse_json(text, source, MAX_BYTES)
+        fields = parse_json(text, source, MAX_PLAN_BYTES)
         check_kind(fields, KIND, VERSION)
         plan = cls(
             node=read_node(fields),
@@ -182,9 +182,7 @@ class AdaptationPlan:
             run_memory_bytes=fields.integer("run_memory_bytes", 0, low=0),
         )
         fields.done()
-        twice = first_repeated(server.name for server in plan.servers)
-        if twice is not None:
-            raise fields.refuse("servers", f"has two servers named {twice!r}")
+        fields.check_distinct("servers", (server.name for server in plan.servers))
         if plan.decision == "keep":
             return plan
         for server in plan.servers:

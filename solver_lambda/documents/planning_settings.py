@@ -25,8 +25,8 @@ class PlanningSettings:
         minimum_gain_ratio: relative gain in weighted mean access time below which nothing moves.
             Where a rule shortens a cycle's step, it counts for the whole way.
         dwell_seconds: a server that was changed keeps its size for so long.
-        max_step_ratio: the most that a server may gain or lose in one cycle, of its size; one unit
-            at least.
+        maximum_step_ratio: the most that a server may gain or lose in one cycle, of its size; one
+            unit at least.
         maximum_curve_error_ratio: a server whose curve's expected error is above keeps its size.
         seed: of the random search, so that one observation gives one plan.
     """
@@ -38,7 +38,7 @@ class PlanningSettings:
     horizon_seconds: float = 3600.0
     minimum_gain_ratio: float = 0.005
     dwell_seconds: float = 0.0
-    max_step_ratio: float | None = None
+    maximum_step_ratio: float | None = None
     maximum_curve_error_ratio: float = 0.1
     seed: int = 0
 
@@ -48,6 +48,9 @@ class PlanningSettings:
     @classmethod
     def from_json(cls, fields: Fields) -> PlanningSettings:
         """Raises DocumentError."""
+        step_ratio = fields.optional_number("maximum_step_ratio", above=0)
+        # What earlier sidecars call it.
+        old_step_ratio = fields.optional_number("max_step_ratio", above=0)
         settings = cls(
             method=fields.text("method", cls.method, METHODS),
             certify=fields.boolean("certify", cls.certify),
@@ -60,7 +63,7 @@ class PlanningSettings:
                 "minimum_gain_ratio", cls.minimum_gain_ratio, low=0, high=1
             ),
             dwell_seconds=fields.number("dwell_seconds", cls.dwell_seconds, low=0),
-            max_step_ratio=fields.optional_number("max_step_ratio", above=0),
+            maximum_step_ratio=old_step_ratio if step_ratio is None else step_ratio,
             maximum_curve_error_ratio=fields.number(
                 "maximum_curve_error_ratio", cls.maximum_curve_error_ratio, low=0, high=1
             ),

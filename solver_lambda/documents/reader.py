@@ -1,7 +1,7 @@
 """Checked reading of documents that came from outside: JSON from S3, TOML from an operator.
 
-Whoever writes them may be mistaken, or mean harm. So depth, length, magnitude and count have bounds
-here, for all documents alike, and what is within them can be computed with: no sum, product or
+Their authors may be mistaken, or mean harm. So depth, length, magnitude and count have bounds here,
+for all documents alike, and what is within them can be computed with: no sum, product or
 quotient of such numbers leaves the range of a float.
 """
 
@@ -50,16 +50,6 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
-def first_repeated(names: Iterable[str]) -> str | None:
-    """The first name that was there before."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
-
-
 class Fields:
     """One table of a document: hands out each key once, checked, and refuses what is left over.
 
@@ -85,6 +75,15 @@ class Fields:
     def refuse(self, key: str, why: str) -> DocumentError:
         """The error to raise for the value of ``key``."""
         return DocumentError(f"{self.source}: {self.where(key)} {why}")
+
+    def check_distinct(self, key: str, names: Iterable[str]) -> None:
+        """Raises DocumentError if two of the servers' ``names``, which stand under ``key``, are
+        the same."""
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                raise self.refuse(key, f"has two servers named {name!r}")
+            seen.add(name)
 
     def value(self, key: str, default: object = ...) -> Any:
         """The raw value of ``key``; without a default it must be there."""
@@ -217,7 +216,7 @@ class Fields:
         return Fields(self.value(key, default), self.source, self.where(key))
 
     def tables(self, key: str, *, least: int = 1, most: int = MAX_SERVERS) -> Iterator[Fields]:
-        """A list of so many tables."""
+        """A list of tables."""
         value = self.value(key)
         if not isinstance(value, list) or len(value) < least:
             kind = "a non-empty list" if least else "a list"

@@ -33,7 +33,7 @@ def parse_size(value: object) -> int:
     Raises:
         ValueError: not a size, or more than documents may have.
     """
-    # Not above: `spreds mrc` only formats, and would take longer to start.
+    # Not imported at the top: `spreds mrc` only formats, and would take longer to start.
     from solver_lambda.documents.reader import MOST_BYTES, shown
 
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from solver_lambda.documents.keys import parse_observation_key, plan_key
-from solver_lambda.documents.observation import MAX_BYTES, Observation
+from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.planning_settings import METHODS
 from solver_lambda.documents.reader import DocumentError, Fields, shown
@@ -76,7 +76,7 @@ def answer(bucket: str, key: str, environment: Mapping[str, str] = os.environ) -
     except (DocumentError, ObjectStoreError, RefusedError) as error:
         _log("refused", bucket=bucket, key=key, reason=str(error))
         raise RefusedError(str(error)) from error
-    _log_plan(plan, written)
+    log_plan(plan, written)
     return written_to
 
 
@@ -87,7 +87,7 @@ def _read(bucket: str, key: str, environment: Mapping[str, str]) -> Observation:
     if bucket != expected:
         raise RefusedError(f"{source}: observations are read from bucket {expected!r} only")
     node, cycle = parse_observation_key(key)
-    text = ObjectStore(environment).get(bucket, key, max_bytes=MAX_BYTES)
+    text = ObjectStore(environment).get(bucket, key, max_bytes=MAX_OBSERVATION_BYTES)
     observation = Observation.loads(text, source)
     if (observation.node, observation.cycle) != (node, cycle):
         raise RefusedError(
@@ -146,7 +146,8 @@ def _records(event: object) -> list[tuple[str, str]]:
         raise RefusedError(f"the event is not one of S3: {error}") from error
 
 
-def _log_plan(plan: AdaptationPlan, written: bool) -> None:
+def log_plan(plan: AdaptationPlan, written: bool) -> None:
+    """Log what was decided; ``written`` is false where another run had written the plan before."""
     _log(
         "plan" if written else "plan_was_there",
         node=plan.node,

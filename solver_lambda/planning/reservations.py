@@ -16,11 +16,11 @@ from solver_lambda.planning.quiet import is_quiet
 from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 from solver_lambda.solvers.solver import solve
 
-# By so much may bounds raise the node's weighted mean access time, all together: the second goal
+# All bounds together may raise the node's weighted mean access time by this ratio: the second goal
 # is worth a part of the first, and not all of it.
 MOST_COST_RATIO = 0.1
-# And by so much as long as each of them is met by the size in force: a price that wavers around
-# the limit does not give and take memory in turn.
+# And by this ratio while the size in force meets each of them: so a price that wavers around the
+# limit does not give and take memory in turn.
 KEPT_COST_RATIO = 0.15
 
 

@@ -49,7 +49,7 @@ def find_split(
     planning = observation.planning
     bounded = any(server.bounds for server in observation.servers)
     may_step = (
-        planning.max_step_ratio is not None
+        planning.maximum_step_ratio is not None
         or bounded
         or any(is_quiet(server, observation) for server in observation.servers)
     )

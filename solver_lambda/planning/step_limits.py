@@ -41,19 +41,19 @@ def step_towards(
 ) -> Step | None:
     """What one cycle may do of the way to a split; ``None`` if it may go there at once.
 
-    * ``max_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
+    * ``maximum_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
     * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
       (or the bounds, where these ask for more) exceed the budget by;
     * one of ``bounded``, which take memory for their latency bounds, gains ``QUIET_STEP_RATIO`` of
       its size at most if it has few reads.
 
     A server goes towards its wanted size only. Where the budget does not allow that, it may go
-    either way; where even so the least sizes exceed it, ``max_step_ratio`` is dropped.
+    either way; where even so the least sizes exceed it, ``maximum_step_ratio`` is dropped.
     """
     excess = -observation.budget_bytes
     for server in observation.servers:
         excess += ranges[server.name].nearest_bytes(server.maxmemory_bytes)
-    for most_ratio in dict.fromkeys((observation.planning.max_step_ratio, None)):
+    for most_ratio in dict.fromkeys((observation.planning.maximum_step_ratio, None)):
         held_by: dict[str, list[str]] = {}
         steps: dict[str, SizeRange] = {}
         ways: dict[str, SizeRange] = {}
@@ -144,7 +144,7 @@ def _step_range(
     if most_ratio is not None:
         step = max(int(size * most_ratio), observation.unit_bytes)
         low, high = max(low, size - step), min(high, size + step)
-        because = f"max_step_ratio {most_ratio:.3g} limits a cycle's step of"
+        because = f"maximum_step_ratio {most_ratio:.3g} limits a cycle's step of"
     if is_quiet(server, observation):
         step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes) + excess_bytes
         if size - step > low:

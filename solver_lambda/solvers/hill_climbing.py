@@ -39,7 +39,7 @@ class LookAhead:
         self._problem = problem
         self._bound = bound
         self._deadline_seconds = deadline_seconds
-        # Of each server, the places where its next segments end, the nearest last.
+        # For each server the places where its next segments end, the nearest one last.
         self._ends: list[list[int]] = [[] for _ in bound.units]
 
     def solve(self) -> IntArray:
@@ -85,7 +85,7 @@ def hull_ends(curve: FloatArray) -> list[int]:
     best = np.maximum.accumulate(curve)
     places = np.concatenate(([0], np.flatnonzero(best[1:] > best[:-1]) + 1))
     for _ in range(_THINNING_PASSES):
-        # A point below the line between any two others is none of the hull.
+        # A point below the line between any two others is not on the hull.
         slopes = np.diff(curve[places]) / np.diff(places)
         kept = np.ones(len(places), dtype=bool)
         kept[1:-1] = slopes[:-1] >= slopes[1:]

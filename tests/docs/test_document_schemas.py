@@ -30,7 +30,7 @@ from tests.docs.documents import (
 NAMES = sorted(READERS)
 # What only the reader can see: a key beside another, a date, and how a number is written.
 BEYOND_A_SCHEMA = re.compile(
-    r"is below minimum|the minima sum to|are no curve|has two servers named|the sizes sum to|"
+    r"is below minimum|the minima sum to|are not a curve|has two servers named|the sizes sum to|"
     r"has no maxmemory_bytes|must be a time|must be a whole number, not 1\.0|printable"
 )
 ANY = (None, True, 0, 1, 1.0, -1, 0.5, 2, 2**60, 2**61 + 1, 2**64, 1e20, -1e20, "", "text", "keep")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infra.costs.measured import MEASURED_FILE, MeasuredError, read_measured
 from tests.infra.costs_examples import MEASURED
-from tests.infra.costs_measurement import document_sizes, realistic_observation
+from workloads.bench.solver.function_verb import document_sizes, realistic_observation
 
 
 def test_run_time_between_and_beyond_the_points() -> None:
@@ -46,7 +46,7 @@ def test_a_document_is_a_part_for_the_node_and_one_for_each_server() -> None:
 def test_says_when_and_how_it_was_measured() -> None:
     measured = read_measured()
     assert measured.date > "2026"
-    assert "costs_measurement" in measured.how
+    assert "workloads bench function" in measured.how
 
 
 def table(**changes: Any) -> str:

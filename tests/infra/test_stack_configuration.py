@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from infra.app import DEFAULT
+from infra.chosen_controller import chosen_controller
 from infra.configuration import Configuration, Node, read_configuration
-from infra.controller import chosen_controller
 from solver_lambda.documents.reader import DocumentError
 
 
@@ -46,9 +46,9 @@ def many_nodes(nodes: int, servers: int) -> str:
         ('name = "Spreds"\n' + NODES, "name must match"),
         ("", "nodes is missing"),
         ("nodes = {}", "nodes must be a table"),
-        ("[nodes]\nA = {}\n", "nodes.A is no node's name"),
+        ("[nodes]\nA = {}\n", "nodes.A is not the name of a node"),
         ('[nodes]\na = { server = ["x"] }\n', "nodes.a.server is not a known key; did you mean"),
-        ('[nodes]\na = { servers = ["x", "x"] }\n', "nodes.a.servers has 'x' twice"),
+        ('[nodes]\na = { servers = ["x", "x"] }\n', "nodes.a.servers has two servers named 'x'"),
         ("[nodes]\na = { servers = [[]] }\n", "nodes.a.servers must match"),
         ('[nodes]\na = { servers = "x" }\n', "nodes.a.servers must be a list"),
         (

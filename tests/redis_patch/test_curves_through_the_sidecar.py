@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from sidecar.daemon import Sidecar
 from solver_lambda.documents.observation import ServerObservation
 from tests.redis_patch.sampled_server import ServerKind
+from tests.sidecar.monitored_load import lru_miss_ratio
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
@@ -62,21 +62,6 @@ def load_in_both_databases(url: str, keys: list[int]) -> float:
         return 1 - sum(c.tally.hits for c in clients) / sum(c.tally.requests for c in clients)
 
 
-def lru_miss_ratio(keys: list[int], objects: int) -> float:
-    """Of a cache that holds so many, and evicts what was used least recently."""
-    cache: OrderedDict[int, None] = OrderedDict()
-    misses = 0
-    for key in keys:
-        if key in cache:
-            cache.move_to_end(key)
-            continue
-        misses += 1
-        cache[key] = None
-        if len(cache) > objects:
-            cache.popitem(last=False)
-    return misses / len(keys)
-
-
 def observed(sidecar: Sidecar) -> ServerObservation:
     """The server in an observation that knows all that has happened until now."""
     now = time.time()
@@ -91,11 +76,13 @@ def observed(sidecar: Sidecar) -> ServerObservation:
 
 
 @pytest.fixture
-def keys() -> list[int]:
-    return zipf_keys(KEYS, 0.8, REQUESTS, np.random.default_rng(3)).tolist()
+def keys() -> np.ndarray:
+    return zipf_keys(KEYS, 0.8, REQUESTS, np.random.default_rng(3))
 
 
-def test_a_curve_holds_at_twice_the_size(kind: ServerKind, keys: list[int], tmp_path: Path) -> None:
+def test_a_curve_holds_at_twice_the_size(
+    kind: ServerKind, keys: np.ndarray, tmp_path: Path
+) -> None:
     settings: dict[str, object] = {
         **kind.settings(),
         "maxmemory": SIZE_BYTES,
@@ -118,7 +105,7 @@ def test_a_curve_holds_at_twice_the_size(kind: ServerKind, keys: list[int], tmp_
             wait_until(
                 lambda: client.info("spreds").get("spreds_on"), lambda: client.info("spreds")
             )
-            measured = load_in_both_databases(server.url, keys)
+            measured = load_in_both_databases(server.url, keys.tolist())
             cache = observed(sidecar)
         objects = sum(database["keys"] for database in client.info("keyspace").values())
         assert client.info("stats")["evicted_keys"] > objects  # it was full

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sidecar.samples.batch import HEADER, SampleError, decode_batch
-from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+from sidecar.samples.batch import SampleError, decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
+from sidecar.samples.wire_format import HEADER
+from workloads.sample_batches import SampledServer, number_hashes
 
 _INTERESTING = (0, 1, 2, 7, 8, 9, 15, 16, 17, 103, 104, 105, 255)
 _LIMITS = (0, 1, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)

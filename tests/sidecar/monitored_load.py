@@ -10,6 +10,7 @@ import numpy as np
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.batch import Batch, decode_batch
+from sidecar.samples.wire_format import MAX_BATCH_RECORDS
 from sidecar.servers.server_reading import ServerReading
 from workloads.sample_batches import SampledServer, number_hashes
 from workloads.zipf import zipf_keys
@@ -57,6 +58,7 @@ def zipf(keys: int, count: int, seed: int = 1, exponent: float = 0.99) -> np.nda
 
 
 def lru_miss_ratio(keys: np.ndarray, capacity: int) -> float:
+    """Of a cache of ``capacity`` equal objects that evicts the least recently used one."""
     cache: OrderedDict[int, None] = OrderedDict()
     misses = 0
     for key in keys.tolist():
@@ -71,7 +73,7 @@ def lru_miss_ratio(keys: np.ndarray, capacity: int) -> float:
 
 
 def batches(
-    keys: np.ndarray, server: SampledServer | None = None, batch_records: int = 1018
+    keys: np.ndarray, server: SampledServer | None = None, batch_records: int = MAX_BATCH_RECORDS
 ) -> list[Batch]:
     """Look-aside reads of a server that holds nothing: each read misses and is filled."""
     server = server or SampledServer()

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT
-from sidecar.samples.batch import FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB, Batch
+from sidecar.samples.batch import Batch
+from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)
 Key = Hashable

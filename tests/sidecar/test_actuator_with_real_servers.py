@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import redis
 
 from sidecar.servers import actuator
 from sidecar.servers.redis_server import RedisServer, ServerDownError
@@ -18,7 +15,7 @@ from sidecar.servers.server_watch import ServerWatch
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
 from workloads.local_node import wait_until
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import BUILD
 from workloads.supported_servers import supported_servers
 
 MB = 1 << 20
@@ -183,7 +180,7 @@ def test_a_server_that_comes_back_with_a_shrinks_settings_in_its_file_gets_its_o
 ) -> None:
     node = in_a_shrink
     node.servers["s0"].client.config_rewrite()
-    _restart(node.servers["s0"])
+    node.servers["s0"].restart()
     assert _knobs(node) == ["0", "yes", "4194304", "500"]
     if sidecar_dies:
         node.store = StateStore(tmp_path / "state")
@@ -200,7 +197,7 @@ def test_a_server_whose_file_has_a_shrinks_settings_gets_its_own_also_long_after
     node.servers["s0"].client.config_rewrite()
     node.step_until(lambda: node.actuator.settled)
     assert _knobs(node) == ["30", "no", "104857600", "25"]
-    _restart(node.servers["s0"])
+    node.servers["s0"].restart()
     assert _knobs(node) == ["0", "yes", "4194304", "500"]
     node.store = StateStore(tmp_path / "state")
     node.actuator = node.make()
@@ -213,7 +210,7 @@ def test_a_server_that_comes_back_with_settings_of_its_file_keeps_them(
     in_a_shrink: ActuatedNode,
 ) -> None:
     node = in_a_shrink
-    _restart(node.servers["s0"])
+    node.servers["s0"].restart()
     assert _knobs(node) == ["10", "no", "104857600", "10"]
     node.step_until(lambda: node.actuator.settled and not node.store.now.replaced)
     assert _knobs(node) == ["10", "no", "104857600", "10"]
@@ -322,26 +319,13 @@ def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., Actuated
     assert node.metrics.value("foreign_changes") == 1
 
 
-def _restart(server: LocalServer) -> None:
-    """The same server again, with the size that its configuration file says."""
-    server.process.terminate()
-    server.process.wait()
-    server.process = subprocess.Popen([*server.process.args])  # type: ignore[misc]
-    for _ in range(1000):
-        try:
-            server.client.ping()
-            return
-        except redis.ConnectionError:
-            time.sleep(0.01)
-
-
 def test_a_server_that_restarted_is_noticed_and_brought_back(
     make_node: Callable[..., ActuatedNode],
 ) -> None:
     node = make_node("16mb", "16mb")
     node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB}, "test")
     node.step_until(lambda: node.actuator.settled)
-    _restart(node.servers["s0"])
+    node.servers["s0"].restart()
     assert node.maxmemory()["s0"] == 16 * MB
     node.step_until(lambda: node.maxmemory()["s0"] == 8 * MB)
     assert node.metrics.value("servers_restarted") == 1
@@ -357,7 +341,7 @@ def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
     try:
         wait_until(lambda: node.actuator.settled, node.metrics.snapshot)
         for restarts in (1, 2):
-            _restart(node.servers["s0"])
+            node.servers["s0"].restart()
             wait_until(lambda: node.maxmemory()["s0"] == 8 * MB, node.metrics.snapshot)
             assert node.metrics.value("servers_restarted") == restarts
     finally:

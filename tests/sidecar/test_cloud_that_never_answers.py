@@ -14,7 +14,7 @@ import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.base.worker import Worker
-from sidecar.controllers.choice import queue_client
+from sidecar.controllers.configured_controller import queue_client
 from sidecar.delivery.http_delivery import HttpDelivery
 from sidecar.delivery.plan_inbox import Verdict
 from sidecar.delivery.sqs_delivery import long_poll_seconds

@@ -20,7 +20,7 @@ from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
-# Every window moves something: what is tested is the road, not the plan.
+# Every window moves something: what is tested is the loop, not the plan.
 CYCLE = "[cycle]\nsamples = 4000\n[planning]\nminimum_gain_ratio = 0.0\n"
 
 

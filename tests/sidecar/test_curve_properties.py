@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.samples.batch import Batch, Operation, decode_batch
+from sidecar.samples.batch import Batch, decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
+from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import BUDGET, STATS
-from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+from workloads.sample_batches import SampledServer, number_hashes
 
 POLICIES = ("allkeys-lru", "volatile-lru", "allkeys-lfu")
 SECONDS = 40.0

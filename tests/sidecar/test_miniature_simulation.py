@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -12,16 +10,10 @@ from sidecar.curves.miniature_simulation import (
     MiniatureCache,
     MiniatureSimulation,
 )
+from sidecar.curves.references import SimulatedAccesses
 from tests.sidecar.monitored_load import lru_miss_ratio, zipf
 
 HIT, MISS, WRITE, DELETE, _, EVICTION = range(1, 7)
-
-
-@dataclass
-class Accesses:
-    keys: list[int]
-    operations: list[int]
-    weights: list[int]
 
 
 def look_aside_misses(cache: MiniatureCache, keys: list[int], per_second: int = 100) -> float:
@@ -75,7 +67,7 @@ def simulated(
 ) -> list[float]:
     simulation = MiniatureSimulation(np.array(sizes), EvictionSettings())
     simulation.set_rate(rate)
-    simulation.access(Accesses(keys, operations, [10] * len(keys)), 10, 0, rate)
+    simulation.access(SimulatedAccesses(keys, operations, [10] * len(keys)), 10, 0, rate)
     return list(simulation.misses)
 
 
@@ -101,7 +93,9 @@ def test_window_is_what_came_since_the_last_one() -> None:
     simulation = MiniatureSimulation(np.array([100.0]), EvictionSettings())
     simulation.set_rate(1)
     for count in (3, 2):
-        simulation.access(Accesses(list(range(count)), [MISS] * count, [0] * count), 1, 0, 1)
+        simulation.access(
+            SimulatedAccesses(list(range(count)), [MISS] * count, [0] * count), 1, 0, 1
+        )
         assert simulation.take_window() == [count]
 
 

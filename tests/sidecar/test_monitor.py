@@ -11,6 +11,7 @@ import pytest
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.batch import Batch, decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import (
@@ -25,7 +26,7 @@ from tests.sidecar.monitored_load import (
     monitor_of,
     zipf,
 )
-from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+from workloads.sample_batches import SampledServer, number_hashes
 
 
 def estimate(

@@ -10,7 +10,9 @@ import pytest
 
 from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureCache
 from sidecar.curves.shards import Shards
-from sidecar.samples.batch import SOURCE_MODULE, decode_batch
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
+from sidecar.samples.wire_format import SOURCE_MODULE
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import (
     BASELINE,
@@ -24,7 +26,7 @@ from tests.sidecar.monitored_load import (
     monitor_of,
     zipf,
 )
-from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+from workloads.sample_batches import SampledServer, number_hashes
 
 READ_HIT, READ_MISS, WRITE = 1, 2, 3
 LFU = replace(STATS, maxmemory_policy="allkeys-lfu")

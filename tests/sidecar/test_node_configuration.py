@@ -248,7 +248,7 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
         "miss_bound",
         "observations_bucket",
     )
-    other += ("max_step_ratio",)
+    other += ("maximum_step_ratio",)
     cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
     lines = [
         line[2:]

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from sidecar.delivery.notification import MAX_BYTES
+from sidecar.delivery.notification import MAX_MESSAGE_BYTES
 from solver_lambda.documents.keys import plan_key
 from tests.sidecar.waiting_sidecar import WaitingSidecar
 
@@ -132,7 +132,10 @@ BAD: dict[str, tuple[Callable[[WaitingSidecar], bytes | dict[str, Any]], str]] =
     "not text": (lambda r: b"\xff\xfe\x00", "not_json"),
     "list": (lambda r: b"[]", "not_json"),
     "nested deeply": (lambda r: b"[" * 100_000, "not_json"),
-    "oversized": (lambda r: json.dumps(r.message()).encode() + b" " * MAX_BYTES, "oversized"),
+    "oversized": (
+        lambda r: json.dumps(r.message()).encode() + b" " * MAX_MESSAGE_BYTES,
+        "oversized",
+    ),
     "no event": (lambda r: r.message("plans are ready"), "not_an_event"),
     "event without records": (lambda r: r.message('{"Records": null}'), "not_an_event"),
     "another bucket": (lambda r: r.message(r.cloud.event(r.key, bucket="mine")), "bucket"),

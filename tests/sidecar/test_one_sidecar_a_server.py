@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from sidecar.servers import server_lock
 from sidecar.servers.redis_server import RedisServer, ServerRefusedError
 from sidecar.servers.server_lock import ServerLock, ServerTakenError
 from tests.sidecar.sidecar_process import sidecar_process
-from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
@@ -61,7 +59,7 @@ def test_a_server_is_refused_to_a_configuration_with_another_state_and_endpoint(
             assert f"process id {first.process.pid}\n" in refusal
             assert second.process.wait(30) == 1
         # A restarted server is locked anew.
-        _restart(server)
+        server.restart()
         first.read_until("server a restarted")
         with sidecar_process(other) as second:
             assert f"process id {first.process.pid}\n" in second.read_until("spreds:")
@@ -70,20 +68,6 @@ def test_a_server_is_refused_to_a_configuration_with_another_state_and_endpoint(
     with sidecar_process(other) as third:
         third.read_until("servers are at their sizes", "a 10 MiB")
         assert third.end() == 0
-
-
-def _restart(server: LocalServer) -> None:
-    server.process.terminate()
-    server.process.wait()
-    server.process = subprocess.Popen([*server.process.args])  # type: ignore[misc]
-
-    def is_up() -> bool:
-        try:
-            return bool(server.client.ping())
-        except redis.ConnectionError:
-            return False
-
-    wait_until(is_up, lambda: "the server is down")
 
 
 def test_an_endpoint_is_refused_to_a_second_sidecar_with_other_servers(
@@ -106,7 +90,7 @@ def test_what_lies_at_the_endpoint_and_is_no_dead_socket_is_not_removed(
     place = path.with_name("samples")
     place.write_text("somebody's")
     assert main(["run", str(path)]) == 1
-    assert f"{place} is there and is no socket" in capsys.readouterr().err
+    assert f"{place} exists and is not a socket" in capsys.readouterr().err
     assert place.read_text() == "somebody's"
     place.unlink()
     with socket.socket(socket.AF_UNIX) as program:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from solver_lambda.documents.plan import MAX_BYTES, AdaptationPlan
+from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
 from tests.sidecar.waiting_sidecar import MB, WaitingSidecar
 from workloads.local_node import wait_until
 
@@ -22,7 +22,7 @@ def _sizes(plan: AdaptationPlan, *sizes_bytes: int) -> AdaptationPlan:
 # Name: (the plan that a good notification leads to, the reason that is counted).
 BAD_PLANS: dict[str, tuple[Callable[[AdaptationPlan], AdaptationPlan | bytes], str]] = {
     "no JSON": (lambda plan: b"{", "malformed"),
-    "oversized": (lambda plan: plan.dumps() + b" " * MAX_BYTES, "malformed"),
+    "oversized": (lambda plan: plan.dumps() + b" " * MAX_PLAN_BYTES, "malformed"),
     "unknown key": (lambda plan: plan.dumps().replace(b'"node"', b'"n0de"', 1), "malformed"),
     "more than the budget": (lambda plan: _sizes(plan, 13 * MB, 20 * MB), "malformed"),
     "foreign node": (lambda plan: replace(plan, node="n2"), "foreign_node"),

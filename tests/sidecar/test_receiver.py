@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import zmq
 
-from sidecar.samples.batch import HEADER, MAX_BATCH_BYTES, RECORD_BYTES, Batch
+from sidecar.samples.batch import Batch
 from sidecar.samples.receiver import SampleReceiver
+from sidecar.samples.wire_format import MAX_BATCH_RECORDS
 from workloads.sample_batches import SampledServer, number_hashes
 
 
@@ -63,17 +64,16 @@ def test_no_message_beyond_the_formats_own_limit_is_taken_in(
     receiver: SampleReceiver, push: zmq.Socket[bytes]
 ) -> None:
     server = SampledServer()
-    largest = (MAX_BATCH_BYTES - HEADER.size) // RECORD_BYTES
-    hashes = number_hashes(np.arange(largest + 1), 0)
-    (exceeds,) = server.batches(hashes, 1, batch_records=largest + 1)
-    (fits,) = server.batches(hashes[1:], 1, batch_records=largest)
+    hashes = number_hashes(np.arange(MAX_BATCH_RECORDS + 1), 0)
+    (exceeds,) = server.batches(hashes, 1, batch_records=MAX_BATCH_RECORDS + 1)
+    (fits,) = server.batches(hashes[1:], 1, batch_records=MAX_BATCH_RECORDS)
     push.send(exceeds)
     # Its connection ends; whoever connects again is heard again.
     with zmq.Context() as context, context.socket(zmq.PUSH) as other:
         other.connect(receiver.endpoint)
         other.send(fits)
         (batch,) = receive(receiver, 1)
-    assert len(batch.records) == largest
+    assert len(batch.records) == MAX_BATCH_RECORDS
     assert not receiver.metrics.snapshot()
 
 

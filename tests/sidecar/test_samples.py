@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sidecar.samples.batch import HEADER, SampleError, decode_batch
+from sidecar.samples.batch import SampleError, decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
+from sidecar.samples.wire_format import HEADER, key_hash
 from tests.redis_patch.wire_twin import salt_id
-from workloads.sample_batches import MODULUS, SampledServer, key_hash, number_hashes
+from workloads.sample_batches import SampledServer, number_hashes
 
 HEADER_FIELDS = """source instance sequence first_time_us last_time_us threshold modulus salt_id
 seen seen_reads sampled dropped"""

@@ -11,7 +11,7 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from sidecar.settings.team_settings import MAX_BYTES, TeamSettings
+from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.plan import ServerPlan
@@ -56,7 +56,7 @@ def test_the_next_plan_says_which_version_it_used(path: Path, sidecar: Sidecar) 
     assert _next_plan(sidecar)["a"].settings_version is None
     assert main(["weights", "set", "a", "--config", str(path), "--weight", "4"]) == 0
     store = FolderStore(path.parent / "documents")
-    stored = store.get(settings_key("n1", "a"), MAX_BYTES)
+    stored = store.get(settings_key("n1", "a"), MAX_SETTINGS_BYTES)
     assert stored is not None
     version = TeamSettings.loads(stored, "a").version
     plan = _next_plan(sidecar)

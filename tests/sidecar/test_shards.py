@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.shards import Shards
-from sidecar.samples.batch import SOURCE_MODULE, SOURCE_PATCH, decode_batch
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
+from sidecar.samples.wire_format import SOURCE_MODULE, SOURCE_PATCH
 from tests.sidecar.monitored_load import zipf
 from tests.sidecar.naive_shards import NaiveShards
-from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+from workloads.sample_batches import SampledServer, number_hashes
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)
 

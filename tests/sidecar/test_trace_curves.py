@@ -26,7 +26,7 @@ from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_o
 from sidecar.traces import file, text
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError
-from sidecar.traces.reader import load_trace, read_trace
+from sidecar.traces.trace_reader import load_trace, read_trace
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/traces is not here")

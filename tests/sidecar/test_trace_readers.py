@@ -17,7 +17,7 @@ from sidecar.kernel.library import library
 from sidecar.traces import file
 from sidecar.traces import lines as lines_reader
 from sidecar.traces import text as text_reader
-from sidecar.traces.reader import TraceError, identity, load_trace, read_trace
+from sidecar.traces.trace_reader import TraceError, identity, load_trace, read_trace
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/traces is not here")
@@ -187,7 +187,7 @@ def test_bad_files_are_named(tmp_path):
     (tmp_path / "what").write_text("1,2,3\n")
     with pytest.raises(TraceError, match="does not tell the format"):
         load_trace(tmp_path / "what")
-    with pytest.raises(TraceError, match="'cvs' is none of csv"):
+    with pytest.raises(TraceError, match="'cvs' is not one of csv"):
         load_trace(tmp_path / "what", format="cvs")
     (tmp_path / "a.trace").write_bytes(b"12345")
     with pytest.raises(TraceError, match="1 bytes of a record that has 4"):

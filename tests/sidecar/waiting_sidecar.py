@@ -18,6 +18,7 @@ from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.planning.planner import make_plan
+from tests.redis_patch.sampled_server import free_port
 from tests.sidecar.signed_cloud import SignedCloud
 from workloads.local_server import LocalServer
 
@@ -106,16 +107,10 @@ def _answer(observation: Observation) -> AdaptationPlan:
     return replace(plan, servers=servers, decision="apply")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def waiting_sidecar(cloud: SignedCloud, folder: Path) -> Iterator[WaitingSidecar]:
     """Runs one with its servers, in a thread."""
-    port = _free_port()
+    port = free_port()
     settings: dict[str, object] = {"maxmemory": "16mb", "maxmemory-policy": "allkeys-lru"}
     with LocalServer(settings) as first, LocalServer(settings) as second:
         servers = [first, second]

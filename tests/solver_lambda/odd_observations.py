@@ -79,7 +79,7 @@ def odd_observations(draw: st.DrawFn) -> Observation:
         planning=PlanningSettings(
             method=draw(st.sampled_from(["auto", "dirichlet", "hill_climbing"])),
             certify=draw(st.booleans()),
-            max_step_ratio=draw(st.sampled_from([None, None, 0.01, 0.3])),
+            maximum_step_ratio=draw(st.sampled_from([None, None, 0.01, 0.3])),
             minimum_gain_ratio=draw(st.sampled_from([0.005, 0.0, 0.2])),
             dwell_seconds=draw(st.sampled_from([0.0, 600.0])),
             horizon_seconds=draw(st.sampled_from([3600.0, 10.0])),

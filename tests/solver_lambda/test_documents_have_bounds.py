@@ -36,7 +36,7 @@ from solver_lambda.documents.reader import (
     MOST_INTEGER,
     MOST_NUMBER,
     DocumentError,
-    first_repeated,
+    Fields,
     shown,
 )
 from solver_lambda.documents.server_settings import BOUNDS
@@ -92,7 +92,7 @@ def extreme_observations(draw: st.DrawFn) -> Observation:
         planning=PlanningSettings(
             horizon_seconds=draw(positive),
             dwell_seconds=draw(numbers),
-            max_step_ratio=draw(st.none() | positive),
+            maximum_step_ratio=draw(st.none() | positive),
         ),
     )
 
@@ -154,8 +154,10 @@ def test_a_value_is_cut_without_being_written_out():
 
 def test_repeated_names_are_found_in_one_pass():
     names = [f"s{number}" for number in range(40_000)]
-    assert first_repeated(names) is None
-    assert first_repeated([*names, "s7"]) == "s7"
+    fields = Fields({}, "o")
+    fields.check_distinct("servers", names)
+    with pytest.raises(DocumentError, match=r"^o: servers has two servers named 's7'$"):
+        fields.check_distinct("servers", [*names, "s7"])
 
 
 def observation_document() -> dict[str, Any]:
@@ -175,7 +177,7 @@ def observation_document() -> dict[str, Any]:
         changed_at_seconds=5.0,
     )
     other = dataclasses.replace(server, name="b", curve=curve, keep_reason="replica")
-    planning = PlanningSettings(max_step_ratio=0.5, certify=False)
+    planning = PlanningSettings(maximum_step_ratio=0.5, certify=False)
     return Observation("n1", 1, 10.0, 60.0, 2_000_000, (server, other), 10_000, planning).to_json()
 
 

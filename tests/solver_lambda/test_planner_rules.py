@@ -38,7 +38,7 @@ def plan_of(observation, **planning):
 @SHARED
 @given(seed=SEEDS, servers=st.integers(1, 9), step=st.sampled_from([None, 0.05, 0.5]))
 def test_budget_and_bounds_always_hold(make_observation, seed, servers, step):
-    observation = make_observation(servers, seed=seed, max_step_ratio=step)
+    observation = make_observation(servers, seed=seed, maximum_step_ratio=step)
     high = observation.budget_bytes // 2 + 5
     observation = with_server(observation, 0, maximum_bytes=high)
     plan = plan_of(observation)
@@ -160,7 +160,7 @@ def test_no_plan_below_the_minimum_gain(make_observation):
 def test_sizes_above_the_budget_must_move_and_the_impossible_is_said(make_observation):
     observation = make_observation(3)
     crowded = with_server(observation, 0, maxmemory_bytes=observation.budget_bytes)
-    plan = plan_of(crowded, minimum_gain_ratio=1.0, max_step_ratio=0.01)
+    plan = plan_of(crowded, minimum_gain_ratio=1.0, maximum_step_ratio=0.01)
     assert plan.decision == "apply"
     assert plan.reason.startswith("over_budget")
     stuck = plan_of(

@@ -121,7 +121,7 @@ def test_an_uncertain_curve_keeps_a_quiet_server_from_growing_but_not_from_givin
 def test_a_quiet_server_gives_more_where_the_budget_demands_it():
     for step_ratio in (None, 0.01):
         servers = server("a", 40, 0), server("b", 24)
-        plan = plan_for(*servers, budget_mib=44, max_step_ratio=step_ratio)
+        plan = plan_for(*servers, budget_mib=44, maximum_step_ratio=step_ratio)
         assert 16 <= sizes_mib(plan)[0] < 36
     gone = plan_for(server("a", 40, 0, keep_reason="replica"), server("b", 24, 0), budget_mib=44)
     assert sizes_mib(gone) == [40, 4]
@@ -206,12 +206,12 @@ def closed_loop(cycles: int, *servers: ServerObservation, **planning: object) ->
 def test_small_steps_lead_to_where_a_large_one_leads():
     servers = (server("a", 8, 900.0), server("b", 28, 50.0), server("c", 28, 50.0))
     at_once = plan_for(*servers)
-    first = plan_for(*servers, max_step_ratio=0.01)
+    first = plan_for(*servers, maximum_step_ratio=0.01)
     assert first.decision == "apply"
     assert first.reason.startswith("step: ")
     assert first.predicted_gain_ratio < 0.005
-    assert "max_step_ratio 0.01 limits a cycle's step" in first.reason
-    last = closed_loop(150, *servers, max_step_ratio=0.02)
+    assert "maximum_step_ratio 0.01 limits a cycle's step" in first.reason
+    last = closed_loop(150, *servers, maximum_step_ratio=0.02)
     assert last.mean_access_time_seconds == pytest.approx(
         at_once.mean_access_time_seconds, rel=0.01
     )
@@ -221,7 +221,7 @@ def test_a_step_below_one_unit_is_one_unit():
     first = plan_for(server("a", 2.5, 900.0), server("b", 2.5, 5.0), budget_mib=5)
     assert first.decision == "apply"
     step = plan_for(
-        server("a", 2.5, 900.0), server("b", 2.5, 5.0), budget_mib=5, max_step_ratio=0.001
+        server("a", 2.5, 900.0), server("b", 2.5, 5.0), budget_mib=5, maximum_step_ratio=0.001
     )
     assert sizes_mib(step) == [2.5 + 0.0625, 2.5 - 0.0625]
 
@@ -231,7 +231,7 @@ def test_a_cliff_beyond_a_step_is_reached_with_memory_that_nobody_misses(rate):
     cliff = MissRatioCurve(np.array([1, 47.9, 48]) * MIB, np.array([0.98, 0.98, 0.02]))
     useless = MissRatioCurve(np.array([1.0, 2.0]) * MIB, np.array([0.9, 0.1]))
     servers = server("busy", 32, 1000.0, curve=cliff), server("other", 32, rate, curve=useless)
-    ratio = {"max_step_ratio": 0.1} if rate else {}
+    ratio = {"maximum_step_ratio": 0.1} if rate else {}
     first = plan_for(*servers, **ratio)
     assert first.reason.startswith("way: a step that gains nothing yet")
     assert sizes_mib(first) == [32 + 3.1875, 32 - 3.1875]
@@ -245,9 +245,9 @@ def test_a_plan_that_a_step_limit_holds_back_names_it():
     cliff = MissRatioCurve(np.array([0, 40, 40.1]) * MIB, np.array([1.0, 1.0, 0.0]))
     servers = (server("a", 32, curve=cliff), server("b", 32, 200.0))
     assert plan_for(*servers).decision == "apply"
-    plan = plan_for(*servers, max_step_ratio=0.05)
+    plan = plan_for(*servers, maximum_step_ratio=0.05)
     assert plan.decision == "keep"
-    assert "max_step_ratio 0.05 limits a cycle's step" in plan.reason
+    assert "maximum_step_ratio 0.05 limits a cycle's step" in plan.reason
 
 
 @settings(max_examples=300)

@@ -25,7 +25,11 @@ from tests.solver_lambda.naive_solvers import (
     look_ahead,
     random_problem,
 )
-from workloads.bench.partition_instances import RANDOM_CURVES, exact_optimum, partition_problem
+from workloads.bench.solver.partition_instances import (
+    RANDOM_CURVES,
+    exact_optimum,
+    partition_problem,
+)
 
 SAME_RATIO = 1e-9
 NEVER = float("inf")
@@ -35,13 +39,15 @@ def shapeless(seed: int, servers: int, units: int, shape: str = "any") -> Partit
     return random_problem(np.random.default_rng(seed), servers, units, shape)
 
 
-problems = st.builds(
-    shapeless,
-    st.integers(0, 2**32),
-    st.integers(1, 5),
-    st.integers(0, 30),
-    st.sampled_from(["any", "whole", "rising"]),
-)
+def problems(servers: int, units: int) -> st.SearchStrategy[PartitionProblem]:
+    """With up to so many servers and units."""
+    return st.builds(
+        shapeless,
+        st.integers(0, 2**32),
+        st.integers(1, servers),
+        st.integers(0, units),
+        st.sampled_from(["any", "whole", "rising"]),
+    )
 
 
 def check_split(problem: PartitionProblem, units: np.ndarray) -> None:
@@ -59,7 +65,7 @@ def test_look_ahead_is_the_published_algorithm(seed, servers, units):
     assert found.tolist() == look_ahead(problem)
 
 
-@given(problem=problems)
+@given(problem=problems(5, 30))
 def test_look_ahead_keeps_the_rules_where_steps_tie(problem):
     check_split(problem, LookAhead(problem, lagrangian_bound(problem)).solve())
 
@@ -123,7 +129,7 @@ def test_the_gap_is_the_part_of_the_mean_that_might_be_saved(value, bound, gap):
     assert CertifiedSplit(np.zeros(1, np.int64), value, bound).gap_ratio == gap
 
 
-@given(problem=problems)
+@given(problem=problems(5, 30))
 def test_the_lagrangian_bound_is_the_least_over_all_prices(problem):
     bound = lagrangian_bound(problem)
     assert bound.value == pytest.approx(lagrangian_value(problem, bound.price), rel=1e-12)
@@ -134,13 +140,7 @@ def test_the_lagrangian_bound_is_the_least_over_all_prices(problem):
 
 
 @given(
-    problem=st.builds(
-        shapeless,
-        st.integers(0, 2**32),
-        st.integers(1, 3),
-        st.integers(0, 12),
-        st.sampled_from(["any", "whole", "rising"]),
-    ),
+    problem=problems(3, 12),
     method=st.sampled_from(["dirichlet", "hill_climbing"]),
 )
 def test_a_certified_split_is_the_best_of_all(problem, method):
@@ -316,7 +316,7 @@ def test_units_of_a_split_use_the_capacity_exactly(splits, capacity):
     assert units_of_splits(table, problem).sum(axis=1).tolist() == [capacity] * len(splits)
 
 
-@given(problem=problems)
+@given(problem=problems(5, 30))
 @settings(max_examples=50)
 def test_idle_units_are_taken_back_and_surplus_costs_nothing(problem):
     found = LookAhead(problem, lagrangian_bound(problem)).solve()

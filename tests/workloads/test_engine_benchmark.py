@@ -10,17 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from sidecar.samples.batch import Operation, decode_batch
-from workloads.bench.engine import list_distances
-from workloads.bench.engine_error import errors_of_salts
-from workloads.bench.engine_streams import sampled_stream, zipf_requests
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import Operation
+from workloads.bench.curves.engine_error import errors_of_salts
+from workloads.bench.curves.engine_streams import sampled_stream, zipf_requests
+from workloads.bench.curves.engine_verb import list_distances
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def memory(keys: int) -> dict[str, int]:
     done = subprocess.run(
-        [sys.executable, "-m", "workloads.bench.engine_memory", str(keys)],
+        [sys.executable, "-m", "workloads.bench.curves.engine_memory", str(keys)],
         cwd=ROOT,
         capture_output=True,
         text=True,

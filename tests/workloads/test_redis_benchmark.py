@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.bench.paired_ratios import (
+from workloads.bench.sampling.costs import COMPARISONS, METRICS
+from workloads.bench.sampling.paired_ratios import (
     FEWEST,
     MedianRatio,
     Target,
     median_interval,
     median_ratio,
 )
-from workloads.bench.sampling_costs import COMPARISONS, METRICS
-from workloads.bench.sampling_states import MODULUS, OFF, STATES, STOCK, Consumer, Servers
-from workloads.bench.slices import KINDS, PERCENTILES, Kind, LoadProgram, fill
+from workloads.bench.sampling.slices import KINDS, PERCENTILES, Kind, LoadProgram, fill
+from workloads.bench.sampling.states import OFF, STATES, STOCK, Consumer, Servers
 from workloads.local_server import BUILD, LocalServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,7 +153,7 @@ def test_servers_are_in_the_state_that_is_asked_for_and_not_afterwards():
                 assert bool(client.module_list()) == state.name.startswith("module")
                 assert bool(after.get("spreds_on")) == (state.rate is not None), state
                 if state.rate is not None:
-                    assert after["spreds_threshold"] == round(state.rate * MODULUS)
+                    assert after["spreds_threshold"] == round(state.rate * (1 << 24))
                     dropped = after["spreds_dropped"] - before["spreds_dropped"]
                     assert (dropped > 0) == (state.consumer != "listening"), (state, after)
             assert not server.client.info("spreds").get("spreds_on")

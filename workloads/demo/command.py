@@ -12,11 +12,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from sidecar.traces.reader import TraceError
+from sidecar.traces.trace_reader import TraceError
 from workloads.arguments import at_least, seed
 from workloads.demo.half import HalfResult, mean_access_time_seconds, run_half
 from workloads.demo.loop import SidecarRun, local_cloud, running_sidecar
-from workloads.demo.report import Report, write_report
+from workloads.demo.report_page import Report, write_report
 from workloads.demo.scenario import (
     BUDGET_BYTES,
     TRACE_VARIABLE,
@@ -26,7 +26,7 @@ from workloads.demo.scenario import (
 )
 from workloads.table import mebibytes, milliseconds, percent, text_table
 
-HELP = "static split against SPREDS, on real servers, with a local cloud"
+HELP = "run one load with equal shares and then with SPREDS, on real servers, with a local cloud"
 HEADER = [
     "server",
     "size before",
@@ -42,20 +42,29 @@ LEAST_SECONDS = 10.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--seed", type=seed, default=1, help="of the load and the backends")
+    parser.add_argument(
+        "--seed", type=seed, default=1, help="seed of the load and the backends (default: 1)"
+    )
     parser.add_argument(
         "--trace",
         type=Path,
         metavar="FILE",
-        help=f"for one of the servers (default: {TRACE_VARIABLE}, or ../shared/traces)",
+        help=f"the trace that one of the servers replays (default: {TRACE_VARIABLE}, or in "
+        "../shared/traces)",
     )
     parser.add_argument(
         "--seconds",
         type=at_least(LEAST_SECONDS),
         default=80.0,
-        help="that each half takes (default: 80)",
+        help="how long each half takes (default: 80)",
     )
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="FOLDER")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("demo-output"),
+        metavar="FOLDER",
+        help="where the results go (default: demo-output)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.load import Load, trace_load, zipf_load
+from workloads.shared_traces import TRACES_FOLDER, TWITTER
 
 BUDGET_BYTES = 48 << 20
 CACHE_LATENCY_SECONDS = 0.0002
 TRACE_VARIABLE = "SPREDS_TRACE"
-SHARED_TRACE = (
-    Path(__file__).resolve().parents[3] / "shared/traces/twitter/twitter_cluster52_1m.csv.zst"
-)
+SHARED_TRACE = TRACES_FOLDER / TWITTER
 
 
 @dataclass(frozen=True)

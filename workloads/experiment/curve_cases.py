@@ -7,15 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sidecar.traces.reader import load_trace
+from sidecar.traces.trace_reader import load_trace
 from workloads.experiment.fast_replay import Load
+from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, TWITTER
 from workloads.zipf import zipf_keys
 
-_FILES = {
-    "twitter": "twitter/twitter_cluster52_1m.csv.zst",
-    "orm-busy": "cache2k/orm-busy.trace.xz",
-    "orm-night": "cache2k/orm-night.trace.xz",
-}
+TRACE_FILES = {"twitter": TWITTER, "orm-busy": ORM_BUSY, "orm-night": ORM_NIGHT}
 _ZIPF_KEYS = 80_000
 WARM_SHARE = 0.25
 """Of the requests, before anything is measured."""
@@ -37,7 +34,7 @@ class Case:
     """A load and the policy of the servers that see it.
 
     Attributes:
-        trace: a name in ``_FILES``, or ``zipf-`` and the exponent.
+        trace: a name in ``TRACE_FILES``, or ``zipf-`` and the exponent.
         ttl_seconds, ttl_share: how many of the keys are given how long to live.
         target: for the anchored curve, ``None`` where none is set.
     """
@@ -81,7 +78,7 @@ def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
         OSError, ValueError: the trace's file is missing or broken.
     """
     random = np.random.default_rng(seed)
-    file = _FILES.get(case.trace)
+    file = TRACE_FILES.get(case.trace)
     if file is None:
         exponent = float(case.trace.removeprefix("zipf-"))
         asked = zipf_keys(_ZIPF_KEYS, exponent, requests, random)

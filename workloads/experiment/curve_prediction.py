@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.receiver import SampleReceiver
+from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
 from workloads.experiment.curve_cases import WARM_SHARE
 from workloads.experiment.fast_replay import FastServer, Load, replay
 
 FORMS = ("raw", "corrected", "anchored")
 REQUESTS_PER_SECOND = 1000.0
-# P: of these small working sets every key is sent, and the monitor keeps 8,192 of them.
-_THRESHOLD = 1 << 24
 _BUDGET_SHARE = 1.3
 _UNLIMITED_BYTES = 1 << 40
 
@@ -38,7 +37,8 @@ class SampledBinary:
         """So that it samples every key from the start."""
         load: dict[str, object] = {"loadmodule": self.module} if self.module else {}
         prefix = "spreds." if self.module else "spreds-"
-        knobs = {"threshold": _THRESHOLD, "salt": salt, "endpoint": endpoint}
+        # Of these small working sets every key is sent, and the monitor keeps 8,192 of them.
+        knobs = {"threshold": DEFAULT_MODULUS, "salt": salt, "endpoint": endpoint}
         return load | {f"{prefix}{name}": value for name, value in knobs.items()}
 
 

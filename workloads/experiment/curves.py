@@ -9,13 +9,12 @@ import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workloads.arguments import output_file, picture_file, seed
-from workloads.experiment.curve_cases import CASES, QUICK_CASES, Case, load
+from workloads.experiment.curve_cases import CASES, QUICK_CASES, TRACE_FILES, Case, load
 from workloads.experiment.curve_prediction import (
     FORMS,
     Run,
@@ -25,6 +24,7 @@ from workloads.experiment.curve_prediction import (
 )
 from workloads.experiment.fast_replay import Load
 from workloads.local_server import built
+from workloads.shared_traces import add_traces
 from workloads.supported_servers import supported_servers
 from workloads.table import text_table
 
@@ -36,20 +36,29 @@ _REQUESTS, _QUICK_REQUESTS = 400_000, 200_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quick", action="store_true", help="Redis, four cases, shorter traces")
     parser.add_argument(
-        "--server", choices=SERVERS, help="default: those with a patch; quick: redis"
+        "--quick", action="store_true", help="run four cases with Redis only, on shorter traces"
     )
-    parser.add_argument("--way", choices=WAYS, help="default: both")
-    parser.add_argument("--seed", type=seed, default=5, help="of sizes, TTLs, Zipf and samples")
-    parser.add_argument("--only", metavar="WORD", help="cases with this in their name")
     parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="write the figures there too"
+        "--server",
+        choices=SERVERS,
+        help="the server to run (default: those with a patch; quick: redis)",
+    )
+    parser.add_argument("--way", choices=WAYS, help="how it is sampled (default: both ways)")
+    parser.add_argument(
+        "--seed",
+        type=seed,
+        default=5,
+        help="seed of sizes, TTLs, Zipf loads and samples (default: 5)",
+    )
+    parser.add_argument("--only", metavar="WORD", help="run only cases with this in their name")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the figures here"
     )
     parser.add_argument(
         "--picture", type=picture_file, metavar="FILE", help="draw curves and measurements"
     )
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
+    add_traces(parser, *TRACE_FILES.values())
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -46,7 +46,9 @@ class Cycle:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--cycles", type=positive, default=20, help="to measure (default: 20)")
+    parser.add_argument(
+        "--cycles", type=positive, default=20, help="cycles to measure (default: 20)"
+    )
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the numbers here"
     )

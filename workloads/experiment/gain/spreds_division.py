@@ -13,7 +13,8 @@ from sidecar.config.node import DEFAULT_MODULUS, SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.forecast.memories import STEP_SECONDS, Memories
 from sidecar.observer import ServerSnapshot, observe
-from sidecar.samples.batch import Operation, decode_batch
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import Operation
 from sidecar.servers.handover import Holding, handover
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan

@@ -27,8 +27,9 @@ from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import TraceError
 from workloads.arguments import output_file, positive
-from workloads.bench.libcachesim import profiler
-from workloads.bench.mrc_traces import BenchTrace, large_trace, say, small_traces
+from workloads.bench.curves.libcachesim import profiler
+from workloads.bench.curves.mrc_traces import BenchTrace, large_trace, say, small_traces
+from workloads.shared_traces import ORM_BUSY, add_traces
 from workloads.table import text_table
 
 HELP = "compare spreds mrc with libCacheSim's SHARDS: speed, memory and error on the same traces"
@@ -81,12 +82,18 @@ class Run:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--quick", action="store_true", help="no 100 million requests, 3 pairs")
     parser.add_argument(
-        "--pairs", type=positive, default=7, metavar="N", help="of runs (default: 7)"
+        "--quick",
+        action="store_true",
+        help="leave out the trace of 100 million requests, and run 3 pairs",
     )
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there")
+    parser.add_argument(
+        "--pairs", type=positive, default=7, metavar="N", help="pairs of runs (default: 7)"
+    )
+    add_traces(parser, ORM_BUSY)
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

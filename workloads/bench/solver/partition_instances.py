@@ -9,20 +9,16 @@ import numpy as np
 
 from sidecar.mrc.trace_curve import estimate_curve
 from sidecar.traces.chunk import TraceChunk
-from sidecar.traces.reader import load_trace
+from sidecar.traces.trace_reader import load_trace
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.problem_grid import build_problem
 from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.solvers.partition_problem import PartitionProblem
+from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, TWITTER
 
 UNIT_BYTES = 1 << 20
-TRACES_FOLDER = Path(__file__).resolve().parents[3] / "shared/traces"
-TRACES = (
-    "cache2k/orm-busy.trace.xz",
-    "cache2k/orm-night.trace.xz",
-    "twitter/twitter_cluster52_1m.csv.zst",
-)
+TRACES = (ORM_BUSY, ORM_NIGHT, TWITTER)
 _SLICE_REQUESTS = 100_000
 _SLICES_OF_A_TRACE = 10
 

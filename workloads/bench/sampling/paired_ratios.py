@@ -57,7 +57,7 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 class Target(NamedTuple):
-    """What a ratio shall be: at most, or at least, ``bound``."""
+    """What a ratio should be: at most, or at least, ``bound``."""
 
     bound: float
     at_most: bool = True

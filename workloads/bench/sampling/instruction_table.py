@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import zmq
 
-from workloads.bench.instructions import Command, CountedServer
+from sidecar.samples.wire_format import DEFAULT_MODULUS
+from workloads.bench.sampling.instructions import Command, CountedServer
 from workloads.local_server import built
 from workloads.table import text_table
 
-MODULUS = 1 << 24
 SALT = 24301  # any; the same keys are sampled in each run
 KEYS = 2048
 VALUE_BYTES = 100
@@ -64,7 +64,7 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
     def sampling(way: str, binary: Path, settings: dict[str, object], prefix: str) -> None:
         found.append(Variant(f"{way} off", binary, settings))
         for rate in rates:
-            knobs = {f"{prefix}threshold": round(rate * MODULUS), f"{prefix}salt": SALT}
+            knobs = {f"{prefix}threshold": round(rate * DEFAULT_MODULUS), f"{prefix}salt": SALT}
             name = f"{way} R={rate:g}"
             found.append(Variant(name, binary, {**settings, **knobs}, prefix))
 

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.traces.binary import ORACLE_GENERAL_RECORD
-from sidecar.traces.reader import read_trace
-from workloads.bench.libcachesim import data_file
+from sidecar.traces.trace_reader import read_trace
+from workloads.bench.curves.libcachesim import data_file
 from workloads.local_server import BUILD
+from workloads.shared_traces import ORM_BUSY
 from workloads.zipf import zipf_keys
 
 FOLDER = BUILD / "bench-mrc"
@@ -49,7 +50,7 @@ def small_traces(folder: Path) -> Iterator[BenchTrace]:
     libCacheSim's source, and orm-busy if it is in the folder. Raises TraceError, OSError."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     yield _trace("cloudPhysics, binary", data_file("cloudPhysicsIO.oracleGeneral.bin"), _AS_BINARY)
-    busy = folder / "cache2k" / "orm-busy.trace.xz"
+    busy = folder / ORM_BUSY
     if busy.exists():
         binary = FOLDER / "orm-busy.oracleGeneral.bin"
         if not binary.exists():

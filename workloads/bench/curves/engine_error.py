@@ -11,10 +11,11 @@ import numpy.typing as npt
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 from sidecar.curves.shards import Shards
 from sidecar.mrc.trace_curve import estimate_curve
-from sidecar.samples.batch import Operation, decode_batch
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
 from sidecar.traces.chunk import TraceChunk
-from workloads.bench.engine_streams import Requests
-from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+from workloads.bench.curves.engine_streams import Requests
+from workloads.sample_batches import SampledServer, number_hashes
 
 _GRID_POINTS = 100
 # All objects weigh the same, and so much that the smallest cache is a bucket of its own.
@@ -56,8 +57,8 @@ def errors_of_salts(requests: Requests, live_objects: int, salts: int) -> Iterat
     )
     truths = [np.array(exact.miss_ratios_at(grid.tolist())) for grid in grids]
     for name, threshold, limit in (
-        ("R = 0.01", MODULUS // 100, None),
-        (f"{live_objects:,} objects", MODULUS, live_objects),
+        ("R = 0.01", DEFAULT_MODULUS // 100, None),
+        (f"{live_objects:,} objects", DEFAULT_MODULUS, live_objects),
     ):
         errors: tuple[list[float], list[float]] = ([], [])
         for salt in range(1, salts + 1):

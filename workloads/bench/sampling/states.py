@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import redis
 
-from workloads.bench.slices import CLIENTS, fill
+from sidecar.samples.wire_format import DEFAULT_MODULUS
+from workloads.bench.sampling.slices import CLIENTS, fill
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, built
 
-MODULUS = 1 << 24
 RATES = (0.001, 0.01, 0.1, 1.0)
 _CONSUMER = """
 import sys, zmq
@@ -170,7 +170,7 @@ class Servers:
         assert state.rate is not None
         consumer = self._consumer
         endpoint = consumer.nobody if state.consumer == "absent" else consumer.endpoint
-        knobs = {"threshold": round(state.rate * MODULUS), "endpoint": endpoint}
+        knobs = {"threshold": round(state.rate * DEFAULT_MODULUS), "endpoint": endpoint}
         way = _patch if state.server == "patch" else _module
         with way(server, knobs) as prefix, ExitStack() as stack:
             if state.consumer != "absent":

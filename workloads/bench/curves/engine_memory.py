@@ -1,4 +1,4 @@
-"""``python -m workloads.bench.engine_memory KEYS``: what a monitor keeps after so many keys."""
+"""Bytes that a monitor keeps: ``python -m workloads.bench.curves.engine_memory KEYS``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.samples.batch import Operation, decode_batch
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
 from sidecar.servers.server_reading import ServerReading
-from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+from workloads.sample_batches import SampledServer, number_hashes
 
 _WINDOWS = 20
 _PART = 1 << 20
@@ -32,7 +33,7 @@ def measure(key_count: int) -> dict[str, int]:
     tracemalloc.start()
     monitor = ServerMonitor("one")
     rate = min(0.25, _MOST_SAMPLED_KEYS / key_count)
-    server = SampledServer(threshold=round(rate * MODULUS))
+    server = SampledServer(threshold=round(rate * DEFAULT_MODULUS))
     peak_bytes = samples = 0
     for window in range(_WINDOWS):
         monitor.observe(_stats(window), _BUDGET_BYTES)
@@ -66,7 +67,7 @@ def _messages(server: SampledServer, key_count: int, window: int) -> Iterator[by
     for start in range(first, end, _PART):
         numbers = np.arange(start, min(end, start + _PART))
         hashes = number_hashes(numbers, server.salt)
-        hashes = hashes[(hashes & np.uint64(MODULUS - 1)) < np.uint64(server.threshold)]
+        hashes = hashes[(hashes & np.uint64(DEFAULT_MODULUS - 1)) < np.uint64(server.threshold)]
         count = len(hashes)
         happened = [
             (Operation.READ_MISS, 1.0, 0),
@@ -77,7 +78,7 @@ def _messages(server: SampledServer, key_count: int, window: int) -> Iterator[by
         ]
         places = [np.flatnonzero(random.random(count) < share) for _, share, _ in happened]
         operations = np.repeat([operation for operation, _, _ in happened], list(map(len, places)))
-        # By how many keys later it happens.
+        # The place of each in the stream: so many keys later it happens.
         later = np.concatenate([place + h[2] for place, h in zip(places, happened, strict=True)])
         order = np.argsort(later, kind="stable")
         keys = np.concatenate(places)[order]

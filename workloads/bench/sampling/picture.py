@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.bench.sampling_costs import Measured
-from workloads.bench.sampling_states import MODULE, MONITOR, OFF, PATCH, STOCK
-from workloads.bench.slices import PERCENTILES
+from workloads.bench.sampling.costs import Measured
+from workloads.bench.sampling.slices import PERCENTILES
+from workloads.bench.sampling.states import MODULE, MONITOR, OFF, PATCH, STOCK
 
 # From the top; sampling is drawn as in use, and of every key.
 _DRAWN = [

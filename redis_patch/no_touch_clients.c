@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* memmem */
 
-#include "untouching.h"
+#include "no_touch_clients.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +13,15 @@ static size_t count, room;
 /* The server did not say, or there is no memory: it may be any client. */
 static int any_may_be;
 
-int is_untouching(unsigned long long client_id) {
+int may_be_no_touch(unsigned long long client_id) {
     for (size_t i = 0; i < count; i++) {
         if (ids[i] == client_id) return 1;
     }
     return any_may_be;
 }
 
-static void drop_those_that_are_gone(void) {
-    RedisModuleClientInfoV1 client = {.version = 1};
+static void drop_disconnected(void) {
+    RedisModuleClientInfoV1 client = REDISMODULE_CLIENTINFO_INITIALIZER_V1;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (RedisModule_GetClientInfoById(&client, ids[i]) == REDISMODULE_OK) ids[kept++] = ids[i];
@@ -30,8 +30,8 @@ static void drop_those_that_are_gone(void) {
 }
 
 static void add(unsigned long long client_id) {
-    if (is_untouching(client_id)) return;
-    if (count == room) drop_those_that_are_gone();
+    if (may_be_no_touch(client_id)) return;
+    if (count == room) drop_disconnected();
     if (count == room) {
         size_t more = room ? 2 * room : 16;
         unsigned long long *grown = realloc(ids, more * sizeof *ids);
@@ -45,33 +45,37 @@ static void add(unsigned long long client_id) {
     ids[count++] = client_id;
 }
 
-void watch_client(RedisModuleCommandFilterCtx *call) {
+void watch_client_command(const module_state *module, RedisModuleCommandFilterCtx *call) {
     RedisModuleString *subcommand = RedisModule_CommandFilterArgGet(call, 1);
     if (subcommand && !strcasecmp(RedisModule_StringPtrLen(subcommand, NULL), "no-touch")) {
-        if (get_client_id) add(get_client_id(call));
+        if (module->get_client_id) add(module->get_client_id(call));
     }
 }
+
+#define NO_TOUCH_FLAG 'T'
 
 /* One line of CLIENT LIST: "id=3 ... flags=NT ...". */
-static void add_if_untouching(const char *line, size_t length) {
-    const char *flags = memmem(line, length, " flags=", 7), *end = line + length;
-    if (length < 4 || memcmp(line, "id=", 3) || !flags) return;
-    for (flags += 7; flags < end && *flags != ' '; flags++) {
-        if (*flags == 'T') add(strtoull(line + 3, NULL, 10));
+static void add_if_no_touch(const char *line, size_t length) {
+    static const char ID[] = "id=", FLAGS[] = " flags=";
+    const size_t id_length = sizeof ID - 1, flags_length = sizeof FLAGS - 1;
+    const char *flags = memmem(line, length, FLAGS, flags_length), *end = line + length;
+    if (length <= id_length || memcmp(line, ID, id_length) || !flags) return;
+    for (flags += flags_length; flags < end && *flags != ' '; flags++) {
+        if (*flags == NO_TOUCH_FLAG) add(strtoull(line + id_length, NULL, 10));
     }
 }
 
-void learn_untouching(void) {
+void learn_no_touch_clients(const module_state *module) {
     size_t length = 0;
-    RedisModuleCallReply *reply = RedisModule_Call(detached, "CLIENT", "c", "LIST");
+    RedisModuleCallReply *reply = RedisModule_Call(module->ctx, "CLIENT", "c", "LIST");
 
-    forget_untouching();
+    forget_no_touch_clients();
     if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_STRING) {
         const char *line = RedisModule_CallReplyStringPtr(reply, &length), *end = line + length;
         while (line < end) {
             const char *stop = memchr(line, '\n', (size_t)(end - line));
             if (!stop) stop = end;
-            add_if_untouching(line, (size_t)(stop - line));
+            add_if_no_touch(line, (size_t)(stop - line));
             line = stop + 1;
         }
     } else {
@@ -80,7 +84,7 @@ void learn_untouching(void) {
     if (reply) RedisModule_FreeCallReply(reply);
 }
 
-void forget_untouching(void) {
+void forget_no_touch_clients(void) {
     free(ids);
     ids = NULL;
     count = room = 0;

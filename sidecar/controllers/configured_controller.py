@@ -16,14 +16,14 @@ from sidecar.controllers.controller import Controller, Delivery
 from sidecar.controllers.embedded import EmbeddedController
 from sidecar.delivery.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.delivery.sqs_delivery import long_poll_seconds
-from sidecar.storage.choice import make_bucket
+from sidecar.storage.configured_stores import make_bucket
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-# Of the plan's deadline, for the answer to a long poll to arrive.
+# The share of the plan's deadline that is left for the answer to a long poll to arrive.
 SPARE_SHARE = 0.2
 
 

@@ -1,4 +1,4 @@
-"""Who makes the plans of the stack."""
+"""Which controller makes the plans of the stack."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ IN_THE_CLOUD = ("lambda", "fargate")
 
 
 def chosen_controller(configuration: Configuration) -> str:
-    """The configured controller; for ``auto`` the cheapest in the cloud that is in time.
+    """The configured controller; for ``auto`` the cheapest one in the cloud that is fast enough.
 
-    The nodes' own solver is not among the candidates: it costs nothing and always would be
-    chosen, and who wants it needs no stack. In time means before the next observation.
+    The nodes' own solver is not among the candidates: it costs nothing and would always be
+    chosen, and an operator who wants it needs no stack. Fast enough means before the
+    next observation.
 
     Raises:
-        ValueError: neither is in time.
+        ValueError: neither is fast enough.
     """
     if configuration.controller != "auto":
         return configuration.controller

@@ -14,18 +14,24 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from sidecar.curves.miss_ratio_histogram import MissRatioHistogram
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.shards import Shards
-from sidecar.samples.batch import Operation, decode_batch
-from sidecar.traces.reader import TraceError
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import Operation
+from sidecar.traces.trace_reader import TraceError
 from workloads.arguments import output_file, whole_numbers
-from workloads.bench import engine_memory
-from workloads.bench.engine_error import Errors, errors_of_salts
-from workloads.bench.engine_streams import Requests, sampled_stream, twitter_requests, zipf_requests
+from workloads.bench.curves import engine_memory
+from workloads.bench.curves.engine_error import Errors, errors_of_salts
+from workloads.bench.curves.engine_streams import (
+    Requests,
+    sampled_stream,
+    twitter_requests,
+    zipf_requests,
+)
+from workloads.shared_traces import TWITTER, add_traces
 from workloads.table import text_table
 
 HELP = "measure the engine of the sidecar: samples a second, error against exact LRU, memory"
@@ -35,14 +41,16 @@ _OVERHEAD_BYTES, _DEFAULT_BYTES = 60, 300
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, salts and keys")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there")
-    parser.add_argument("--traces", type=Path, default=Path("../shared/traces"), metavar="FOLDER")
+    parser.add_argument("--quick", action="store_true", help="measure fewer rounds, salts and keys")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
+    )
+    add_traces(parser, TWITTER)
     parser.add_argument(
         "--keys",
         type=whole_numbers,
         metavar="N,N",
-        help="measure memory with so many keys; 1e5,1e6,1e7,1e8, quick: 1e5,1e6",
+        help="numbers of keys to measure memory with (default: 1e5,1e6,1e7,1e8; quick: 1e5,1e6)",
     )
 
 

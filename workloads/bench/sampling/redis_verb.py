@@ -12,12 +12,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workloads.arguments import output_file, picture_file, positive, seconds, seed
-from workloads.bench.instruction_table import KEYS, Count, count, instruction_table, variants
-from workloads.bench.instructions import available
-from workloads.bench.sampling_costs import METRICS, Measured, Ratio, ratios, verdicts
-from workloads.bench.sampling_picture import draw
-from workloads.bench.sampling_states import STATES, Consumer, Servers, divided_cores
-from workloads.bench.slices import KINDS, PERCENTILES, Kind, LoadProgram
+from workloads.bench.sampling.costs import METRICS, Measured, Ratio, ratios, verdicts
+from workloads.bench.sampling.instruction_table import (
+    KEYS,
+    Count,
+    count,
+    instruction_table,
+    variants,
+)
+from workloads.bench.sampling.instructions import available
+from workloads.bench.sampling.picture import draw
+from workloads.bench.sampling.slices import KINDS, PERCENTILES, Kind, LoadProgram
+from workloads.bench.sampling.states import STATES, Consumer, Servers, divided_cores
 from workloads.local_server import LocalServer
 from workloads.table import text_table
 
@@ -40,25 +46,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="few rounds of short slices, and few counts: two minutes",
+        help="take two minutes: few rounds of short slices, and few counts",
     )
     parser.add_argument(
-        "--only", choices=("instructions", "times"), help="instructions need no quiet machine"
+        "--only",
+        choices=("instructions", "times"),
+        help="measure only these; instructions need no quiet machine",
     )
     parser.add_argument(
-        "--rounds", type=positive, metavar="N", help=f"default: {FULL_ROUNDS}, quick {QUICK_ROUNDS}"
+        "--rounds",
+        type=positive,
+        metavar="N",
+        help=f"rounds to measure (default: {FULL_ROUNDS}, quick {QUICK_ROUNDS})",
     )
     parser.add_argument(
         "--slice",
         type=seconds,
         metavar="DURATION",
-        help=f"default: {FULL_SLICE_SECONDS:g}s, quick {QUICK_SLICE_SECONDS:g}s",
+        help="length of a slice "
+        f"(default: {FULL_SLICE_SECONDS:g}s, quick {QUICK_SLICE_SECONDS:g}s)",
     )
     parser.add_argument("--json", type=output_file, metavar="FILE", help="write every slice here")
     parser.add_argument(
         "--picture", type=picture_file, metavar="FILE", help="draw the latencies (.png, .svg, .pdf)"
     )
-    parser.add_argument("--seed", type=seed, default=1, help="of the order (default: 1)")
+    parser.add_argument("--seed", type=seed, default=1, help="seed of the order (default: 1)")
 
 
 def run(arguments: argparse.Namespace) -> int:

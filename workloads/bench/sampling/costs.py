@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from workloads.bench.paired_ratios import MedianRatio, Target, median_ratio
-from workloads.bench.sampling_states import (
+from workloads.bench.sampling.paired_ratios import MedianRatio, Target, median_ratio
+from workloads.bench.sampling.slices import PERCENTILES, Kind, Slice
+from workloads.bench.sampling.states import (
     MODULE,
     MONITOR,
     OFF,
@@ -18,7 +19,6 @@ from workloads.bench.sampling_states import (
     STOCK_AGAIN,
     State,
 )
-from workloads.bench.slices import PERCENTILES, Kind, Slice
 
 METRICS = {
     "throughput": lambda s: s.throughput,

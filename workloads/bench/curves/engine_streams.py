@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.samples.batch import Operation
-from sidecar.traces.reader import load_trace
-from workloads.sample_batches import MODULUS, SampledServer, number_hashes
+from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
+from sidecar.traces.trace_reader import load_trace
+from workloads.sample_batches import SampledServer, number_hashes
+from workloads.shared_traces import TWITTER
 from workloads.zipf import key_sizes, zipf_keys
 
 _UPDATED, _DELETED, _WITH_TTL = 0.05, 0.01, 0.3
@@ -35,7 +36,7 @@ def zipf_requests(key_count: int, count: int) -> Requests:
 
 def twitter_requests(traces: Path) -> Requests:
     """A million requests to Twitter's cluster 52. Raises OSError, TraceError."""
-    trace = load_trace(traces / "twitter/twitter_cluster52_1m.csv.zst")
+    trace = load_trace(traces / TWITTER)
     _, first, keys = np.unique(trace.keys, return_index=True, return_inverse=True)
     return Requests("Twitter", keys, trace.sizes_bytes[first])
 
@@ -48,7 +49,7 @@ def sampled_stream(requests: Requests, objects: int, samples: int) -> list[bytes
     and 1 % deletions; of the keys, 30 % have a TTL.
     """
     hashes = number_hashes(np.arange(len(requests.sizes_bytes)), 0)
-    places = hashes & np.uint64(MODULUS - 1)
+    places = hashes & np.uint64(DEFAULT_MODULUS - 1)
     threshold = int(np.sort(places[np.unique(requests.keys)])[objects])
     sampled = requests.keys[places[requests.keys] < threshold]
     repeated = np.tile(sampled, -(-samples // len(sampled)))[:samples]

@@ -1,12 +1,12 @@
-"""Measures what infra/costs/measured.json holds: document sizes, the function's time and memory.
+"""``python -m workloads bench function > infra/costs/measured.json``: what the bills rest on.
 
-    python -m tests.infra.costs_measurement > infra/costs/measured.json
-
-It lives here because ``infra`` knows the function only as a folder to bundle.
+Document sizes, and the function's time and memory. ``infra`` could not measure them: it knows the
+function only as a folder to bundle.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import datetime
@@ -27,15 +27,21 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.function.handler import log_plan
 from solver_lambda.function.object_store import connect_to
+from solver_lambda.planning.planner import make_plan
 
+HELP = (
+    "Measure what the cost model in infra/costs counts with, and print it as JSON for "
+    "infra/costs/measured.json: sizes of the documents, processor time and memory of the function."
+)
 S3 = urlsplit("https://s3.amazonaws.com")
 BUDGET_BYTES = 16 << 30
 SERVERS = (1, 3, 7, 8, 20, 100)
 FRESH_PROCESSES = 9
 WARM_RUNS = 15
 HOW = (
-    "python -m tests.infra.costs_measurement, one core of an x86-64 virtual machine (Python 3.11) "
+    "python -m workloads bench function, one core of an x86-64 virtual machine (Python 3.11) "
     "that others used too: processor seconds, not wall-clock. init: a new process imports the "
     "handler, makes its first plan and reads the certificates that TLS trusts, less a warm run, "
     "median of 9 processes. run: read an observation, make and write the plan, median of 15 warm "
@@ -92,8 +98,6 @@ def realistic_observation(servers: int) -> Observation:
 
 def answered(text: bytes) -> AdaptationPlan:
     """What the function does with an observation, but for S3's answers."""
-    from solver_lambda.planning.planner import make_plan
-
     observation = Observation.loads(text, "measurement")
     plan = make_plan(observation, now_seconds=observation.made_at_seconds + 1)
     plan.dumps()
@@ -121,12 +125,10 @@ def document_sizes() -> dict[str, dict[str, int]]:
 
 
 def _sizes(observation: Observation) -> tuple[int, int, int]:
-    from solver_lambda.function.handler import _log_plan
-
     text = observation.dumps()
     plan = answered(text)
     with contextlib.redirect_stdout(io.StringIO()) as log:
-        _log_plan(plan, written=True)
+        log_plan(plan, written=True)
     return len(text), len(plan.dumps()), len(log.getvalue())
 
 
@@ -165,8 +167,12 @@ def first_run() -> tuple[float, int]:
     return float(seconds), int(memory)
 
 
-def main() -> None:
-    """Print the file."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb has no options."""
+
+
+def run(_: argparse.Namespace) -> int:
+    """Measure and print; exit code 0."""
     firsts = [first_run() for _ in range(FRESH_PROCESSES)]
     runs = {servers: warm_run_seconds(servers) for servers in SERVERS}
     measured = {
@@ -182,7 +188,4 @@ def main() -> None:
     }
     json.dump(measured, sys.stdout, indent=2)
     print()
-
-
-if __name__ == "__main__":
-    main()
+    return 0

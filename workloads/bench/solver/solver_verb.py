@@ -16,16 +16,16 @@ from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import Solution, solve
 from workloads.arguments import output_file, picture_file, positive, seed, whole_numbers
-from workloads.bench.narrowing_search import NarrowingSearch
-from workloads.bench.partition_instances import (
+from workloads.bench.solver.narrowing_search import NarrowingSearch
+from workloads.bench.solver.partition_instances import (
     TRACES,
-    TRACES_FOLDER,
     MakeCurve,
     any_random_curve,
     curves_of_traces,
     exact_optimum,
     partition_problem,
 )
+from workloads.shared_traces import add_traces
 from workloads.table import text_table
 
 HELP = (
@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--quick", action="store_true", help="a tenth of the instances")
+    parser.add_argument("--quick", action="store_true", help="solve a tenth of the instances")
     parser.add_argument(
         "--servers",
         type=whole_numbers,
@@ -101,14 +101,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N,N",
         help="numbers of servers (default: %(default)s)",
     )
-    parser.add_argument("--instances", type=positive, help="for each number of servers")
-    parser.add_argument("--seed", type=seed, default=0, help="of the instances (default: 0)")
     parser.add_argument(
-        "--traces",
-        type=Path,
-        default=TRACES_FOLDER,
-        help=f"folder with {', '.join(TRACES)} (default: ../shared/traces)",
+        "--instances", type=positive, help="how many to solve for each number of servers"
     )
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the instances (default: 0)")
+    add_traces(parser, *TRACES)
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the numbers here"
     )

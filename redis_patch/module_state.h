@@ -1,0 +1,39 @@
+/* What several parts of the module need. module.c owns the one module_state and hands it to the
+ * parts; where the server calls back without passing a pointer on, the file that registers the
+ * callback keeps it. What only one part needs stays in the part's own file. */
+
+#ifndef SPREDS_MODULE_STATE_H
+#define SPREDS_MODULE_STATE_H
+
+#include "command_table.h"
+#include "pending_command.h"
+#include "redismodule.h"
+#include "sampler.h"
+#include "transport.h"
+
+#include <time.h>
+
+typedef struct {
+    sampler sampler;
+    pending_command pending;
+    command_table commands;
+    transport transport;
+    uint64_t late_misses; /* misses whose read had left the open batch, where it stays a hit */
+    int is_loaded;        /* the server has taken the module and its settings */
+
+    /* The server. */
+    RedisModuleCtx *ctx;   /* for calls from where no context is passed: callbacks, settings */
+    int loses_selected_db; /* it leaves clients in another database: see selected_db.h */
+    /* Only in Redis 7.2 and later, else NULL. Since then a key can also be opened without any effect
+     * on it. */
+    unsigned long long (*get_client_id)(RedisModuleCommandFilterCtx *call);
+} module_state;
+
+/* Only sampled accesses ask for the time: a few milliseconds of grain are enough, and cheap. */
+static inline uint64_t now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+#endif

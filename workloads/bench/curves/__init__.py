@@ -1,0 +1,1 @@
+"""How fast and how exact the curves are: the sidecar's engine, and ``spreds mrc``."""

@@ -1,0 +1,1 @@
+"""What sampling costs the server: throughput, latency, processor time and instructions."""

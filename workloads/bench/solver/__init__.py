@@ -1,0 +1,1 @@
+"""How fast the solvers are and how far from the optimum, and what the function costs."""
