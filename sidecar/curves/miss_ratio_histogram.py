@@ -33,7 +33,7 @@ class MissRatioHistogram:
     """
 
     def __init__(self) -> None:
-        self.counts = Remembered(len(EDGES_BYTES) + 1)
+        self.halves = Remembered(2, len(EDGES_BYTES) + 1)
         self._coarse = Remembered(GROUPS, len(EDGES_BYTES) // _COARSE + 2)
         self.reads = Remembered()
         self.samples = Remembered()
@@ -41,7 +41,11 @@ class MissRatioHistogram:
     def add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
         """Count reads, each as ``weight``, of the objects ``ids``; shapes (n,)."""
         buckets = np.searchsorted(EDGES_BYTES, distances_bytes)
-        self.counts.new += weight * np.bincount(buckets, minlength=len(self.counts.new))
+        bins = self.halves.new.shape[1]
+        halves = (ids >> np.uint64(36)).astype(np.intp) & 1
+        self.halves.new += weight * np.bincount(
+            halves * bins + buckets, minlength=2 * bins
+        ).reshape(2, bins)
         width = self._coarse.new.shape[1]
         # Bits of the hash that the sampling does not look at (P is 2^32 at most).
         groups = ((ids >> np.uint64(32)) % np.uint64(GROUPS)).astype(np.intp)
@@ -69,7 +73,7 @@ class MissRatioHistogram:
             part.forget()
 
     def _parts(self) -> tuple[Remembered, ...]:
-        return self.counts, self._coarse, self.reads, self.samples
+        return self.halves, self._coarse, self.reads, self.samples
 
     def stretch(self, factor: float) -> None:
         """Multiply all distances by ``factor``: objects weigh more than was thought.
@@ -77,7 +81,7 @@ class MissRatioHistogram:
         A bucket is split between the two that it comes to lie between.
         """
         shift = np.log2(factor) * _PER_OCTAVE
-        self.counts.change(lambda counts: _shifted(counts, shift))
+        self.halves.change(lambda halves: np.stack([_shifted(half, shift) for half in halves]))
         self._coarse.change(
             lambda groups: np.stack([_shifted(group, shift / _COARSE) for group in groups])
         )
@@ -87,7 +91,7 @@ class MissRatioHistogram:
         reads = float(self.reads.by(memory))
         if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        return _tails(self.counts.by(memory), reads)
+        return _tails(self.halves.by(memory).sum(axis=0), reads)
 
     def standard_errors(self, memory: int = LONGEST) -> FloatArray:
         """Shape (k,): standard error of ``miss_ratios`` from which objects happen to be sampled.

@@ -296,11 +296,11 @@ class ServerMonitor:
         ratios = np.clip(simulation.misses.by(memory) / reads, 0.0, 1.0)
         return simulation.sizes_bytes, np.minimum.accumulate(ratios)
 
-    def misses(self, sizes_bytes: FloatArray, memory: int | None) -> FloatArray:
-        """Misses a second of servers of these sizes: by a memory length and looking ahead, or as
-        they were in the last step (``None``)."""
+    def misses(self, sizes_bytes: FloatArray, memory: int | None, half: int) -> FloatArray:
+        """Misses a second of servers of these sizes, as a half of the sampled objects tells: by a
+        memory length and looking ahead, or as they were in the last step (``None``)."""
         simulation, histogram = self.shards.simulation, self.histogram
-        counts = histogram.counts if simulation is None else simulation.misses
+        counts = histogram.halves if simulation is None else simulation.misses
         depths = EDGES_BYTES if simulation is None else simulation.sizes_bytes
         if memory is None:
             counted, seconds = counts.last, float(self.seconds.last)
@@ -310,7 +310,7 @@ class ServerMonitor:
         if seconds <= 0:
             return np.zeros(len(sizes_bytes))
         if simulation is None:
-            beyond = np.cumsum(counted[::-1])[::-1]
+            beyond = 2 * np.cumsum(counted[half][::-1])[::-1]
             depths = np.concatenate(([0.0], depths))
         else:
             beyond = counted

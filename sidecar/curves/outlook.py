@@ -50,7 +50,7 @@ class Outlook:
     def depths(self, depths_bytes: FloatArray) -> FloatArray:
         """What depths are to be taken for; shape as given."""
         margin = 1 + _MARGIN_ERRORS / np.sqrt(max(_FEWEST_OBJECTS, self._objects))
-        grown = 1.0
+        grown = np.ones(len(depths_bytes))
         if growth := self.growth_ratio:
             held = np.minimum(1.0, depths_bytes / self._weights[-1])
             grown = 1 + _GROWTH * growth * held**2

@@ -31,7 +31,7 @@ _LEAST_BETWEEN_SECONDS = 600.0
 class Followed(Protocol):
     """A server's monitor."""
 
-    def misses(self, sizes_bytes: FloatArray, memory: int | None) -> FloatArray:
+    def misses(self, sizes_bytes: FloatArray, memory: int | None, half: int) -> FloatArray:
         """A second, see ``ServerMonitor``."""
 
     def reads(self, memory: int | None) -> float:
@@ -63,12 +63,18 @@ class Memories:
         self._advantages = np.zeros(len(HALF_LIVES_SECONDS))
         self._threshold = _LEAST_ADVANTAGE
         self._age_seconds = self._since_plan_seconds = 0.0
-        self._plans: list[npt.NDArray[np.int64]] = []
+        self._plans: list[list[npt.NDArray[np.int64]]] = []
+        self._seen = 0.0
 
     @property
     def best(self) -> int:
         """The memory length whose plans have cost least."""
         return int(np.argmin(self._scores))
+
+    @property
+    def proven_ratio(self) -> float:
+        """By how much the best ones' plans would have been better than the sizes in force."""
+        return float(-self._scores[self.best] / self._seen) if self._seen else 0.0
 
     def step(
         self, monitors: Mapping[str, Followed], sizes_bytes: Mapping[str, int], seconds: float
@@ -77,18 +83,28 @@ class Memories:
         made by at once, ``None`` if none is due early."""
         self._age_seconds += seconds
         self._since_plan_seconds += seconds
-        costs = self._costs(monitors, None)
+        costs = [self._costs(monitors, None, half) for half in (0, 1)]
         sizes = np.array([sizes_bytes[name] for name in self._names])
         units = np.clip((sizes - self._minima) / self._unit_bytes, 0, UNITS)
         grid = np.arange(UNITS + 1)
-        now = sum(np.interp(u, grid, row) for u, row in zip(units, costs, strict=True))
+        now = [
+            sum(np.interp(u, grid, row) for u, row in zip(units, part, strict=True))
+            for part in costs
+        ]
         reads = np.array([monitors[name].reads(None) for name in self._names])
-        total = float(now + self._hit_costs @ reads) + 1e-12
+        total = float(sum(now) / 2 + self._hit_costs @ reads) + 1e-12
         early = None
         if self._plans:
-            rows = np.arange(len(costs))
-            losses = np.array([costs[rows, plan].sum() for plan in self._plans])
-            advantages = (now - losses) / total
+            rows = np.arange(len(self._names))
+            # The plan of one half's objects is judged by the other's: a plan that fits the objects
+            # that happen to be sampled is no good plan.
+            advantages = np.array(
+                [
+                    sum(now[1 - half] - costs[1 - half][rows, plan[half]].sum() for half in (0, 1))
+                    for plan in self._plans
+                ]
+            ) / (2 * total)
+            self._seen = self._seen * 0.5 ** (seconds / _SCORE_HALF_LIFE_SECONDS) + 1
             fade = 0.5 ** (seconds / _SCORE_HALF_LIFE_SECONDS)
             self._scores = self._scores * fade - advantages
             self._advantages = np.maximum(0.0, self._advantages + advantages - _SLACK)
@@ -100,7 +116,8 @@ class Memories:
             if is_time and self._advantages[winner] > self._threshold:
                 early = winner
         self._plans = [
-            self._plan(self._costs(monitors, memory)) for memory in range(len(HALF_LIVES_SECONDS))
+            [self._plan(self._costs(monitors, memory, half)) for half in (0, 1)]
+            for memory in range(len(HALF_LIVES_SECONDS))
         ]
         return early
 
@@ -113,12 +130,12 @@ class Memories:
         elif early:
             self._threshold = min(_MOST_ADVANTAGE, 2 * self._threshold)
 
-    def _costs(self, monitors: Mapping[str, Followed], memory: int | None) -> FloatArray:
+    def _costs(self, monitors: Mapping[str, Followed], memory: int | None, half: int) -> FloatArray:
         """Of misses, a second, by server and units; shape (n, UNITS + 1)."""
         grid = np.arange(UNITS + 1) * self._unit_bytes
         return np.stack(
             [
-                penalty * monitors[name].misses(least + grid, memory)
+                penalty * monitors[name].misses(least + grid, memory, half)
                 for name, penalty, least in zip(
                     self._names, self._penalties, self._minima, strict=True
                 )

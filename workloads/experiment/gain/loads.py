@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.config.fields import size
-from sidecar.traces.reader import load_trace
+from sidecar.traces.trace_reader import load_trace
 from solver_lambda.documents.reader import Fields
 from workloads.zipf import key_sizes, zipf_keys
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sidecar.config.fields import duration, size
 from solver_lambda.documents.keys import SERVER_PATTERN
-from solver_lambda.documents.reader import DocumentError, Fields, first_repeated
+from solver_lambda.documents.reader import DocumentError, Fields
 from workloads.experiment.gain.loads import Load, read_load
 
 CACHE_LATENCY_SECONDS = 200e-6
@@ -79,9 +79,8 @@ def read_mix(path: Path) -> Mix:
         changes=fields.boolean("changes", False),
         servers=tuple(_read_server(item, path.parent) for item in fields.tables("server")),
     )
+    fields.check_distinct("server", (server.name for server in mix.servers))
     fields.done()
-    if (name := first_repeated(server.name for server in mix.servers)) is not None:
-        raise DocumentError(f"{path}: server.name: {name!r} is there twice")
     return mix
 
 

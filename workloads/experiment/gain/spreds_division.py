@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.config.node import DEFAULT_MODULUS, SidecarConfig, read_config
+from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.forecast.memories import STEP_SECONDS, Memories
 from sidecar.observer import ServerSnapshot, observe
 from sidecar.samples.batch import decode_batch
-from sidecar.samples.wire_format import Operation
+from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
 from sidecar.servers.handover import Holding, handover
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
@@ -27,6 +27,7 @@ from workloads.experiment.gain.simulation import Division
 from workloads.sample_batches import SampledServer, number_hashes
 
 # Simulated time begins here: zero is no time for some.
+PROOF = float(__import__("os").environ.get("PROOF", "0"))
 START_SECONDS = 1_700_000_000.0
 
 
@@ -123,7 +124,7 @@ class SpredsDivision(Division):
         plan = self._plan(now_seconds, memory)
         self.plans.append(plan)
         self._memories.planned(applied=plan.decision == "apply", early=self._early is not None)
-        if plan.decision != "apply":
+        if plan.decision != "apply" or self._memories.proven_ratio < PROOF:
             return
         wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
         for name in self._names:
