@@ -16,6 +16,9 @@ from solver_lambda.solvers.partition_problem import PartitionProblem
 FloatArray = npt.NDArray[np.float64]
 
 STEP_SECONDS = 300.0
+import os
+OPT = float(os.environ.get("OPT", "0.5"))
+OPT_HALF = float(os.environ.get("OPT_HALF", "7200"))
 UNITS = 256
 # After it, what a memory was worth counts half.
 _SCORE_HALF_LIFE_SECONDS = 3600.0
@@ -64,7 +67,8 @@ class Memories:
         self._threshold = _LEAST_ADVANTAGE
         self._age_seconds = self._since_plan_seconds = 0.0
         self._plans: list[list[npt.NDArray[np.int64]]] = []
-        self._seen = 0.0
+        self._seen = self._opt_seen = 0.0
+        self._optimism = np.zeros(len(HALF_LIVES_SECONDS))
 
     @property
     def best(self) -> int:
@@ -83,27 +87,43 @@ class Memories:
         made by at once, ``None`` if none is due early."""
         self._age_seconds += seconds
         self._since_plan_seconds += seconds
-        costs = [self._costs(monitors, None, half) for half in (0, 1)]
+        halves = [self._costs(monitors, None, half) for half in (0, 1)]
+        costs = [*halves, (halves[0] + halves[1]) / 2]
         sizes = np.array([sizes_bytes[name] for name in self._names])
         units = np.clip((sizes - self._minima) / self._unit_bytes, 0, UNITS)
         grid = np.arange(UNITS + 1)
         now = [
-            sum(np.interp(u, grid, row) for u, row in zip(units, part, strict=True))
+            float(sum(np.interp(u, grid, row) for u, row in zip(units, part, strict=True)))
             for part in costs
         ]
         reads = np.array([monitors[name].reads(None) for name in self._names])
-        total = float(sum(now) / 2 + self._hit_costs @ reads) + 1e-12
+        total = float(now[2] + self._hit_costs @ reads) + 1e-12
         early = None
         if self._plans:
             rows = np.arange(len(self._names))
-            # The plan of one half's objects is judged by the other's: a plan that fits the objects
-            # that happen to be sampled is no good plan.
-            advantages = np.array(
+
+            def advantage(plan: npt.NDArray[np.int64], on: int) -> float:
+                return float(now[on] - costs[on][rows, plan].sum()) / total
+
+            found = np.array([advantage(plans[2], 2) for plans in self._plans])
+            # What a plan seems to gain on the objects that it was made by, beyond what it gains on
+            # others; of all objects together it is about half of what it is of their halves.
+            optimism = np.array(
                 [
-                    sum(now[1 - half] - costs[1 - half][rows, plan[half]].sum() for half in (0, 1))
-                    for plan in self._plans
+                    np.mean(
+                        [
+                            advantage(plans[h], h) - advantage(plans[h], 1 - h)
+                            + advantage(plans[1 - h], 1 - h) - advantage(plans[1 - h], h)
+                            for h in (0,)
+                        ]
+                    ) / 2
+                    for plans in self._plans
                 ]
-            ) / (2 * total)
+            )
+            fade = 0.5 ** (seconds / OPT_HALF)
+            self._optimism = self._optimism * fade + optimism
+            self._opt_seen = self._opt_seen * fade + 1
+            advantages = found - OPT * np.maximum(0, self._optimism / self._opt_seen)
             self._seen = self._seen * 0.5 ** (seconds / _SCORE_HALF_LIFE_SECONDS) + 1
             fade = 0.5 ** (seconds / _SCORE_HALF_LIFE_SECONDS)
             self._scores = self._scores * fade - advantages
@@ -116,7 +136,7 @@ class Memories:
             if is_time and self._advantages[winner] > self._threshold:
                 early = winner
         self._plans = [
-            [self._plan(self._costs(monitors, memory, half)) for half in (0, 1)]
+            self._plans_of(monitors, memory)
             for memory in range(len(HALF_LIVES_SECONDS))
         ]
         return early
@@ -129,6 +149,10 @@ class Memories:
             self._threshold = _LEAST_ADVANTAGE
         elif early:
             self._threshold = min(_MOST_ADVANTAGE, 2 * self._threshold)
+
+    def _plans_of(self, monitors: Mapping[str, Followed], memory: int) -> list[npt.NDArray[np.int64]]:
+        halves = [self._costs(monitors, memory, half) for half in (0, 1)]
+        return [self._plan(part) for part in (*halves, (halves[0] + halves[1]) / 2)]
 
     def _costs(self, monitors: Mapping[str, Followed], memory: int | None, half: int) -> FloatArray:
         """Of misses, a second, by server and units; shape (n, UNITS + 1)."""
