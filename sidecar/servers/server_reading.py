@@ -38,9 +38,10 @@ class ServerReading:
         counted_bytes: of ``used_memory``, what the server compares with ``maxmemory``: not the
             buffers of replicas and of the append-only file, which it does not evict for.
         baseline_bytes: of ``counted_bytes``, what is not keys.
-        unevictable_bytes: of ``counted_bytes``, what no eviction frees: the baseline and, under
-            ``volatile-*``, the keys without a TTL, as if all keys weighed the same; or more, if
-            clients may only have a part of ``maxmemory``, and need more of it for what they have.
+        unevictable_bytes: of ``counted_bytes``, what no eviction frees: the baseline, hash tables
+            of a server that does not make them smaller and, under ``volatile-*``, the keys without
+            a TTL, as if all keys weighed the same; or more, if clients may only have a part of
+            ``maxmemory``, and need more of it for what they have.
         average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
@@ -69,11 +70,16 @@ class ServerReading:
 
     @classmethod
     def parse(
-        cls, info: Mapping[str, Any], config: Mapping[str, str], at_seconds: float
+        cls,
+        info: Mapping[str, Any],
+        config: Mapping[str, str],
+        at_seconds: float,
+        tables_bytes: int = 0,
     ) -> ServerReading:
         """From redis-py's ``info("default", "commandstats")`` and ``config_get()``.
 
-        Where a key of ``config`` is missing, Redis' default stands in.
+        Where a key of ``config`` is missing, Redis' default stands in. ``tables_bytes`` is what
+        hash tables take that a shrink does not make smaller.
 
         Raises:
             ValueError: a field that is needed is missing, or no number; the message names it.
@@ -105,7 +111,9 @@ class ServerReading:
             lfu_decay_time_minutes=_number(config, "lfu-decay-time", 1),
             counted_bytes=counted,
             baseline_bytes=baseline,
-            unevictable_bytes=max(baseline + pinned, _needed_by_clients(info, config)),
+            unevictable_bytes=max(
+                baseline + tables_bytes + pinned, _needed_by_clients(info, config)
+            ),
             rss_bytes=_number(info, "used_memory_rss", 0),
             keyspace_hits=_number(info, "keyspace_hits"),
             keyspace_misses=_number(info, "keyspace_misses"),

@@ -139,6 +139,7 @@ class ShrinkMode:
         # Or its file has it from CONFIG REWRITE in a shrink that was over before it started.
         last = self._store.now.before_shrink.get(self._name)
         if last is not None:
+            last = _known(last)
             log.warning(
                 "server %s is as in a shrink: it gets what it had before its last", self._name
             )
@@ -153,7 +154,8 @@ class ShrinkMode:
 
     @property
     def _replaced(self) -> SavedSettings | None:
-        return self._store.now.replaced.get(self._name)
+        saved = self._store.now.replaced.get(self._name)
+        return saved and SavedSettings(saved.run_id, _known(saved.settings))
 
     def _note(self, replaced: SavedSettings | None) -> None:
         with self._store.update() as state:
@@ -163,6 +165,11 @@ class ShrinkMode:
 def _note(state: SidecarState, name: str, replaced: SavedSettings | None) -> None:
     others = {other: item for other, item in state.replaced.items() if other != name}
     state.replaced = {**others, name: replaced} if replaced else others
+
+
+def _known(settings: Mapping[str, str]) -> dict[str, str]:
+    """Without what another version of the sidecar may have saved."""
+    return {key: value for key, value in settings.items() if key in SHRINK_MODE}
 
 
 def _ours(before: Mapping[str, str], reading: ServerReading) -> dict[str, str]:
