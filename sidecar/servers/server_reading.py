@@ -85,10 +85,6 @@ class ServerReading:
             ValueError: a field that is needed is missing, or no number; the message names it.
         """
         run_id = str(info.get("run_id", ""))
-        try:
-            instance = int(run_id[:16], 16)
-        except ValueError:
-            raise ValueError(f"INFO: run_id is {run_id!r}, not a hexadecimal number") from None
         databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
         keys = sum(int(db.get("keys", 0)) for db in databases)
         with_ttl = sum(int(db.get("expires", 0)) for db in databases)
@@ -102,7 +98,7 @@ class ServerReading:
             pinned = max(0, counted - baseline) * (keys - with_ttl) // keys
         return cls(
             run_id=run_id,
-            instance=instance,
+            instance=_instance(run_id),
             role=str(info.get("role", "master")),
             maxmemory_bytes=_number(info, "maxmemory"),
             maxmemory_policy=policy,
@@ -161,6 +157,13 @@ class ServerReading:
         if self.why_no_eviction is None:
             return None
         return f"no_eviction: {self.why_no_eviction}; a smaller maxmemory would make writes fail"
+
+
+def _instance(run_id: str) -> int:
+    try:
+        return int(run_id[:16], 16)
+    except ValueError:
+        raise ValueError(f"INFO: run_id is {run_id!r}, not a hexadecimal number") from None
 
 
 def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str]) -> int:
