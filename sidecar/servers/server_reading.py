@@ -93,9 +93,9 @@ class ServerReading:
         not_counted = _number(info, "mem_not_counted_for_evict", 0)
         counted = _number(info, "used_memory") - not_counted
         baseline = max(0, _beside_keys(info, config) - not_counted)
-        pinned = 0
+        unevictable = baseline + tables_bytes
         if policy.startswith("volatile-") and keys:
-            pinned = max(0, counted - baseline) * (keys - with_ttl) // keys
+            unevictable += max(0, counted - baseline) * (keys - with_ttl) // keys
         return cls(
             run_id=run_id,
             instance=_instance(run_id),
@@ -107,9 +107,7 @@ class ServerReading:
             lfu_decay_time_minutes=_number(config, "lfu-decay-time", 1),
             counted_bytes=counted,
             baseline_bytes=baseline,
-            unevictable_bytes=max(
-                baseline + tables_bytes + pinned, _needed_by_clients(info, config)
-            ),
+            unevictable_bytes=max(unevictable, _needed_by_clients(info, config)),
             rss_bytes=_number(info, "used_memory_rss", 0),
             keyspace_hits=_number(info, "keyspace_hits"),
             keyspace_misses=_number(info, "keyspace_misses"),
