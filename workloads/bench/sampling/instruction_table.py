@@ -13,6 +13,7 @@ import zmq
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from workloads.bench.sampling.instructions import Command, CountedServer
 from workloads.local_server import built
+from workloads.supported_servers import supported_servers
 from workloads.table import text_table
 
 SALT = 24301  # any; the same keys are sampled in each run
@@ -21,13 +22,6 @@ VALUE_BYTES = 100
 PIPELINES = (1, 16)
 RATES = (0.0, 0.001, 0.01, 1.0)
 CONNECT_LIMIT_MS = 20_000
-
-# What a server's patched and unpatched binary are called; Redis 8 is not patched.
-SERVERS = {
-    "redis": ("bin/redis-server-stock", "bin/redis-server"),
-    "valkey": ("bin/valkey-server-stock", "bin/valkey-server"),
-    "redis8": ("bin/redis8-server-stock", None),
-}
 
 
 class Variant(NamedTuple):
@@ -56,8 +50,8 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
     Raises:
         FileNotFoundError: a binary is not built.
     """
-    stock_name, patched_name = SERVERS[server]
-    stock = built(stock_name)
+    supported = supported_servers()[server]
+    stock = built(supported.stock_binary)
     module, empty = f"{built('lib/spreds.so')}", f"{built('lib/empty.so')}"
     found = [Variant("stock", stock, {}), Variant("stock again", stock, {})]
 
@@ -68,8 +62,8 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
             name = f"{way} R={rate:g}"
             found.append(Variant(name, binary, {**settings, **knobs}, prefix))
 
-    if patched_name:
-        sampling("patch", built(patched_name), {}, "spreds-")
+    if supported.patched_binary:
+        sampling("patch", built(supported.patched_binary), {}, "spreds-")
     found.append(Variant("empty module", stock, {"loadmodule": empty}))
     found.append(Variant("empty filter", stock, {"loadmodule": f"{empty} filter"}))
     sampling("module", stock, {"loadmodule": module}, "spreds.")
