@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -109,16 +111,23 @@ def count(chosen: list[Variant], keys: int = KEYS) -> list[Count]:
     Raises:
         RuntimeError: a server did not come up, or does not send its samples.
     """
-    counts: list[Count] = []
-    base: dict[tuple[str, int], float] = {}
-    for variant in chosen:
-        with _listened(variant) as server:
-            for name, stream in commands(keys).items():
-                for pipeline in PIPELINES:
-                    found = server.instructions_per_command(stream, pipeline)
-                    added = found - base.setdefault((name, pipeline), found)
-                    counts.append(Count(variant.name, name, pipeline, found, added))
-    return counts
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # instructions do not depend on the time
+        found = list(pool.map(lambda variant: _instructions(variant, keys), chosen))
+    return [
+        Count(variant.name, *column, instructions, instructions - found[0][column])
+        for variant, columns in zip(chosen, found, strict=True)
+        for column, instructions in columns.items()
+    ]
+
+
+def _instructions(variant: Variant, keys: int) -> dict[tuple[str, int], float]:
+    """Of a command, by its name and pipeline."""
+    with _listened(variant) as server:
+        return {
+            (name, pipeline): server.instructions_per_command(stream, pipeline)
+            for name, stream in commands(keys).items()
+            for pipeline in PIPELINES
+        }
 
 
 def instruction_table(counts: list[Count]) -> str:
