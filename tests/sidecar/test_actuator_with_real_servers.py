@@ -19,20 +19,15 @@ from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD
-from workloads.supported_servers import supported_servers
 
 MB = 1 << 20
 MakeNode = Callable[..., ActuatedNode]
 
 
-@pytest.mark.parametrize("name", supported_servers())
 def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the_budget(
-    make_node: Callable[..., ActuatedNode], name: str
+    make_node: Callable[..., ActuatedNode], stock_binary: Path
 ) -> None:
-    binary = BUILD / supported_servers()[name].stock_binary
-    if not binary.exists():
-        pytest.skip(f"{binary} is not built")
-    node = make_node("16mb", "16mb", "16mb", binary=binary)
+    node = make_node("16mb", "16mb", "16mb", binary=stock_binary)
     fill(node.servers["s0"], 16)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}, "test")
     greatest = node.step_until(lambda: node.actuator.settled)
@@ -235,15 +230,11 @@ def test_a_setting_that_another_version_replaced_is_no_hindrance(
     assert node.knob("s0", "maxmemory-samples") == "5"
 
 
-@pytest.mark.parametrize("name", supported_servers())
 def test_bytes_that_are_no_text_do_not_put_a_server_out_of_reach(
-    make_node: Callable[..., ActuatedNode], name: str
+    make_node: Callable[..., ActuatedNode], stock_binary: Path
 ) -> None:
     """INFO has the codes of errors that scripts make up, CLIENT LIST the names of users."""
-    binary = BUILD / supported_servers()[name].stock_binary
-    if not binary.exists():
-        pytest.skip(f"{binary} is not built")
-    node = make_node("16mb", "16mb", binary=binary)
+    node = make_node("16mb", "16mb", binary=stock_binary)
     client: Any = node.servers["s0"].client
     with pytest.raises(redis.ResponseError):
         client.eval("return {err='\\255\\254 boo'}", 0)
@@ -257,16 +248,12 @@ def test_bytes_that_are_no_text_do_not_put_a_server_out_of_reach(
     assert node.metrics.value("servers_lost") == 0
 
 
-@pytest.mark.parametrize("name", supported_servers())
 def test_a_server_that_once_had_many_keys_is_not_shrunk_below_its_tables(
-    make_node: Callable[..., ActuatedNode], name: str
+    make_node: Callable[..., ActuatedNode], stock_binary: Path
 ) -> None:
     """Of 2 MiB here. Redis 7.0 makes them smaller soon after the keys are gone; Redis 8 and Valkey
     keep them, and would refuse every write."""
-    binary = BUILD / supported_servers()[name].stock_binary
-    if not binary.exists():
-        pytest.skip(f"{binary} is not built")
-    node = make_node("40mb", "8mb", binary=binary, **{"enable-debug-command": "yes"})
+    node = make_node("40mb", "8mb", binary=stock_binary, **{"enable-debug-command": "yes"})
     client: Any = node.servers["s0"].client
     client.execute_command("DEBUG", "POPULATE", "150000", "key", "20")
     node.actuator.set_targets({"s0": 40 * MB, "s1": 8 * MB}, "as they are")
