@@ -137,9 +137,7 @@ class ShrinkMode:
         if any(reading.config.get(key) != SHRINK_MODE[key] for key in ("activedefrag", "hz")):
             return normal
         # Or its file has it from CONFIG REWRITE in a shrink that was over before it started.
-        last = self._store.now.before_shrink.get(self._name)
-        if last is not None:
-            last = _known(last)
+        if last := _known(self._store.now.before_shrink.get(self._name, {})):
             log.warning(
                 "server %s is as in a shrink: it gets what it had before its last", self._name
             )
@@ -155,7 +153,8 @@ class ShrinkMode:
     @property
     def _replaced(self) -> SavedSettings | None:
         saved = self._store.now.replaced.get(self._name)
-        return saved and SavedSettings(saved.run_id, _known(saved.settings))
+        known = _known(saved.settings) if saved else {}
+        return SavedSettings(saved.run_id, known) if saved and known else None
 
     def _note(self, replaced: SavedSettings | None) -> None:
         with self._store.update() as state:
