@@ -52,7 +52,7 @@ def observe(
 
     ``reserved_bytes`` is what those that do not answer may have: it is not divided. Nor is
     ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
-    free, and from nobody who has it. What is left is never less than the minima.
+    free, and from nobody who has it.
     """
     servers = tuple(_observe_server(item) for item in seen)
     budget_bytes = config.memory.budget_bytes - reserved_bytes
@@ -65,16 +65,37 @@ def observe(
             for server, item in zip(servers, seen, strict=True)
         )
     windows = [item.estimate.window_seconds for item in seen if item.estimate]
-    return Observation(
+    observation = Observation(
         node=config.node,
         cycle=cycle,
         made_at_seconds=made_at_seconds,
         window_seconds=max(windows, default=config.cycle.maximum_age_seconds),
-        budget_bytes=max(budget_bytes, sum(server.minimum_bytes for server in servers)),
+        budget_bytes=budget_bytes,
         servers=servers,
         unit_bytes=config.memory.unit_bytes,
         planning=config.planning,
     )
+    return _with_minima_that_fit(observation)
+
+
+def _with_minima_that_fit(observation: Observation) -> Observation:
+    """Beside servers that do not answer, or cannot be given another size, the others cannot always
+    have what people want. Then the plan has to make do with less, for it may not take memory that
+    others have; with none at all it is refused."""
+    if sum(server.minimum_bytes for server in observation.servers) > observation.budget_bytes:
+        minima = attainable_minima(observation)
+        servers = tuple(
+            replace(
+                server,
+                minimum_bytes=min(minima[server.name], server.maxmemory_bytes)
+                if server.keep_reason
+                else minima[server.name],
+            )
+            for server in observation.servers
+        )
+        observation = replace(observation, servers=servers)
+    least = sum(server.minimum_bytes for server in observation.servers)
+    return replace(observation, budget_bytes=max(observation.budget_bytes, least))
 
 
 def _observe_server(seen: ServerSnapshot) -> ServerObservation:

@@ -82,7 +82,8 @@ def secret(fields: Fields, key: str, folder: Path) -> str | None:
         try:
             return path.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise fields.refuse(f"{key}_file", f"{str(path)!r} cannot be read") from error
+            why = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise fields.refuse(f"{key}_file", f"{str(path)!r} cannot be read: {why}") from error
     if fields.has(f"{key}_env"):
         name = fields.text(f"{key}_env")
         if name not in os.environ:

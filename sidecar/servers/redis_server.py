@@ -19,6 +19,9 @@ from solver_lambda.documents.reader import DocumentError
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
+# Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
+# not make a table smaller while they are above maxmemory; Redis 7.0 does.
+_TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
 _READ_PATTERNS = ("maxmemory*", "active*", "hz", "latency-tracking", "lfu*", "spreds*")
 
 
@@ -50,15 +53,19 @@ class RedisServer:
                 socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
                 decode_responses=True,
+                # A client may bring any bytes into INFO and CLIENT LIST.
+                encoding_errors="replace",
             )
             self._connection: Any = self._client.connection_pool.make_connection()
         except (ValueError, TypeError) as error:
             raise DocumentError(f"server {self.name}: url {config.url!r}: {error}") from error
         self._announced = False
+        self._may_ask_for_memory = True
 
     def close(self) -> None:
         """Hang up; the next question connects again."""
         self._announced = False
+        self._may_ask_for_memory = True
         self._connection.disconnect()
 
     def hung_up(self) -> bool:
@@ -93,10 +100,26 @@ class RedisServer:
         """Its state, from INFO and CONFIG GET."""
         info = self._ask("INFO", "default", "commandstats")
         config = self._ask("CONFIG GET", *_READ_PATTERNS)
+        tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
         try:
-            return ServerReading.parse(info, config, time.time())
+            return ServerReading.parse(info, config, time.time(), tables_bytes)
         except ValueError as error:
             raise ServerRefusedError(f"its answer makes no sense: {error}") from error
+
+    def _tables_bytes(self) -> int:
+        """Memory of the hash tables; 0 if the user may not ask."""
+        if not self._may_ask_for_memory:
+            return 0
+        try:
+            return int(self._ask("MEMORY STATS").get("overhead.db.hashtable.lut", 0))
+        except ServerRefusedError as error:
+            self._may_ask_for_memory = False
+            log.warning(
+                "server %s: its hash tables are not counted among what it cannot evict: %s",
+                self.name,
+                error,
+            )
+            return 0
 
     def set(self, settings: Mapping[str, object]) -> None:
         """CONFIG SET, all or nothing."""
@@ -135,3 +158,6 @@ class RedisServer:
             # A reply may still be on its way: never take it for the next command's.
             self.close()
             raise ServerDownError(f"{command[0]}: {error}") from error
+        except ValueError as error:
+            self.close()
+            raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error

@@ -38,9 +38,10 @@ class ServerReading:
         counted_bytes: of ``used_memory``, what the server compares with ``maxmemory``: not the
             buffers of replicas and of the append-only file, which it does not evict for.
         baseline_bytes: of ``counted_bytes``, what is not keys.
-        unevictable_bytes: of ``counted_bytes``, what no eviction frees: the baseline and, under
-            ``volatile-*``, the keys without a TTL, as if all keys weighed the same; or more, if
-            clients may only have a part of ``maxmemory``, and need more of it for what they have.
+        unevictable_bytes: of ``counted_bytes``, what no eviction frees: the baseline, hash tables
+            of a server that does not make them smaller and, under ``volatile-*``, the keys without
+            a TTL, as if all keys weighed the same; or more, if clients may only have a part of
+            ``maxmemory``, and need more of it for what they have.
         average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
@@ -69,20 +70,21 @@ class ServerReading:
 
     @classmethod
     def parse(
-        cls, info: Mapping[str, Any], config: Mapping[str, str], at_seconds: float
+        cls,
+        info: Mapping[str, Any],
+        config: Mapping[str, str],
+        at_seconds: float,
+        tables_bytes: int = 0,
     ) -> ServerReading:
         """From redis-py's ``info("default", "commandstats")`` and ``config_get()``.
 
-        Where a key of ``config`` is missing, Redis' default stands in.
+        Where a key of ``config`` is missing, Redis' default stands in. ``tables_bytes`` is what
+        hash tables take that a shrink does not make smaller.
 
         Raises:
             ValueError: a field that is needed is missing, or no number; the message names it.
         """
         run_id = str(info.get("run_id", ""))
-        try:
-            instance = int(run_id[:16], 16)
-        except ValueError:
-            raise ValueError(f"INFO: run_id is {run_id!r}, not a hexadecimal number") from None
         databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
         keys = sum(int(db.get("keys", 0)) for db in databases)
         with_ttl = sum(int(db.get("expires", 0)) for db in databases)
@@ -91,12 +93,12 @@ class ServerReading:
         not_counted = _number(info, "mem_not_counted_for_evict", 0)
         counted = _number(info, "used_memory") - not_counted
         baseline = max(0, _beside_keys(info, config) - not_counted)
-        pinned = 0
+        unevictable = baseline + tables_bytes
         if policy.startswith("volatile-") and keys:
-            pinned = max(0, counted - baseline) * (keys - with_ttl) // keys
+            unevictable += max(0, counted - baseline) * (keys - with_ttl) // keys
         return cls(
             run_id=run_id,
-            instance=instance,
+            instance=_instance(run_id),
             role=str(info.get("role", "master")),
             maxmemory_bytes=_number(info, "maxmemory"),
             maxmemory_policy=policy,
@@ -105,7 +107,7 @@ class ServerReading:
             lfu_decay_time_minutes=_number(config, "lfu-decay-time", 1),
             counted_bytes=counted,
             baseline_bytes=baseline,
-            unevictable_bytes=max(baseline + pinned, _needed_by_clients(info, config)),
+            unevictable_bytes=max(unevictable, _needed_by_clients(info, config)),
             rss_bytes=_number(info, "used_memory_rss", 0),
             keyspace_hits=_number(info, "keyspace_hits"),
             keyspace_misses=_number(info, "keyspace_misses"),
@@ -153,6 +155,13 @@ class ServerReading:
         if self.why_no_eviction is None:
             return None
         return f"no_eviction: {self.why_no_eviction}; a smaller maxmemory would make writes fail"
+
+
+def _instance(run_id: str) -> int:
+    try:
+        return int(run_id[:16], 16)
+    except ValueError:
+        raise ValueError(f"INFO: run_id is {run_id!r}, not a hexadecimal number") from None
 
 
 def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str]) -> int:

@@ -137,8 +137,7 @@ class ShrinkMode:
         if any(reading.config.get(key) != SHRINK_MODE[key] for key in ("activedefrag", "hz")):
             return normal
         # Or its file has it from CONFIG REWRITE in a shrink that was over before it started.
-        last = self._store.now.before_shrink.get(self._name)
-        if last is not None:
+        if last := _known(self._store.now.before_shrink.get(self._name, {})):
             log.warning(
                 "server %s is as in a shrink: it gets what it had before its last", self._name
             )
@@ -153,7 +152,9 @@ class ShrinkMode:
 
     @property
     def _replaced(self) -> SavedSettings | None:
-        return self._store.now.replaced.get(self._name)
+        saved = self._store.now.replaced.get(self._name)
+        known = _known(saved.settings) if saved else {}
+        return SavedSettings(saved.run_id, known) if saved and known else None
 
     def _note(self, replaced: SavedSettings | None) -> None:
         with self._store.update() as state:
@@ -163,6 +164,11 @@ class ShrinkMode:
 def _note(state: SidecarState, name: str, replaced: SavedSettings | None) -> None:
     others = {other: item for other, item in state.replaced.items() if other != name}
     state.replaced = {**others, name: replaced} if replaced else others
+
+
+def _known(settings: Mapping[str, str]) -> dict[str, str]:
+    """Without what another version of the sidecar may have saved."""
+    return {key: value for key, value in settings.items() if key in SHRINK_MODE}
 
 
 def _ours(before: Mapping[str, str], reading: ServerReading) -> dict[str, str]:

@@ -16,13 +16,17 @@ class NodeLockedError(OSError):
     """Another sidecar runs; the message names what it holds and its process."""
 
 
-def lock_paths(config: SidecarConfig) -> list[Path]:
-    """Beside the state file and beside the samples' socket, as far as there are such files.
+def lock_paths(config: SidecarConfig) -> dict[str, Path]:
+    """Beside the state file and beside the samples' socket, as far as there are such files; by the
+    key of the configuration.
 
     A TCP port or an abstract socket can be bound only once anyway.
     """
-    beside = [config.state_file, socket_path(config.sampling.endpoint)]
-    return [path.with_name(f"{path.name}.lock") for path in beside if path is not None]
+    beside = {
+        "state_file": config.state_file,
+        "sampling.endpoint": socket_path(config.sampling.endpoint),
+    }
+    return {key: path.with_name(f"{path.name}.lock") for key, path in beside.items() if path}
 
 
 @contextmanager
@@ -37,13 +41,13 @@ def node_lock(config: SidecarConfig) -> Iterator[None]:
     if config.state_file is not None and config.state_file.is_dir():
         raise OSError(f"state_file {config.state_file}: is a directory")
     with ExitStack() as held:
-        for path in lock_paths(config):
-            held.enter_context(_file_lock(path))
+        for key, path in lock_paths(config).items():
+            held.enter_context(_file_lock(key, path))
         yield
 
 
 @contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
+def _file_lock(key: str, path: Path) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Unbuffered: what a full disk does not take must not come up again when it is closed.
@@ -58,8 +62,8 @@ def _file_lock(path: Path) -> Iterator[None]:
             file.seek(0)
             holder = file.read().decode(errors="replace").strip() or "unknown"
             raise NodeLockedError(
-                f"{path}: locked by the sidecar with process id {holder}: "
-                "one sidecar a node, or they would undo each other's sizes"
+                f"{key}: {path} is locked by the sidecar with process id {holder}: "
+                f"each sidecar needs a {key} of its own, and each server one sidecar only"
             ) from error
         try:
             file.truncate(0)

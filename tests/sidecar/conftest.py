@@ -14,7 +14,8 @@ from tests.sidecar.actuated_node import ActuatedNode
 from tests.sidecar.played_function import Function
 from tests.sidecar.signed_cloud import SignedCloud
 from tests.sidecar.waiting_sidecar import WaitingSidecar, waiting_sidecar
-from workloads.local_server import LocalServer
+from workloads.local_server import BUILD, LocalServer
+from workloads.supported_servers import supported_servers
 
 StartServer = Callable[..., LocalServer]
 WriteNode = Callable[..., Path]
@@ -83,6 +84,15 @@ def make_node(
         return ActuatedNode(config, servers, tmp_path / "state")
 
     return make
+
+
+@pytest.fixture(params=supported_servers().values(), ids=lambda server: server.name)
+def stock_binary(request: pytest.FixtureRequest) -> Path:
+    """Of each supported server that is built."""
+    path = BUILD / request.param.stock_binary
+    if not path.exists():
+        pytest.skip(f"{path} is not built")
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -200,7 +200,6 @@ def test_a_server_that_is_down_is_left_out_and_its_memory_stays_its_own(
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
     small, large = servers
     with sidecar_in_thread(node('[controller]\nkind = "embedded"\n')) as sidecar:
-        held = sidecar._store.now.targets_bytes["small"]
         small.stop()
         wait_for(lambda: sidecar.metrics.value("servers_lost"), sidecar)
         names = []
@@ -212,6 +211,7 @@ def test_a_server_that_is_down_is_left_out_and_its_memory_stays_its_own(
             return names == ["large"]
 
         wait_for(one_is_left, sidecar)
+        held = sidecar._store.now.targets_bytes["small"]
         assert sidecar.last_observation is not None
         assert sidecar.last_observation.budget_bytes == 24 * MB - held
         wait_for(lambda: sidecar.cycles >= 1, sidecar)

@@ -16,6 +16,7 @@ from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.node import load_config
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
 
 GOOD = """
@@ -240,15 +241,8 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
     assert config.controller.kind == "auto"
     assert config.controller.cloud is None
     # Every default, written out, changes nothing; nor is any key there that does not exist.
-    other = (
-        "username",
-        "password_file",
-        "maximum",
-        "latency_bound",
-        "miss_bound",
-        "observations_bucket",
-    )
-    other += ("maximum_step_ratio",)
+    other = ("username", "password_file", "maximum", "maximum_step_ratio", "observations_bucket")
+    other += tuple(bound.option for bound in BOUNDS.values())
     cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
     lines = [
         line[2:]

@@ -171,7 +171,7 @@ def test_a_minimum_is_asked_for_as_far_as_kept_sizes_leave_room() -> None:
         (0, 10 * MB, 54 * MB),  # of what is free
         (0, 100 * MB, 16 * MB),  # and nobody who has memory gives it up
         (20 * MB, 10 * MB, 34 * MB),
-        (63 * MB, 10 * MB, 2 * MB),  # the minima stay possible
+        (63 * MB, 10 * MB, 1 * MB),  # the minimum of 2 MiB gives way
     ],
 )
 def test_what_is_held_above_a_limit_is_not_divided(
@@ -180,6 +180,33 @@ def test_what_is_held_above_a_limit_is_not_divided(
     seen = _seen(_estimate(), backend_latency_seconds=0.1)
     observation = observe(_config(seen.config), 7, 1000.0, [seen], reserved_bytes, excess_bytes)
     assert observation.budget_bytes == budget_bytes
+
+
+def test_minima_beside_a_server_that_is_down_do_not_take_what_it_holds() -> None:
+    """Each was within its team's limits when it was set."""
+    seen = [
+        dataclasses.replace(
+            _seen(_estimate(), backend_latency_seconds=0.1),
+            config=ServerConfig(name, "", backend_latency_seconds=0.1, minimum_bytes=16 * MB),
+        )
+        for name in "acd"
+    ]
+    seen = [
+        dataclasses.replace(
+            item, reading=dataclasses.replace(item.reading, maxmemory_bytes=size * MB)
+        )
+        for item, size in zip(seen, (9, 8, 2), strict=True)
+    ]
+    observation = _observe(*seen, reserved_bytes=45 * MB)
+    assert observation.budget_bytes == 19 * MB
+    minima = [server.minimum_bytes for server in observation.servers]
+    assert sum(minima) <= 19 * MB
+    assert minima == [9 * MB, 8 * MB, 2 * MB]
+    state = SidecarState()
+    state.ask(pending_request(observation))
+    plan = make_plan(observation, now_seconds=1000.0)
+    check_plan(plan, state, "n1", now_seconds=1000.0, maximum_age_seconds=60.0)
+    assert sum(server.maxmemory_bytes for server in plan.servers) <= 19 * MB
 
 
 def test_a_server_that_cannot_be_given_another_size_is_kept_and_says_why() -> None:

@@ -77,7 +77,7 @@ def test_an_endpoint_is_refused_to_a_second_sidecar_with_other_servers(
     with sidecar_process(path) as first:
         first.read_until("plan: cycle")
         with sidecar_process(other) as second:
-            assert "samples.lock" in second.read_until("one sidecar a node")
+            assert "samples.lock" in second.read_until("each server one sidecar only")
             assert second.process.wait(30) == 1
         # The first still has its socket.
         with socket.socket(socket.AF_UNIX) as probe:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sidecar.servers.server_reading import LATENCY_HISTOGRAM_BYTES, ServerReading
 from workloads.local_node import wait_until
-from workloads.local_server import BUILD, LocalServer
-from workloads.supported_servers import supported_servers
+from workloads.local_server import LocalServer
 
 INFO: dict[str, Any] = {
     "run_id": "0123456789abcdef" + "0" * 24,
@@ -82,13 +82,9 @@ def test_what_is_missing_or_no_number_is_named(key: str) -> None:
             ServerReading.parse(broken, {}, 0)
 
 
-@pytest.mark.parametrize("name", supported_servers())
-def test_real_server_accounts_for_its_memory(name: str) -> None:
-    binary = BUILD / supported_servers()[name].stock_binary
-    if not binary.exists():
-        pytest.skip(f"{binary} is not built")
+def test_real_server_accounts_for_its_memory(stock_binary: Path) -> None:
     settings: dict[str, object] = {"maxmemory": "64mb", "enable-debug-command": "yes"}
-    with LocalServer(settings, binary) as server:
+    with LocalServer(settings, stock_binary) as server:
 
         def read() -> ServerReading:
             info = server.client.info("default", "commandstats")
@@ -113,18 +109,14 @@ def test_real_server_accounts_for_its_memory(name: str) -> None:
     assert 150 < per_key < 260  # 183 in Redis 7.0.15, 160 in Valkey 8.1.1
 
 
-@pytest.mark.parametrize("name", supported_servers())
-def test_what_a_stalled_replica_has_not_read_makes_no_key_heavier(name: str) -> None:
-    binary = BUILD / supported_servers()[name].stock_binary
-    if not binary.exists():
-        pytest.skip(f"{binary} is not built")
+def test_what_a_stalled_replica_has_not_read_makes_no_key_heavier(stock_binary: Path) -> None:
     settings: dict[str, object] = {
         "maxmemory": "256mb",
         "repl-backlog-size": "64kb",
         "client-output-buffer-limit": "replica 0 0 0",
         "repl-diskless-sync": "no",
     }
-    with LocalServer(settings, binary) as server, socket.socket(socket.AF_UNIX) as replica:
+    with LocalServer(settings, stock_binary) as server, socket.socket(socket.AF_UNIX) as replica:
         replica.connect(str(server.socket))
         client: Any = server.client
 

@@ -75,7 +75,7 @@ def test_a_second_sidecar_of_a_node_is_refused_until_the_first_is_dead(
     with sidecar_process(path) as first:
         first.read_until("plan: cycle")
         with sidecar_process(path) as second:
-            refusal = second.read_until("one sidecar a node")
+            refusal = second.read_until("each server one sidecar only")
             assert str(lock) in refusal
             assert f"process id {first.process.pid}:" in refusal
             assert second.process.wait(30) == 1

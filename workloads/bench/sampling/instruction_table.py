@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +15,7 @@ import zmq
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from workloads.bench.sampling.instructions import Command, CountedServer
 from workloads.local_server import built
+from workloads.supported_servers import supported_servers
 from workloads.table import text_table
 
 SALT = 24301  # any; the same keys are sampled in each run
@@ -21,13 +24,6 @@ VALUE_BYTES = 100
 PIPELINES = (1, 16)
 RATES = (0.0, 0.001, 0.01, 1.0)
 CONNECT_LIMIT_MS = 20_000
-
-# What a server's patched and unpatched binary are called; Redis 8 is not patched.
-SERVERS = {
-    "redis": ("bin/redis-server-stock", "bin/redis-server"),
-    "valkey": ("bin/valkey-server-stock", "bin/valkey-server"),
-    "redis8": ("bin/redis8-server-stock", None),
-}
 
 
 class Variant(NamedTuple):
@@ -56,8 +52,8 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
     Raises:
         FileNotFoundError: a binary is not built.
     """
-    stock_name, patched_name = SERVERS[server]
-    stock = built(stock_name)
+    supported = supported_servers()[server]
+    stock = built(supported.stock_binary)
     module, empty = f"{built('lib/spreds.so')}", f"{built('lib/empty.so')}"
     found = [Variant("stock", stock, {}), Variant("stock again", stock, {})]
 
@@ -68,8 +64,8 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
             name = f"{way} R={rate:g}"
             found.append(Variant(name, binary, {**settings, **knobs}, prefix))
 
-    if patched_name:
-        sampling("patch", built(patched_name), {}, "spreds-")
+    if supported.patched_binary:
+        sampling("patch", built(supported.patched_binary), {}, "spreds-")
     found.append(Variant("empty module", stock, {"loadmodule": empty}))
     found.append(Variant("empty filter", stock, {"loadmodule": f"{empty} filter"}))
     sampling("module", stock, {"loadmodule": module}, "spreds.")
@@ -115,16 +111,23 @@ def count(chosen: list[Variant], keys: int = KEYS) -> list[Count]:
     Raises:
         RuntimeError: a server did not come up, or does not send its samples.
     """
-    counts: list[Count] = []
-    base: dict[tuple[str, int], float] = {}
-    for variant in chosen:
-        with _listened(variant) as server:
-            for name, stream in commands(keys).items():
-                for pipeline in PIPELINES:
-                    found = server.instructions_per_command(stream, pipeline)
-                    added = found - base.setdefault((name, pipeline), found)
-                    counts.append(Count(variant.name, name, pipeline, found, added))
-    return counts
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # instructions do not depend on the time
+        found = list(pool.map(lambda variant: _instructions(variant, keys), chosen))
+    return [
+        Count(variant.name, *column, instructions, instructions - found[0][column])
+        for variant, columns in zip(chosen, found, strict=True)
+        for column, instructions in columns.items()
+    ]
+
+
+def _instructions(variant: Variant, keys: int) -> dict[tuple[str, int], float]:
+    """Of a command, by its name and pipeline."""
+    with _listened(variant) as server:
+        return {
+            (name, pipeline): server.instructions_per_command(stream, pipeline)
+            for name, stream in commands(keys).items()
+            for pipeline in PIPELINES
+        }
 
 
 def instruction_table(counts: list[Count]) -> str:
