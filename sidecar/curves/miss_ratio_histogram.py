@@ -11,11 +11,13 @@ from sidecar.curves.remembered import LONGEST, Remembered
 FloatArray = npt.NDArray[np.float64]
 
 _PER_OCTAVE = 64
-_COARSE = 16
+_COARSE = 8
 # From 128 bytes to 16 TiB; whole numbers, so that whole distances fall on the right side.
 EDGES_BYTES: FloatArray = np.rint(2.0 ** (7 + np.arange(37 * _PER_OCTAVE + 1) / _PER_OCTAVE))
 """Shape (k,): bucket i holds distances in (edge i-1, edge i]; 1.1 % from edge to edge."""
 GROUPS = 16
+COARSE_EDGES_BYTES: FloatArray = EDGES_BYTES[::_COARSE]
+"""Of the groups' histograms."""
 
 
 class MissRatioHistogram:
@@ -25,7 +27,7 @@ class MissRatioHistogram:
     reads: the difference belongs to the first bucket (SHARDS_adj, section 3.2 of the SHARDS
     paper), as very frequent objects, which are rarely but heavily sampled, have short distances.
 
-    Memory: 8 (k + 1) (1 + GROUPS / 16) bytes for each memory length and two more, about 240 KB.
+    Memory: 8 (k + 1) (1 + GROUPS / 8) bytes for each memory length and two more, about 340 KB.
 
     Attributes:
         reads: true number of reads.
@@ -33,25 +35,21 @@ class MissRatioHistogram:
     """
 
     def __init__(self) -> None:
-        self.halves = Remembered(2, len(EDGES_BYTES) + 1)
-        self._coarse = Remembered(GROUPS, len(EDGES_BYTES) // _COARSE + 2)
+        self.counts = Remembered(len(EDGES_BYTES) + 1)
+        self.groups = Remembered(GROUPS, len(EDGES_BYTES) // _COARSE + 2)
         self.reads = Remembered()
         self.samples = Remembered()
 
     def add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
         """Count reads, each as ``weight``, of the objects ``ids``; shapes (n,)."""
         buckets = np.searchsorted(EDGES_BYTES, distances_bytes)
-        bins = self.halves.new.shape[1]
-        halves = (ids >> np.uint64(36)).astype(np.intp) & 1
-        self.halves.new += weight * np.bincount(
-            halves * bins + buckets, minlength=2 * bins
-        ).reshape(2, bins)
-        width = self._coarse.new.shape[1]
+        self.counts.new += weight * np.bincount(buckets, minlength=len(self.counts.new))
+        width = self.groups.new.shape[1]
         # Bits of the hash that the sampling does not look at (P is 2^32 at most).
         groups = ((ids >> np.uint64(32)) % np.uint64(GROUPS)).astype(np.intp)
         cells = groups * width + (buckets + _COARSE - 1) // _COARSE
-        self._coarse.new += weight * np.bincount(cells, minlength=self._coarse.new.size).reshape(
-            self._coarse.new.shape
+        self.groups.new += weight * np.bincount(cells, minlength=self.groups.new.size).reshape(
+            self.groups.new.shape
         )
         self.samples.new += len(distances_bytes)
 
@@ -73,7 +71,7 @@ class MissRatioHistogram:
             part.forget()
 
     def _parts(self) -> tuple[Remembered, ...]:
-        return self.halves, self._coarse, self.reads, self.samples
+        return self.counts, self.groups, self.reads, self.samples
 
     def stretch(self, factor: float) -> None:
         """Multiply all distances by ``factor``: objects weigh more than was thought.
@@ -81,8 +79,8 @@ class MissRatioHistogram:
         A bucket is split between the two that it comes to lie between.
         """
         shift = np.log2(factor) * _PER_OCTAVE
-        self.halves.change(lambda halves: np.stack([_shifted(half, shift) for half in halves]))
-        self._coarse.change(
+        self.counts.change(lambda counts: _shifted(counts, shift))
+        self.groups.change(
             lambda groups: np.stack([_shifted(group, shift / _COARSE) for group in groups])
         )
 
@@ -91,7 +89,7 @@ class MissRatioHistogram:
         reads = float(self.reads.by(memory))
         if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        return _tails(self.halves.by(memory).sum(axis=0), reads)
+        return _tails(self.counts.by(memory), reads)
 
     def standard_errors(self, memory: int = LONGEST) -> FloatArray:
         """Shape (k,): standard error of ``miss_ratios`` from which objects happen to be sampled.
@@ -102,7 +100,7 @@ class MissRatioHistogram:
         reads = float(self.reads.by(memory))
         if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        tails = np.stack([_tails(group * GROUPS, reads) for group in self._coarse.by(memory)])
+        tails = np.stack([_tails(group * GROUPS, reads) for group in self.groups.by(memory)])
         errors = tails.std(axis=0, ddof=1) / np.sqrt(GROUPS)
         return np.asarray(errors[(np.arange(len(EDGES_BYTES)) + _COARSE - 1) // _COARSE])
 

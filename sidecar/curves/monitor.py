@@ -16,11 +16,16 @@ from sidecar.curves.miniature_simulation import (
     MiniatureSimulation,
     simulated_sizes,
 )
-from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
+from sidecar.curves.miss_ratio_histogram import (
+    COARSE_EDGES_BYTES,
+    EDGES_BYTES,
+    GROUPS,
+    MissRatioHistogram,
+)
 from sidecar.curves.outlook import Outlook
 from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
 from sidecar.curves.references import FloatArray, References, object_ids
-from sidecar.curves.remembered import LONGEST, Remembered
+from sidecar.curves.remembered import MEMORIES, Memory, Remembered
 from sidecar.curves.served_reads import (
     FULL_RATIO,
     ServedReads,
@@ -165,7 +170,7 @@ class ServerMonitor:
         reading: ServerReading,
         budget_bytes: int,
         window: ReadingWindow | None = None,
-        memory: int = LONGEST,
+        memory: Memory = MEMORIES[-1],
     ) -> Estimate | None:
         """Close the window that the previous call opened; the first call only opens one.
 
@@ -218,9 +223,9 @@ class ServerMonitor:
         empty_bytes: int,
         budget_bytes: int,
         swing_bytes: int,
-        memory: int,
+        memory: Memory,
     ) -> Estimate:
-        depths, raw = self._miss_ratios(memory)
+        depths, raw = self._miss_ratios(memory.shape)
         error = sampling_error(
             self.histogram,
             raw if self.shards.simulation is None else None,
@@ -233,7 +238,7 @@ class ServerMonitor:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
         ahead = self._outlook.depths(depths)
-        remembered = float(self.seconds.by(memory))
+        remembered = float(self.seconds.by(memory.rate))
         return Estimate(
             curve=curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes),
             raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
@@ -242,7 +247,7 @@ class ServerMonitor:
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,
             request_rate_per_second=(
-                float(self.histogram.reads.by(memory)) / remembered
+                float(self.histogram.reads.by(memory.rate)) / remembered
                 if remembered
                 else served.reads / seconds
             ),
@@ -296,33 +301,43 @@ class ServerMonitor:
         ratios = np.clip(simulation.misses.by(memory) / reads, 0.0, 1.0)
         return simulation.sizes_bytes, np.minimum.accumulate(ratios)
 
-    def misses(self, sizes_bytes: FloatArray, memory: int | None, half: int) -> FloatArray:
-        """Misses a second of servers of these sizes, as a half of the sampled objects tells: by a
-        memory length and looking ahead, or as they were in the last step (``None``)."""
-        simulation, histogram = self.shards.simulation, self.histogram
-        counts = histogram.halves if simulation is None else simulation.misses
-        depths = EDGES_BYTES if simulation is None else simulation.sizes_bytes
-        if memory is None:
-            counted, seconds = counts.last, float(self.seconds.last)
-        else:
-            counted, seconds = counts.faded[memory], float(self.seconds.faded[memory])
-            depths = self._outlook.depths(depths)
-        if seconds <= 0:
-            return np.zeros(len(sizes_bytes))
-        if simulation is None:
-            beyond = 2 * np.cumsum(counted[half][::-1])[::-1]
-            depths = np.concatenate(([0.0], depths))
-        else:
-            beyond = counted
-        held = np.maximum(0.0, sizes_bytes - self._empty_bytes)
-        return np.asarray(np.interp(held, depths, beyond)) / seconds
+    def misses(
+        self, sizes_bytes: FloatArray, memory: Memory | None, *, by_group: bool = False
+    ) -> FloatArray:
+        """Misses a second of servers of these sizes: by a memory and looking ahead, or as they
+        were in the last step (``None``).
 
-    def reads(self, memory: int | None) -> float:
+        By group: what each group of objects says, as if it stood for all; shape (GROUPS, n).
+        """
+        simulation, histogram = self.shards.simulation, self.histogram
+        counts = histogram.counts if simulation is None else simulation.misses
+        depths = EDGES_BYTES if simulation is None else simulation.sizes_bytes
+        if by_group and simulation is None:
+            counts, depths = histogram.groups, COARSE_EDGES_BYTES
+        if memory is None:
+            counted, reads = counts.last, float(histogram.reads.last)
+        else:
+            counted, reads = counts.faded[memory.shape], float(histogram.reads.faded[memory.shape])
+            depths = self._outlook.depths(depths)
+        shape = (GROUPS, len(sizes_bytes)) if by_group else (len(sizes_bytes),)
+        if reads <= 0:
+            return np.zeros(shape)
+        held = np.maximum(0.0, sizes_bytes - self._empty_bytes)
+        if simulation is None:
+            rows = np.atleast_2d(counted) * (GROUPS if by_group else 1)
+            beyond = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1]
+            depths = np.concatenate(([0.0], depths))
+            ratios = np.stack([np.interp(held, depths, row) for row in beyond]) / reads
+        else:
+            ratios = np.tile(np.interp(held, depths, counted) / reads, (GROUPS if by_group else 1, 1))
+        return np.asarray(ratios.reshape(shape) * self.reads(memory))
+
+    def reads(self, memory: Memory | None) -> float:
         """Reads a second, as ``misses``."""
         reads, seconds = self.histogram.reads, self.seconds
         if memory is None:
             return float(reads.last) / max(1e-9, float(seconds.last))
-        return float(reads.faded[memory]) / max(1e-9, float(seconds.faded[memory]))
+        return float(reads.faded[memory.rate]) / max(1e-9, float(seconds.faded[memory.rate]))
 
     def _keep_reason(self, reading: ServerReading, reads: int) -> str | None:
         if fixed := reading.keep_reason():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,17 @@ FloatArray = npt.NDArray[np.float64]
 HALF_LIVES_SECONDS = np.array([300.0, 600.0, 3600.0, 21600.0])
 """After so long, a count counts half; shape (m,)."""
 LONGEST = len(HALF_LIVES_SECONDS) - 1
+
+
+class Memory(NamedTuple):
+    """How far back one looks, as places in ``HALF_LIVES_SECONDS``: for the rate of reads, which is
+    known exactly, and for the shape of the curve, which takes many samples."""
+
+    rate: int
+    shape: int
+
+
+MEMORIES = tuple(Memory(*pair) for pair in eval(__import__("os").environ.get("MEM", "((0, 0), (1, 1), (2, 2), (0, 3), (3, 3))")))
 
 
 class Remembered:

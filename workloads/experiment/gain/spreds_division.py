@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.remembered import Memory
 from sidecar.forecast.memories import STEP_SECONDS, Memories
 from sidecar.observer import ServerSnapshot, observe
 from sidecar.samples.batch import decode_batch
@@ -27,7 +28,10 @@ from workloads.experiment.gain.simulation import Division
 from workloads.sample_batches import SampledServer, number_hashes
 
 # Simulated time begins here: zero is no time for some.
-PROOF = float(__import__("os").environ.get("PROOF", "0"))
+import os
+PROOF = float(os.environ.get("PROOF", "-9"))
+Z = float(os.environ.get("Z", "1"))
+VERBOSE = os.environ.get("VERBOSE")
 START_SECONDS = 1_700_000_000.0
 
 
@@ -106,7 +110,7 @@ class SpredsDivision(Division):
             self._plan_and_take(now_seconds + START_SECONDS, memory)
         return self._hand_over()
 
-    def _due(self, now_seconds: float) -> int | None:
+    def _due(self, now_seconds: float) -> Memory | None:
         """By which memory length a plan is due, ``None`` if none is."""
         self._early = None
         if now_seconds - self._stepped_at >= STEP_SECONDS - 1e-3:
@@ -120,11 +124,17 @@ class SpredsDivision(Division):
             return self._memories.best
         return self._early
 
-    def _plan_and_take(self, now_seconds: float, memory: int) -> None:
+    def _plan_and_take(self, now_seconds: float, memory: Memory) -> None:
         plan = self._plan(now_seconds, memory)
         self.plans.append(plan)
-        self._memories.planned(applied=plan.decision == "apply", early=self._early is not None)
-        if plan.decision != "apply" or self._memories.proven_ratio < PROOF:
+        followed = dict(zip(self._names, self._monitors, strict=True))
+        seen, mean, se = self._memories.evidence(followed, memory, self._targets)
+        if VERBOSE:
+            print(f"{(now_seconds - START_SECONDS)/3600:.2f} {'early' if self._early else ''} {memory} {plan.decision} {plan.reason[:60]} seen {seen:.2%} cv {mean:.2%} se {se:.2%} scores {self._memories._scores.round(3)}")
+        applied = plan.decision == "apply" and mean - Z * se >= PROOF
+        self._memories.planned(applied=applied, early=self._early is not None)
+        self.applied = getattr(self, "applied", 0) + applied
+        if not applied:
             return
         wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
         for name in self._names:
@@ -150,7 +160,7 @@ class SpredsDivision(Division):
         sizes = handover(holdings, self._mix.budget_bytes)
         return [sizes[name] for name in self._names]
 
-    def _plan(self, now_seconds: float, memory: int) -> AdaptationPlan:
+    def _plan(self, now_seconds: float, memory: Memory) -> AdaptationPlan:
         seen = []
         for place, server in enumerate(self._servers):
             reading = server.reading(now_seconds)
