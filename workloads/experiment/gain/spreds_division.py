@@ -31,6 +31,7 @@ from workloads.sample_batches import SampledServer, number_hashes
 import os
 PROOF = float(os.environ.get("PROOF", "-9"))
 Z = float(os.environ.get("Z", "1"))
+Z2 = float(os.environ.get("Z2", "4"))
 VERBOSE = os.environ.get("VERBOSE")
 START_SECONDS = 1_700_000_000.0
 
@@ -131,7 +132,9 @@ class SpredsDivision(Division):
         seen, mean, se = self._memories.evidence(followed, memory, self._targets)
         if VERBOSE:
             print(f"{(now_seconds - START_SECONDS)/3600:.2f} {'early' if self._early else ''} {memory} {plan.decision} {plan.reason[:60]} seen {seen:.2%} cv {mean:.2%} se {se:.2%} scores {self._memories._scores.round(3)}")
-        applied = plan.decision == "apply" and mean - Z * se >= PROOF
+        from sidecar.curves.remembered import MEMORIES
+        sc = self._memories._scores[MEMORIES.index(memory)]
+        applied = plan.decision == "apply" and mean - (Z if sc < 0 else Z2) * se >= PROOF
         self._memories.planned(applied=applied, early=self._early is not None)
         self.applied = getattr(self, "applied", 0) + applied
         if not applied:
