@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from sidecar.servers.handover import Holding, attainable, handover
 from sidecar.servers.transitions import ServerState
 
-LOOK_SECONDS = 1.0
+# A little less than between two steps of an actuator that has nothing to do.
+LOOK_SECONDS = 0.9
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Need:
 class Waypoints:
     """Memory is handed over as it is filled; ``gradual=False``: the targets count at once.
 
-    A server that cannot be given another size now is left out: the others share what it leaves.
+    A server that cannot be given another size now, or is to give what it does not free, is left
+    out: the others share what it leaves.
     Once ``begin`` was called all sizes, of which a server keeps what it has until it can be given
     more, sum to no more than the budget.
 
@@ -67,7 +69,7 @@ class Waypoints:
         """Look whether somebody needs more than it was given, once in ``LOOK_SECONDS``, or at once
         where writes are refused."""
         for state in states:
-            if not state.moves:  # nor may it come back to what others have by then
+            if self._stays(state):  # nor may it come back to what others have by then
                 size = self.sizes_bytes[state.name]
                 self.sizes_bytes[state.name] = int(min(size, state.maxmemory_bytes))
         now = time.monotonic()
@@ -91,7 +93,7 @@ class Waypoints:
     def _holdings(self, states: Sequence[ServerState], needs: Mapping[str, Need]) -> list[Holding]:
         holdings = []
         for state in states:
-            if not state.moves:
+            if self._stays(state):
                 continue
             need = needs.get(state.name, Need(0, 0))
             before = self._used_bytes.get(state.name, need.used_bytes)
@@ -108,6 +110,9 @@ class Waypoints:
         return holdings
 
     def _left_bytes(self, states: Sequence[ServerState]) -> float:
-        """The budget without what those have that cannot be given another size now."""
-        fixed = sum(state.maxmemory_bytes for state in states if not state.moves)
-        return self._budget_bytes - fixed
+        """The budget without what those claim that are left out."""
+        return self._budget_bytes - sum(s.claim_bytes for s in states if self._stays(s))
+
+    def _stays(self, state: ServerState) -> bool:
+        gives = state.target_bytes < self.sizes_bytes[state.name]
+        return not state.moves or (state.stuck and gives)

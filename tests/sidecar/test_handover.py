@@ -188,7 +188,9 @@ def test_with_the_resolver_it_keeps_the_budget_whatever_happens_and_arrives_when
             if data.draw(st.booleans(), "new plan"):
                 _retarget(node, data.draw(new_shares))
             place = data.draw(st.integers(0, len(first) - 1))
-            change = data.draw(st.sampled_from(["reachable", "evicts", "refuses", "by hand"]))
+            change = data.draw(
+                st.sampled_from(["reachable", "evicts", "refuses", "stuck", "by hand"])
+            )
             one = node.states[place]
             if change == "by hand":
                 size = data.draw(st.one_of(st.integers(1, 2 * BUDGET), st.just(math.inf)))
@@ -199,7 +201,8 @@ def test_with_the_resolver_it_keeps_the_budget_whatever_happens_and_arrives_when
             # resolve itself says so if the sizes exceed the budget.
             node.step(data.draw(st.integers(0, 10), "carried out"))
         node.states = [
-            replace(state, reachable=True, evicts=True, refuses=False) for state in node.states
+            replace(state, reachable=True, evicts=True, refuses=False, stuck=False)
+            for state in node.states
         ]
         for _ in range(120):
             _fill(node, 1.0)
@@ -257,6 +260,25 @@ def test_what_cannot_be_had_beside_a_server_that_keeps_its_size_is_not_under_way
         "fixed": 20 * MB,
         "a": 80 * MB,
     }
+
+
+def test_a_donor_that_frees_nothing_does_not_hold_up_another() -> None:
+    _, follow = _way({"stuck": 30 * MB, "donor": 40 * MB, "a": 20 * MB})
+    stuck = ServerState("stuck", 30 * MB, 36 * MB, 10 * MB, stuck=True)
+    donor = ServerState("donor", 40 * MB, 40 * MB, 20 * MB)
+    grower = ServerState("a", 20 * MB, 20 * MB, 60 * MB)
+    needs = {state.name: Need(state.held_bytes, 0) for state in (stuck, donor, grower)}
+    sizes = follow([stuck, donor, grower], **needs)
+    assert sizes["stuck"] == 30 * MB
+    assert 20 * MB < sizes["a"] <= BUDGET - 36 * MB - sizes["donor"]
+
+
+def test_who_holds_more_than_it_may_because_nothing_can_be_evicted_still_grows() -> None:
+    _, follow = _way({"donor": 80 * MB, "a": 20 * MB})
+    donor = ServerState("donor", 80 * MB, 70 * MB, 60 * MB)
+    grower = ServerState("a", 20 * MB, 25 * MB, 40 * MB, stuck=True)
+    sizes = follow([donor, grower], donor=Need(70 * MB, 0), a=Need(25 * MB, 28 * MB))
+    assert sizes["a"] >= 28 * MB
 
 
 def test_without_gradual_the_targets_count_at_once() -> None:
