@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.servers import waypoints
+from sidecar.servers.claims import BudgetKeeper
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -115,6 +116,28 @@ def test_a_donor_that_refuses_keeps_its_own_and_the_other_gets_what_is_left(
     node.step_until(lambda: node.actuator.settled)
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
     assert node.store.now.settled
+
+
+def test_room_for_what_cannot_be_evicted_leaves_the_others_on_their_way(
+    make_node: MakeNode, looks_each_step: None
+) -> None:
+    node = make_node("16mb", "16mb", "16mb", gradual=True)
+    fill(node.servers["s0"], 12)
+    node.actuator.set_targets(dict.fromkeys(node.servers, 16 * MB), "as they are")
+    node.step_until(lambda: node.actuator.settled)
+    node.actuator.set_targets({"s0": 8 * MB, "s1": 37 * MB, "s2": 3 * MB}, "plan")
+    for number in range(3):
+        node.servers["s2"].client.script_load(f"return {number} --" + "x" * MB)
+    node.step_until(lambda: node.actuator.too_small and node.actuator.settled)
+    BudgetKeeper(node.actuator, BUDGET, node.metrics).keep(node.config.servers)
+    targets = node.actuator.targets()
+    assert targets["s2"] > 4 * MB
+    assert targets["s1"] > 32 * MB
+    assert sum(targets.values()) <= BUDGET
+    keys = _keys(node, "s0")
+    node.step_until(lambda: node.actuator.settled)
+    assert min(node.maxmemory().values()) >= 16 * MB - 3  # a whole number of bytes each
+    assert _keys(node, "s0") == keys
 
 
 MORE = '[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\nsamples = 1000000000\n'
