@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
@@ -18,7 +19,7 @@ from sidecar.sample_intake import SampleIntake
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper, claims_bytes, excess_bytes
-from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 
 # Counters tell little about a shorter window.
 LEAST_WINDOW_SECONDS = 0.5
+# Memory is handed over as it is filled.
+GRADUAL = True
 
 
 class Sidecar:
@@ -71,6 +74,7 @@ class Sidecar:
             config.sampling,
             self._store,
             self.metrics,
+            gradual=GRADUAL,
         )
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
         self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.metrics)
@@ -142,15 +146,14 @@ class Sidecar:
             for name in readings
         )
         state = self._store.now
-        targets = state.targets_bytes
-        # A transition that was interrupted goes on.
-        known = {**targets, **found} if state.settled else {**found, **targets}
-        sizes = initial_sizes(
+        sizes, targets = sizes_to_begin_with(
             self.config.servers,
-            {**known, **{name: found[name] for name in fixed}},
+            found,
+            state.targets_bytes,
             fixed,
             self.config.memory.budget_bytes,
             self._actuator.least_bytes(),
+            interrupted=not state.settled,
         )
         after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes.items())
         log.info("initial sizes: found %s; to have %s", before, after)
@@ -158,7 +161,7 @@ class Sidecar:
             if reading is not None:
                 # The first observation covers the time since now.
                 self._monitors[name].observe(reading, self.config.memory.budget_bytes)
-        self._actuator.start(sizes)
+        self._actuator.start(sizes, targets)
         self._controller.start()
 
     def _take_config(self, load: Callable[[], SidecarConfig]) -> None:
@@ -262,6 +265,7 @@ class Sidecar:
         """Of the servers that answer, as they are now."""
         readings = self._actuator.read_all()
         kept, windows = self._actuator.kept(), self._actuator.windows()
+        under_way = self._actuator.under_way()
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]
@@ -271,10 +275,12 @@ class Sidecar:
             estimate = self._monitors[server.name].observe(
                 reading, self.config.memory.budget_bytes, window
             )
+            # A plan goes on from the last one, not from how far the servers have come.
+            planned = under_way.get(server.name, reading.maxmemory_bytes)
             seen.append(
                 ServerSnapshot(
                     server,
-                    reading,
+                    replace(reading, maxmemory_bytes=planned),
                     estimate,
                     settings.get(server.name),
                     self._store.now.changed_at_seconds.get(server.name),

@@ -33,7 +33,8 @@ class ServerObservation:
     """One server in one window.
 
     Attributes:
-        maxmemory_bytes: in force now; 0 is Redis' "no limit".
+        maxmemory_bytes: in force now, or already planned while memory is being handed over; 0 is
+            Redis' "no limit".
         minimum_bytes, maximum_bytes: bounds for the plan (``None``: no upper bound). A minimum of 0
             lets a plan give the server next to nothing; see ``size_ranges``.
         weight: w, >= 0.
