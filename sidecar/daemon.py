@@ -13,6 +13,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.configured_controller import make_controller
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.forecast.forecast import Forecast
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.plans.plan_application import PlanApplication
 from sidecar.sample_intake import SampleIntake
@@ -36,8 +37,6 @@ log = logging.getLogger(__name__)
 
 # Counters tell little about a shorter window.
 LEAST_WINDOW_SECONDS = 0.5
-# Memory is handed over as it is filled.
-GRADUAL = True
 
 
 class Sidecar:
@@ -62,10 +61,11 @@ class Sidecar:
             server.name: ServerMonitor(
                 server.name,
                 live_objects=config.sampling.live_objects,
-                half_life_seconds=config.sampling.half_life_seconds,
+                cycle_seconds=config.cycle.maximum_age_seconds,
             )
             for server in config.servers
         }
+        self._forecast = Forecast(config, self._monitors, time.monotonic())
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
         self._actuator = Actuator(
@@ -74,7 +74,7 @@ class Sidecar:
             config.sampling,
             self._store,
             self.metrics,
-            gradual=GRADUAL,
+            gradual=config.forecasts,
         )
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
         self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.metrics)
@@ -189,6 +189,7 @@ class Sidecar:
         self._controller.close()
         self.config = self._plans.config = config
         self._settings.use(store, config)
+        self._forecast.use(config)
         self._controller = controller
         controller.start()
         log.info("reloaded: controller %s", config.controller.kind)
@@ -199,10 +200,13 @@ class Sidecar:
 
     def _supervise(self) -> None:
         now = time.monotonic()
+        self._forecast.look(now, self._actuator.targets())
         if self._outstanding is not None:
             observation, asked_at = self._outstanding
             if self._store.now.applied_cycle >= observation.cycle:
                 self._outstanding = None
+                plan = self.last_plan
+                self._forecast.planned(applied=plan is not None and plan.decision == "apply")
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
                 self.metrics.plans_overdue.inc()
@@ -220,7 +224,8 @@ class Sidecar:
 
     def _is_due(self, age_seconds: float) -> bool:
         samples = sum(monitor.samples_since_observation for monitor in self._monitors.values())
-        enough = samples >= self.config.cycle.samples and age_seconds >= LEAST_WINDOW_SECONDS
+        enough = samples >= self.config.cycle.samples or self._forecast.is_early
+        enough = enough and age_seconds >= LEAST_WINDOW_SECONDS
         return enough or age_seconds >= self.config.cycle.maximum_age_seconds
 
     def _observe(self, settings: dict[str, TeamSettings]) -> None:
@@ -235,13 +240,15 @@ class Sidecar:
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
             states = self._actuator.states()
-            observation = observe(
-                self.config,
-                cycle,
-                now_seconds,
-                seen,
-                reserved(claims_bytes(states), seen),
-                excess_bytes(states),
+            observation = self._forecast.judged(
+                observe(
+                    self.config,
+                    cycle,
+                    now_seconds,
+                    seen,
+                    reserved(claims_bytes(states), seen),
+                    excess_bytes(states),
+                )
             )
             with self._store.update() as state:
                 state.ask(pending_request(observation))
@@ -273,7 +280,7 @@ class Sidecar:
                 continue
             window = windows[server.name]
             estimate = self._monitors[server.name].observe(
-                reading, self.config.memory.budget_bytes, window
+                reading, self.config.memory.budget_bytes, window, self._forecast.memory
             )
             # A plan goes on from the last one, not from how far the servers have come.
             planned = under_way.get(server.name, reading.maxmemory_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
+
+log = logging.getLogger(__name__)
 
 DEFAULT_RATE = 0.01
 DEFAULT_MINIMUM_BYTES = 2 << 20
@@ -74,14 +77,12 @@ class SamplingConfig:
     Attributes:
         threshold, modulus: a key is sampled if hash mod ``modulus`` < ``threshold``.
         live_objects: of each server's SHARDS stack.
-        half_life_seconds: after it, a read counts half in the curve.
     """
 
     endpoint: str
     threshold: int = round(DEFAULT_RATE * DEFAULT_MODULUS)
     modulus: int = DEFAULT_MODULUS
     live_objects: int = 8192
-    half_life_seconds: float = 3600.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,12 @@ class SettingsLimits:
 
 @dataclass(frozen=True)
 class SidecarConfig:
-    """Everything that an operator tells the sidecar."""
+    """Everything that an operator tells the sidecar.
+
+    Attributes:
+        forecasts: plans look ahead, and memory is handed over as it is filled; otherwise the last
+            window counts, and sizes are taken at once, as in the thesis.
+    """
 
     node: str
     memory: MemoryConfig
@@ -115,6 +121,7 @@ class SidecarConfig:
     limits: SettingsLimits
     servers: tuple[ServerConfig, ...]
     state_file: Path | None = None
+    forecasts: bool = True
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
         """What a reload cannot change: everything but who plans, when and for what."""
@@ -127,6 +134,7 @@ class SidecarConfig:
             "[memory]": self.memory,
             "[sampling]": self.sampling,
             "state_file": self.state_file,
+            "planning.forecast": self.forecasts,
             "the servers or how to reach them": [
                 (item.name, item.url, item.username, item.password) for item in self.servers
             ],
@@ -160,15 +168,23 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
     if not NODE_PATTERN.fullmatch(node):
         raise fields.refuse("node", f"must be lower-case letters, digits and hyphens, not {node!r}")
     memory = _read_memory(fields.table("memory"))
+    cycle = _read_cycle(fields.table("cycle", {}))
+    planning = read_planning(
+        fields.value("planning", {}),
+        fields.source,
+        "planning",
+        cycle_seconds=cycle.maximum_age_seconds,
+    )
     servers = tuple(_read_server(table, folder) for table in fields.tables("server"))
     _check_servers(fields, servers, memory.budget_bytes)
     config = SidecarConfig(
         node=node,
         memory=memory,
         sampling=_read_sampling(fields.table("sampling")),
-        cycle=_read_cycle(fields.table("cycle", {})),
+        cycle=cycle,
         controller=read_controller(fields.table("controller", {}), folder),
-        planning=read_planning(fields.value("planning", {}), fields.source, "planning"),
+        planning=planning.settings,
+        forecasts=planning.forecasts,
         limits=_read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
         servers=servers,
         state_file=folder / fields.text("state_file") if fields.has("state_file") else None,
@@ -205,10 +221,14 @@ def _read_sampling(fields: Fields) -> SamplingConfig:
         threshold=fields.integer("threshold", max(1, round(rate * modulus)), low=1, high=modulus),
         modulus=modulus,
         live_objects=fields.integer("live_objects", SamplingConfig.live_objects, low=64),
-        half_life_seconds=duration(
-            fields, "half_life", default=SamplingConfig.half_life_seconds, above=0
-        ),
     )
+    if fields.has("half_life"):
+        duration(fields, "half_life", above=0)
+        log.warning(
+            "%s: sampling.half_life is not used any more: how far to look back is learnt, from a "
+            "twelfth of cycle.maximum_age to six times that",
+            fields.source,
+        )
     fields.done()
     return sampling
 

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.lifetimes import Corrections
-from sidecar.curves.remembered import LONGEST, Remembered
+from sidecar.curves.object_groups import GROUPS, groups_of
+from sidecar.curves.remembered import CYCLE, Remembered
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -15,7 +16,6 @@ _COARSE = 8
 # From 128 bytes to 16 TiB; whole numbers, so that whole distances fall on the right side.
 EDGES_BYTES: FloatArray = np.rint(2.0 ** (7 + np.arange(37 * _PER_OCTAVE + 1) / _PER_OCTAVE))
 """Shape (k,): bucket i holds distances in (edge i-1, edge i]; 1.1 % from edge to edge."""
-GROUPS = 16
 COARSE_EDGES_BYTES: FloatArray = EDGES_BYTES[::_COARSE]
 """Of the groups' histograms."""
 
@@ -45,9 +45,7 @@ class MissRatioHistogram:
         buckets = np.searchsorted(EDGES_BYTES, distances_bytes)
         self.counts.new += weight * np.bincount(buckets, minlength=len(self.counts.new))
         width = self.groups.new.shape[1]
-        # Bits of the hash that the sampling does not look at (P is 2^32 at most).
-        groups = ((ids >> np.uint64(32)) % np.uint64(GROUPS)).astype(np.intp)
-        cells = groups * width + (buckets + _COARSE - 1) // _COARSE
+        cells = groups_of(ids) * width + (buckets + _COARSE - 1) // _COARSE
         self.groups.new += weight * np.bincount(cells, minlength=self.groups.new.size).reshape(
             self.groups.new.shape
         )
@@ -60,10 +58,10 @@ class MissRatioHistogram:
             self.add(distances, signed, np.array([key for _, key in moves], dtype=np.uint64))
             self.samples.new -= len(moves)
 
-    def step(self, seconds: float) -> None:
+    def step(self, cycles: float) -> None:
         """Close a step, as ``Remembered`` does."""
         for part in self._parts():
-            part.step(seconds)
+            part.step(cycles)
 
     def forget(self) -> None:
         """As if nothing had been counted."""
@@ -84,23 +82,23 @@ class MissRatioHistogram:
             lambda groups: np.stack([_shifted(group, shift / _COARSE) for group in groups])
         )
 
-    def miss_ratios(self, memory: int = LONGEST) -> FloatArray:
+    def miss_ratios(self, length: int = CYCLE) -> FloatArray:
         """Shape (k,): the miss ratio of a cache of each edge's size; 1 without any reads."""
-        reads = float(self.reads.by(memory))
+        reads = float(self.reads.by(length))
         if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        return _tails(self.counts.by(memory), reads)
+        return _tails(self.counts.by(length), reads)
 
-    def standard_errors(self, memory: int = LONGEST) -> FloatArray:
+    def standard_errors(self, length: int = CYCLE) -> FloatArray:
         """Shape (k,): standard error of ``miss_ratios`` from which objects happen to be sampled.
 
         The objects fall into ``GROUPS`` groups by their hash; each group is an independent, smaller
         sample, and the spread between them tells the error of their mean.
         """
-        reads = float(self.reads.by(memory))
+        reads = float(self.reads.by(length))
         if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        tails = np.stack([_tails(group * GROUPS, reads) for group in self.groups.by(memory)])
+        tails = np.stack([_tails(group * GROUPS, reads) for group in self.groups.by(length)])
         errors = tails.std(axis=0, ddof=1) / np.sqrt(GROUPS)
         return np.asarray(errors[(np.arange(len(EDGES_BYTES)) + _COARSE - 1) // _COARSE])
 

@@ -16,16 +16,10 @@ from sidecar.curves.miniature_simulation import (
     MiniatureSimulation,
     simulated_sizes,
 )
-from sidecar.curves.miss_ratio_histogram import (
-    COARSE_EDGES_BYTES,
-    EDGES_BYTES,
-    GROUPS,
-    MissRatioHistogram,
-)
-from sidecar.curves.outlook import Outlook
 from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
-from sidecar.curves.references import FloatArray, References, object_ids
-from sidecar.curves.remembered import MEMORIES, Memory, Remembered
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.references import References, object_ids
+from sidecar.curves.remembered import CYCLE, Memory
 from sidecar.curves.served_reads import (
     FULL_RATIO,
     ServedReads,
@@ -42,7 +36,7 @@ from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.planning.quiet import QUIET_READS
 
-HALF_LIFE_SECONDS = 3600.0
+CYCLE_SECONDS = 3600.0
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.
 _DEPTH_MARGIN = 1.25
 # Weights in the stack are put right when they are off by more.
@@ -54,27 +48,35 @@ class ServerMonitor:
     """Follows one server across windows, and across its restarts.
 
     Recency is never reset, only what was counted fades, by each memory length. ``live_objects`` as
-    for ``Shards``.
+    for ``Shards``; ``cycle_seconds`` is the longest time between two plans.
+
+    Attributes:
+        counts: of its reads.
+        samples_since_observation: of the window that is open.
     """
 
-    def __init__(self, name: str, *, live_objects: int | None = 8192) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        live_objects: int | None = 8192,
+        cycle_seconds: float = CYCLE_SECONDS,
+    ) -> None:
         self.name = name
+        self.cycle_seconds = cycle_seconds
         self.shards = Shards(live_objects)
-        self.histogram = MissRatioHistogram()
+        self.counts = ReadCounts()
         self.calibration = Calibration()
         self.latency = BackendLatency()
         self.anchor = Anchor()
         self.lifetimes = Lifetimes()
         self.samples_since_observation = 0
-        self.warm_up = WarmUp(HALF_LIFE_SECONDS)
+        self.warm_up = WarmUp(self.cycle_seconds)
         # Reads sampled under the present policy.
         self._samples_taken = 0
-        self._widening = Widening(HALF_LIFE_SECONDS)
+        self._widening = Widening(self.cycle_seconds)
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
-        self.seconds = Remembered()
-        self._outlook = Outlook()
-        self._empty_bytes = 0
         self._depth_bytes = self._resident_bytes = np.inf
         self._window_misses = self._window_reads = 0.0
 
@@ -87,7 +89,7 @@ class ServerMonitor:
             self.latency.clear_pending()
             self.lifetimes.keep_only(())
             self._widening.give_up()
-            self._outlook.forget()
+            self.counts.outlook.forget()
             last = None
         self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
@@ -97,15 +99,15 @@ class ServerMonitor:
         self._samples_taken += len(references.distances_bytes)
         if references.rate > 0:
             weight = 1 / references.rate
-            self.histogram.add(references.distances_bytes, weight, references.ids)
+            self.counts.histogram.add(references.distances_bytes, weight, references.ids)
             missed = int(np.count_nonzero(references.distances_bytes > self._depth_bytes))
             if corrections is not None:
-                self.histogram.move(corrections, weight)
+                self.counts.histogram.move(corrections, weight)
                 missed += sum(size > self._depth_bytes for size, _ in corrections.added)
                 missed -= sum(size > self._depth_bytes for size, _ in corrections.removed)
             self._window_misses += weight * missed
         reads = batch_reads(last, batch, references)
-        self.histogram.reads.new += reads
+        self.counts.histogram.reads.new += reads
         self._window_reads += reads
         self.warm_up.take(
             len(references.distances_bytes), references.unseen_hits, batch.last_time_us
@@ -137,24 +139,20 @@ class ServerMonitor:
 
     def step(self, seconds: float) -> None:
         """Close a step that took so long; until the next one, what comes is counted apart."""
-        self.histogram.step(seconds)
-        self.seconds.new += seconds
-        self.seconds.step(seconds)
-        if self.shards.simulation is not None:
-            self.shards.simulation.misses.step(seconds)
+        cycles = seconds / self.cycle_seconds
+        self.counts.step(seconds, cycles)
         rate = self.shards.rate
-        self._outlook.step(self.shards.stack.total_weight / rate if rate else 0.0, len(self.shards))
-        factor = 0.5 ** (seconds / HALF_LIFE_SECONDS)
+        self.counts.outlook.step(
+            self.shards.stack.total_weight / rate if rate else 0.0, len(self.shards)
+        )
+        factor = 0.5**cycles
         self.latency.decay(factor)
         self.anchor.decay(factor)
 
     def forget(self) -> None:
         """As if no read had been counted."""
-        self.histogram.forget()
-        self.seconds.forget()
+        self.counts.forget()
         self.anchor.decay(0.0)
-        if self.shards.simulation is not None:
-            self.shards.simulation.misses.forget()
 
     def _warm_up(self, least_reads: int = BLOCK_READS) -> None:
         """Forget what was counted by guesses."""
@@ -170,13 +168,14 @@ class ServerMonitor:
         reading: ServerReading,
         budget_bytes: int,
         window: ReadingWindow | None = None,
-        memory: Memory = MEMORIES[-1],
+        memory: Memory | None = None,
     ) -> Estimate | None:
         """Close the window that the previous call opened; the first call only opens one.
 
         ``budget_bytes`` is how far the curve must reach, ``window`` what was read of the server
-        meanwhile; ``memory`` counts. ``None`` also after a restart of the server, and when no time
-        has passed.
+        meanwhile. With a ``memory`` its rate and curve are what is expected from now on, without
+        one what was in the last window, the curve with the windows before it. ``None`` also after
+        a restart of the server, and when no time has passed.
         """
         self._warm_up(_FEWEST_SAMPLES)
         previous, self._previous = self._previous, reading
@@ -192,7 +191,7 @@ class ServerMonitor:
         if self.shards.volatile:
             self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
         baseline = window.usual_baseline_bytes if window else reading.baseline_bytes
-        empty_bytes = self._empty_bytes = self.calibration.empty_bytes(baseline)
+        empty_bytes = self.counts.empty_bytes = self.calibration.empty_bytes(baseline)
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
         simulation = self.shards.simulation
         if simulation is not None:
@@ -223,11 +222,11 @@ class ServerMonitor:
         empty_bytes: int,
         budget_bytes: int,
         swing_bytes: int,
-        memory: Memory,
+        memory: Memory | None,
     ) -> Estimate:
-        depths, raw = self._miss_ratios(memory.shape)
+        depths, raw = self.counts.miss_ratios(memory.shape if memory else CYCLE)
         error = sampling_error(
-            self.histogram,
+            self.counts.histogram,
             raw if self.shards.simulation is None else None,
             depth_bytes=self._depth_bytes,
             budget_bytes=budget_bytes,
@@ -237,8 +236,8 @@ class ServerMonitor:
         if keep_reason and served.miss_ratio is not None and self._samples_taken < _FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
-        ahead = self._outlook.depths(depths)
-        remembered = float(self.seconds.by(memory.rate))
+        ahead = self.counts.outlook.depths(depths) if memory else depths
+        rate = self.counts.reads(memory) if memory else served.reads / seconds
         return Estimate(
             curve=curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes),
             raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
@@ -246,11 +245,7 @@ class ServerMonitor:
             drift_ratio=self.anchor.drift_ratio,
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,
-            request_rate_per_second=(
-                float(self.histogram.reads.by(memory.rate)) / remembered
-                if remembered
-                else served.reads / seconds
-            ),
+            request_rate_per_second=rate,
             miss_ratio=served.miss_ratio,
             window_seconds=seconds,
             measured_backend_latency_seconds=self.latency.mean_seconds,
@@ -263,7 +258,7 @@ class ServerMonitor:
         heavier = round(self.calibration.look(reading, self.shards))
         weight = self.calibration.object_bytes
         if weight is not None and abs(heavier) > _REWEIGH_RATIO * weight:
-            self.histogram.stretch(weight / max(1.0, weight - heavier))
+            self.counts.histogram.stretch(weight / max(1.0, weight - heavier))
             self.shards.reweigh(heavier)
             self.calibration.overhead_bytes += heavier
 
@@ -273,11 +268,11 @@ class ServerMonitor:
             # What was counted before belongs to another policy, and pinned keys have no history.
             self.forget()
             self._samples_taken = 0
-            self.warm_up = WarmUp(HALF_LIFE_SECONDS)
+            self.warm_up = WarmUp(self.cycle_seconds)
             self.shards.volatile = volatile
         simulation = self.shards.simulation
         if reading.maxmemory_policy not in SIMULATED_POLICIES:
-            self.shards.simulation = None
+            self.counts.simulation = self.shards.simulation = None
             return
         settings = EvictionSettings.of(reading)
         sizes = simulated_sizes(budget_bytes)
@@ -286,58 +281,11 @@ class ServerMonitor:
             self.forget()
             self.latency.decay(0.0)
             self._samples_taken = 0
-            self.shards.simulation = MiniatureSimulation(sizes, settings)
+            self.counts.simulation = self.shards.simulation = MiniatureSimulation(sizes, settings)
             self.shards.simulation.set_rate(self.shards.rate)
         elif simulation.sizes_bytes[-1] != sizes[-1]:
             simulation.sizes_bytes = sizes
             simulation.set_rate(self.shards.rate)
-
-    def _miss_ratios(self, memory: int) -> tuple[FloatArray, FloatArray]:
-        """Depths in bytes, and the miss ratio of a server that holds so many bytes of keys."""
-        simulation = self.shards.simulation
-        if simulation is None:
-            return EDGES_BYTES, self.histogram.miss_ratios(memory)
-        reads = max(1.0, float(self.histogram.reads.by(memory)))
-        ratios = np.clip(simulation.misses.by(memory) / reads, 0.0, 1.0)
-        return simulation.sizes_bytes, np.minimum.accumulate(ratios)
-
-    def misses(
-        self, sizes_bytes: FloatArray, memory: Memory | None, *, by_group: bool = False
-    ) -> FloatArray:
-        """Misses a second of servers of these sizes: by a memory and looking ahead, or as they
-        were in the last step (``None``).
-
-        By group: what each group of objects says, as if it stood for all; shape (GROUPS, n).
-        """
-        simulation, histogram = self.shards.simulation, self.histogram
-        counts = histogram.counts if simulation is None else simulation.misses
-        depths = EDGES_BYTES if simulation is None else simulation.sizes_bytes
-        if by_group and simulation is None:
-            counts, depths = histogram.groups, COARSE_EDGES_BYTES
-        if memory is None:
-            counted, reads = counts.last, float(histogram.reads.last)
-        else:
-            counted, reads = counts.faded[memory.shape], float(histogram.reads.faded[memory.shape])
-            depths = self._outlook.depths(depths)
-        shape = (GROUPS, len(sizes_bytes)) if by_group else (len(sizes_bytes),)
-        if reads <= 0:
-            return np.zeros(shape)
-        held = np.maximum(0.0, sizes_bytes - self._empty_bytes)
-        if simulation is None:
-            rows = np.atleast_2d(counted) * (GROUPS if by_group else 1)
-            beyond = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1]
-            depths = np.concatenate(([0.0], depths))
-            ratios = np.stack([np.interp(held, depths, row) for row in beyond]) / reads
-        else:
-            ratios = np.tile(np.interp(held, depths, counted) / reads, (GROUPS if by_group else 1, 1))
-        return np.asarray(ratios.reshape(shape) * self.reads(memory))
-
-    def reads(self, memory: Memory | None) -> float:
-        """Reads a second, as ``misses``."""
-        reads, seconds = self.histogram.reads, self.seconds
-        if memory is None:
-            return float(reads.last) / max(1e-9, float(seconds.last))
-        return float(reads.faded[memory.rate]) / max(1e-9, float(seconds.faded[memory.rate]))
 
     def _keep_reason(self, reading: ServerReading, reads: int) -> str | None:
         if fixed := reading.keep_reason():

@@ -10,20 +10,22 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-HALF_LIVES_SECONDS = np.array([300.0, 600.0, 3600.0, 21600.0])
-"""After so long, a count counts half; shape (m,)."""
-LONGEST = len(HALF_LIVES_SECONDS) - 1
+HALF_LIVES_CYCLES = np.array([1 / 12, 1 / 6, 1.0, 6.0])
+"""After so many times the longest time between two plans, a count counts half; shape (m,)."""
+CYCLE = 2
+"""The place of one such time."""
+STEPS_A_CYCLE = 12
 
 
 class Memory(NamedTuple):
-    """How far back one looks, as places in ``HALF_LIVES_SECONDS``: for the rate of reads, which is
+    """How far back one looks, as places in ``HALF_LIVES_CYCLES``: for the rate of reads, which is
     known exactly, and for the shape of the curve, which takes many samples."""
 
     rate: int
     shape: int
 
 
-MEMORIES = tuple(Memory(*pair) for pair in eval(__import__("os").environ.get("MEM", "((0, 0), (1, 1), (2, 2), (0, 3), (3, 3))")))
+MEMORIES = (Memory(0, 0), Memory(1, 1), Memory(2, 2), Memory(0, 3), Memory(3, 3))
 
 
 class Remembered:
@@ -38,19 +40,19 @@ class Remembered:
     def __init__(self, *shape: int) -> None:
         self.new = np.zeros(shape)
         self.last = np.zeros(shape)
-        self.faded = np.zeros((len(HALF_LIVES_SECONDS), *shape))
+        self.faded = np.zeros((len(HALF_LIVES_CYCLES), *shape))
 
-    def step(self, seconds: float) -> None:
+    def step(self, cycles: float) -> None:
         """Close a step that took so long; what is added from now on is another's."""
-        factors = 0.5 ** (seconds / HALF_LIVES_SECONDS)
+        factors = 0.5 ** (cycles / HALF_LIVES_CYCLES)
         self.faded *= factors.reshape(-1, *[1] * self.new.ndim)
         self.faded += self.new
         self.last = self.new
         self.new = np.zeros_like(self.last)
 
-    def by(self, memory: int) -> FloatArray:
-        """What a memory length holds now."""
-        return np.asarray(self.faded[memory] + self.new)
+    def by(self, length: int) -> FloatArray:
+        """What a memory length holds now; shape as given."""
+        return np.asarray(self.faded[length] + self.new)
 
     def forget(self) -> None:
         """As if nothing had been counted."""

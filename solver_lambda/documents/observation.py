@@ -144,6 +144,8 @@ class Observation:
         budget_bytes: M.
         unit_bytes: step of the planner's grid, which meets the size in force or the nearest that
             a server may have; a grid that would be too large takes a multiple of it.
+        chance_ratio: so much of a plan's gain, relative to the mean access time, may be chance,
+            because the curves are known by a few sampled objects.
     """
 
     node: str
@@ -153,6 +155,7 @@ class Observation:
     budget_bytes: int
     servers: tuple[ServerObservation, ...]
     unit_bytes: int = 65536
+    chance_ratio: float = 0.0
     planning: PlanningSettings = field(default_factory=PlanningSettings)
 
     @property
@@ -189,6 +192,7 @@ class Observation:
             window_seconds=fields.number("window_seconds", above=0),
             budget_bytes=fields.integer("budget_bytes", low=1, high=MOST_BYTES),
             unit_bytes=fields.integer("unit_bytes", cls.unit_bytes, low=1, high=MOST_BYTES),
+            chance_ratio=fields.number("chance_ratio", cls.chance_ratio, low=0, high=1),
             servers=tuple(ServerObservation.from_json(t) for t in fields.tables("servers")),
             planning=PlanningSettings.from_json(fields.table("planning", {})),
         )

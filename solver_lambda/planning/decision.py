@@ -60,7 +60,7 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
                 return Decision("apply", words, found.sizes)
     if not any(shares(observation.servers).values()):
         return Decision("keep", "no_demand: no server has both reads and a weight", in_force)
-    least = observation.planning.minimum_gain_ratio
+    least = observation.planning.minimum_gain_ratio + observation.chance_ratio
     gain, way = gain_of(observation, found.sizes), gain_of(observation, found.wanted)
     words = (
         f"mean access time from {gain.before * 1e3:.4g} ms to {gain.after * 1e3:.4g} ms, "
@@ -71,6 +71,8 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
     if way.ratio < least or way.ratio <= 0:
         start = f", less than the {least:.2%} at which moving starts" if least else ""
+        if observation.chance_ratio:
+            start += f": {observation.chance_ratio:.2%} of it may be chance"
         return Decision("keep", f"small_gain: {the_way}{start}{limit}", in_force)
     if gain.ratio > 0:
         return Decision(

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import boto3
 
-from sidecar import daemon
 from sidecar.daemon import Sidecar
 from sidecar.settings.team_settings import TeamSettings
 from solver_lambda.documents.keys import settings_key
@@ -80,8 +79,6 @@ def measure(cloud: Cloud, count: int) -> list[Cycle]:
     """
     s3, outputs = boto3.client("s3"), json.loads(cloud.outputs.read_text())
     cycles = []
-    # A handover would wait for the load to fill the sizes.
-    daemon.GRADUAL = False
     with LocalNode(NODE, controller_text(cloud)) as node, node.load(), node.sidecar() as sidecar:
         for number in range(count + WARM_UP_CYCLES):
             settings = TeamSettings(

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import Memory
-from sidecar.forecast.memories import STEP_SECONDS, Memories
+from sidecar.forecast.forecast import Forecast
 from sidecar.observer import ServerSnapshot, observe
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
@@ -28,16 +27,11 @@ from workloads.experiment.gain.simulation import Division
 from workloads.sample_batches import SampledServer, number_hashes
 
 # Simulated time begins here: zero is no time for some.
-import os
-PROOF = float(os.environ.get("PROOF", "-9"))
-Z = float(os.environ.get("Z", "1"))
-Z2 = float(os.environ.get("Z2", "4"))
-VERBOSE = os.environ.get("VERBOSE")
 START_SECONDS = 1_700_000_000.0
 
 
 class SpredsDivision(Division):
-    """One plan a cycle, applied at once.
+    """A plan each cycle, or early; memory is handed over as it is filled.
 
     Args:
         rate: R, of the sampled keys.
@@ -63,23 +57,16 @@ class SpredsDivision(Division):
             ServerMonitor(
                 name,
                 live_objects=sampling.live_objects,
+                cycle_seconds=mix.cycle_seconds,
             )
             for name in self._names
         ]
+        followed = dict(zip(self._names, self._monitors, strict=True))
+        self._forecast = Forecast(self._config, followed, 0.0)
         self._changed_at: dict[str, float] = {}
-        self._planned_at = self._stepped_at = 0.0
+        self._planned_at = 0.0
         self._targets = {name: one.maxmemory_bytes for name, one in self._by_name(servers)}
         self._used = dict.fromkeys(self._names, 0)
-        self._memories = Memories(
-            {
-                server.name: server.weight
-                * (server.backend_latency_seconds - CACHE_LATENCY_SECONDS)
-                for server in mix.servers
-            },
-            {server.name: server.weight * CACHE_LATENCY_SECONDS for server in mix.servers},
-            {server.name: server.minimum_bytes for server in self._config.servers},
-            mix.budget_bytes,
-        )
         for monitor, server in zip(self._monitors, servers, strict=True):
             monitor.observe(server.reading(START_SECONDS), mix.budget_bytes)
 
@@ -105,40 +92,17 @@ class SpredsDivision(Division):
             self._monitors[place].take(decode_batch(message))
 
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:
-        memory = self._due(now_seconds)
-        if memory is not None:
+        self._forecast.look(now_seconds, self._targets)
+        age_seconds = now_seconds - self._planned_at
+        if self._forecast.is_early or age_seconds >= self._mix.cycle_seconds - 1e-3:
             self._planned_at = now_seconds
-            self._plan_and_take(now_seconds + START_SECONDS, memory)
+            self._plan_and_take(now_seconds + START_SECONDS)
         return self._hand_over()
 
-    def _due(self, now_seconds: float) -> Memory | None:
-        """By which memory length a plan is due, ``None`` if none is."""
-        self._early = None
-        if now_seconds - self._stepped_at >= STEP_SECONDS - 1e-3:
-            seconds = now_seconds - self._stepped_at
-            self._stepped_at = now_seconds
-            for monitor in self._monitors:
-                monitor.step(seconds)
-            followed = dict(zip(self._names, self._monitors, strict=True))
-            self._early = self._memories.step(followed, self._targets, seconds)
-        if now_seconds - self._planned_at >= self._mix.cycle_seconds - 1e-3:
-            return self._memories.best
-        return self._early
-
-    def _plan_and_take(self, now_seconds: float, memory: Memory) -> None:
-        plan = self._plan(now_seconds, memory)
+    def _plan_and_take(self, now_seconds: float) -> None:
+        plan = self._plan(now_seconds)
         self.plans.append(plan)
-        followed = dict(zip(self._names, self._monitors, strict=True))
-        seen, mean, se = self._memories.evidence(followed, memory, self._targets)
-        if VERBOSE:
-            print(f"{(now_seconds - START_SECONDS)/3600:.2f} {'early' if self._early else ''} {memory} {plan.decision} {plan.reason[:60]} seen {seen:.2%} cv {mean:.2%} se {se:.2%} scores {self._memories._scores.round(3)}")
-        from sidecar.curves.remembered import MEMORIES
-        sc = self._memories._scores[MEMORIES.index(memory)]
-        applied = plan.decision == "apply" and mean - (Z if sc < 0 else Z2) * se >= PROOF
-        self._memories.planned(applied=applied, early=self._early is not None)
-        self.applied = getattr(self, "applied", 0) + applied
-        if not applied:
-            return
+        self._forecast.planned(applied=plan.decision == "apply")
         wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
         for name in self._names:
             if wanted[name] != self._targets[name]:
@@ -158,21 +122,24 @@ class SpredsDivision(Division):
             for name, one in self._by_name(self._servers)
         ]
         self._used = used
-        if all(one.maxmemory_bytes == one.target_bytes for one in holdings):
+        if all(one.size_bytes == one.target_bytes for one in holdings):
             return None
         sizes = handover(holdings, self._mix.budget_bytes)
         return [sizes[name] for name in self._names]
 
-    def _plan(self, now_seconds: float, memory: Memory) -> AdaptationPlan:
+    def _plan(self, now_seconds: float) -> AdaptationPlan:
         seen = []
         for place, server in enumerate(self._servers):
             reading = server.reading(now_seconds)
-            estimate = self._monitors[place].observe(reading, self._mix.budget_bytes, memory=memory)
+            estimate = self._monitors[place].observe(
+                reading, self._mix.budget_bytes, memory=self._forecast.memory
+            )
             config = self._config.servers[place]
             changed_at = self._changed_at.get(config.name)
             reading = dataclasses.replace(reading, maxmemory_bytes=self._targets[config.name])
             seen.append(ServerSnapshot(config, reading, estimate, None, changed_at))
         observation = observe(self._config, len(self.plans) + 1, now_seconds, seen, 0)
+        observation = self._forecast.judged(observation)
         # As they travel.
         observation = Observation.loads(observation.dumps(), "observation")
         plan = make_plan(observation, now_seconds=now_seconds)
@@ -194,7 +161,7 @@ def _config(mix: Mix, threshold: int) -> SidecarConfig:
     table = {
         "node": "simulated",
         "memory": {"budget": mix.budget_bytes},
-        "planning": {"horizon": "10h"},
+        "cycle": {"maximum_age": f"{mix.cycle_seconds}s"},
         "sampling": {"endpoint": "ipc:///run/samples", "threshold": threshold},
         "server": servers,
     }

@@ -1,0 +1,123 @@
+"""What to plan by: which memory, when, and how much of the gain may be chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sidecar.config.node import SidecarConfig
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.remembered import STEPS_A_CYCLE, Memory
+from sidecar.forecast.evidence import chance_ratio
+from sidecar.forecast.memory_scores import MemoryScores
+from sidecar.forecast.virtual_plans import PlannedServer, VirtualPlanner
+from solver_lambda.documents.observation import Observation, ServerObservation
+
+# Standard errors by which a gain must exceed zero: of a memory whose plans were better than the
+# sizes in force so far, and of another. Chosen by ``python -m workloads experiment gain``: with
+# fewer, equal servers are moved about; with more, servers of which little is sampled keep sizes
+# that are bad.
+_ERRORS, _MORE_ERRORS = 1.5, 3.0
+
+
+class Forecast:
+    """Of one node. Times are those of any clock that does not go back, in seconds."""
+
+    def __init__(
+        self, config: SidecarConfig, monitors: Mapping[str, ServerMonitor], now_seconds: float
+    ) -> None:
+        self._monitors = monitors
+        self._stepped_at_seconds = now_seconds
+        self._scores = MemoryScores()
+        self._was_early = False
+        self.use(config)
+        self._planner: VirtualPlanner | None = None
+        self._plan_by(
+            [
+                PlannedServer(
+                    server.name,
+                    server.weight * server.cache_latency_seconds,
+                    server.weight * (server.backend_latency_seconds - server.cache_latency_seconds),
+                    server.minimum_bytes,
+                )
+                for server in config.servers
+                if server.backend_latency_seconds
+            ],
+            config.memory.budget_bytes,
+        )
+
+    def use(self, config: SidecarConfig) -> None:
+        """Go on with another configuration."""
+        self._step_seconds = config.cycle.maximum_age_seconds / STEPS_A_CYCLE
+        self._looks_ahead = config.forecasts
+        for monitor in self._monitors.values():
+            monitor.cycle_seconds = config.cycle.maximum_age_seconds
+
+    @property
+    def memory(self) -> Memory | None:
+        """What the next plan is to be made by; ``None``: the last window, as in the thesis."""
+        return (self._scores.early or self._scores.best) if self._looks_ahead else None
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the load has changed so much that a plan is due at once."""
+        return self._scores.early is not None
+
+    def look(self, now_seconds: float, planned_bytes: Mapping[str, int]) -> None:
+        """Close a step if one is over; with the sizes that are planned, by server."""
+        seconds = now_seconds - self._stepped_at_seconds
+        if seconds < self._step_seconds * (1 - 1e-6):
+            return
+        self._stepped_at_seconds = now_seconds
+        for monitor in self._monitors.values():
+            monitor.step(seconds)
+        if self._looks_ahead and self._planner is not None:
+            self._scores.step(self._planner, self._counts(), planned_bytes)
+
+    def judged(self, observation: Observation) -> Observation:
+        """The observation that was made by ``memory``, with what may be chance in it."""
+        self._was_early = self.is_early
+        free = [server for server in observation.servers if server.keep_reason is None]
+        kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
+        self._plan_by([_planned(server) for server in free], observation.budget_bytes - kept_bytes)
+        memory = self.memory
+        if memory is None or self._planner is None:
+            return observation
+        errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
+        chance = chance_ratio(
+            self._planner, self._counts(), memory, observation.in_force_bytes, errors
+        )
+        return replace(observation, chance_ratio=min(1.0, chance))
+
+    def planned(self, *, applied: bool) -> None:
+        """The observation led to a plan, or to none in time."""
+        self._scores.planned(applied=applied, early=self._was_early)
+
+    def _plan_by(self, servers: list[PlannedServer], budget_bytes: int) -> None:
+        """Only another planner for other servers: plans by one cannot be judged by another."""
+        minima = sum(server.minimum_bytes for server in servers)
+        if len(servers) < 2 or budget_bytes <= minima:
+            self._planner = None
+            return
+        planner = VirtualPlanner(servers, budget_bytes)
+        old = self._planner
+        same = old is not None and (old.servers, old.unit_bytes) == (
+            planner.servers,
+            planner.unit_bytes,
+        )
+        if not same:
+            self._planner = planner
+
+    def _counts(self) -> dict[str, ReadCounts]:
+        return {name: monitor.counts for name, monitor in self._monitors.items()}
+
+
+def _planned(server: ServerObservation) -> PlannedServer:
+    penalty_seconds = server.backend_latency_seconds - server.cache_latency_seconds
+    return PlannedServer(
+        server.name,
+        server.weight * server.cache_latency_seconds,
+        server.weight * max(0.0, penalty_seconds),
+        max(1, server.minimum_bytes),
+    )

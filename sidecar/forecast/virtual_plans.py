@@ -1,0 +1,89 @@
+"""Plans that nobody carries out: coarse, quick, and only to be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.remembered import Memory
+from solver_lambda.solvers.hill_climbing import LookAhead
+from solver_lambda.solvers.lagrangian import lagrangian_bound
+from solver_lambda.solvers.partition_problem import PartitionProblem
+
+FloatArray = npt.NDArray[np.float64]
+UNITS = 256
+
+
+@dataclass(frozen=True)
+class PlannedServer:
+    """What a virtual plan needs to know of a server that a plan may change.
+
+    Attributes:
+        hit_seconds: what a read that hits costs, weighted.
+        penalty_seconds: what one that misses costs more, weighted.
+        minimum_bytes: the least that it may have.
+    """
+
+    name: str
+    hit_seconds: float
+    penalty_seconds: float
+    minimum_bytes: int
+
+
+class VirtualPlanner:
+    """Divides ``budget_bytes`` between servers, in ``UNITS`` units above their minima."""
+
+    def __init__(self, servers: Sequence[PlannedServer], budget_bytes: int) -> None:
+        self.servers = tuple(sorted(servers, key=lambda server: server.name))
+        self._counts: list[ReadCounts] = []
+        self._minima = np.array([server.minimum_bytes for server in self.servers])
+        self._penalties = np.array([server.penalty_seconds for server in self.servers])
+        self.unit_bytes = max(1, (budget_bytes - int(self._minima.sum())) // UNITS)
+        self._grid = np.arange(UNITS + 1) * self.unit_bytes
+
+    def miss_costs(
+        self, counts: Mapping[str, ReadCounts], memory: Memory | None, *, by_group: bool = False
+    ) -> FloatArray:
+        """Of all misses, a second, by server and units: shape (n, UNITS + 1); see
+        ``ReadCounts.misses``, by group shape (GROUPS, n, UNITS + 1)."""
+        rows = [
+            server.penalty_seconds
+            * counts[server.name].misses(
+                server.minimum_bytes + self._grid, memory, by_group=by_group
+            )
+            for server in self.servers
+        ]
+        return np.stack(rows, axis=-2)
+
+    def hit_costs(self, counts: Mapping[str, ReadCounts], memory: Memory | None) -> float:
+        """Of all reads, a second, if every one hits."""
+        return sum(
+            server.hit_seconds * counts[server.name].reads(memory) for server in self.servers
+        )
+
+    def units(self, sizes_bytes: Mapping[str, int]) -> FloatArray:
+        """Sizes as (parts of) units, shape (n,)."""
+        sizes = np.array([sizes_bytes[server.name] for server in self.servers])
+        return np.asarray(np.clip((sizes - self._minima) / self.unit_bytes, 0, UNITS))
+
+    def plan(self, miss_costs: FloatArray) -> FloatArray:
+        """The units of the best division, shape (n,)."""
+        problem = PartitionProblem(
+            tuple(server.name for server in self.servers),
+            tuple(self._minima.tolist()),
+            self.unit_bytes,
+            UNITS,
+            np.full(len(miss_costs), UNITS, dtype=np.int64),
+            -miss_costs,
+        )
+        return LookAhead(problem, lagrangian_bound(problem)).solve().astype(np.float64)
+
+
+def cost_of(units: FloatArray, miss_costs: FloatArray) -> float:
+    """Of a division, shape (n,), by ``VirtualPlanner.miss_costs``."""
+    grid = np.arange(miss_costs.shape[-1])
+    return float(sum(np.interp(u, grid, row) for u, row in zip(units, miss_costs, strict=True)))
