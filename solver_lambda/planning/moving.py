@@ -45,9 +45,9 @@ def _misses(server: ServerObservation, sizes: FloatArray, ratios: FloatArray) ->
         return np.zeros(sizes.shape)
     extra = _integral_of_inverse(server.curve, now, sizes, ratios)
     np.abs(extra, out=extra)
-    extra *= np.clip(
-        ratios, _LEAST_MISS_RATIO, max(_LEAST_MISS_RATIO, server.curve.miss_ratio(now))
-    )
+    # At the larger of the two sizes, which is where the miss ratio is the lower.
+    final = np.minimum(ratios, server.curve.miss_ratio(now))
+    extra *= np.maximum(final, _LEAST_MISS_RATIO)
     np.subtract(np.abs(sizes - now), extra, out=extra)
     extra /= server.mean_object_bytes
     return np.maximum(extra, 0.0, out=extra)
