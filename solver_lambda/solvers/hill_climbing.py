@@ -54,7 +54,7 @@ class LookAhead:
             if self._look_ahead(row, start, balance):
                 heapq.heappush(waiting, self._next_step(row))
         while waiting and balance:
-            _, row, end = heapq.heappop(waiting)
+            _, row, end = waiting[0]
             if end - units[row] <= balance:
                 balance -= end - units[row]
                 units[row] = end
@@ -63,7 +63,9 @@ class LookAhead:
             else:
                 self._ends[row].clear()
             if self._ends[row] or self._look_ahead(row, units[row], balance):
-                heapq.heappush(waiting, self._next_step(row))
+                heapq.heapreplace(waiting, self._next_step(row))
+            else:
+                heapq.heappop(waiting)
         return np.array(units, dtype=np.int64)
 
     def _next_step(self, row: int) -> tuple[float, int, int]:
