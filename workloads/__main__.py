@@ -16,6 +16,7 @@ VERBS = {
     ("replay",): "workloads.replay_verb",
     ("bench", "redis"): "workloads.bench.sampling.redis_verb",
     ("bench", "solver"): "workloads.bench.solver.solver_verb",
+    ("bench", "plan"): "workloads.bench.solver.plan_verb",
     ("bench", "mrc"): "workloads.bench.curves.mrc_verb",
     ("bench", "function"): "workloads.bench.solver.function_verb",
     ("bench", "engine"): "workloads.bench.curves.engine_verb",

@@ -27,7 +27,7 @@ class PlanningSettings:
         dwell_seconds: a server that was changed keeps its size for so long.
         maximum_step_ratio: the most that a server may gain or lose in one cycle, of its size; one
             unit at least.
-        maximum_curve_error_ratio: a server whose curve's expected error is above keeps its size.
+        maximum_curve_error_ratio: a server whose curve's expected error is above does not shrink.
         seed: of the random search, so that one observation gives one plan.
     """
 

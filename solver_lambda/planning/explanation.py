@@ -194,7 +194,7 @@ def _mean_with(
 ) -> float:
     kept = {
         server.name: ranges[server.name]
-        if ranges[server.name].kept_because or server.maximum_bytes is not None
+        if server.keep_reason is not None or server.maximum_bytes is not None
         else SizeRange(ranges[server.name].low_bytes, budget)
         for server in observation.servers
     }

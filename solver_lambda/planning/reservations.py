@@ -67,8 +67,9 @@ def reserve_for_bounds(
     unmet: dict[tuple[str, str], str] = {}
     servers = {server.name: server for server in observation.servers}
     for row, name in enumerate(problem.names):
-        sizes = problem.bases_bytes[row] + problem.unit_bytes * np.arange(problem.limits[row] + 1)
         for bound in bounds_of(servers[name]):
+            steps = np.arange(problem.limits[row] + 1)
+            sizes = problem.bases_bytes[row] + problem.unit_bytes * steps
             why = _takes_nothing(servers[name], observation)
             if why is None:
                 met = np.flatnonzero(bound.amounts(sizes) <= bound.most)

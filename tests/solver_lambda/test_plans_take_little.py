@@ -108,14 +108,40 @@ def test_a_server_that_is_quiet_for_one_window_loses_little():
     assert "a tenth of its size at most: hardly any reads of a" in plan.reason
 
 
-def test_an_uncertain_curve_keeps_a_quiet_server_from_growing_but_not_from_giving():
-    plan = plan_for(server("a", 40, 0.1, curve_error_ratio=0.5), server("b", 24))
-    assert sizes_mib(plan) == [36, 28]
-    plan = plan_for(server("a", 20, 0.1, curve_error_ratio=0.5), server("b", 24, 0))
-    assert sizes_mib(plan) == [20, 24]
+def test_an_uncertain_curve_keeps_a_server_from_shrinking_but_not_from_growing():
+    uncertain = {"curve_error_ratio": 0.5}
+    plan = plan_for(server("a", 40, **uncertain), server("b", 24))
+    assert sizes_mib(plan) == [40, 24]
     assert "its curve's expected error of 0.5 is above 0.1" in plan.servers[0].reason
-    busy = plan_for(server("a", 40, 1.0, curve_error_ratio=0.5), server("b", 24))
-    assert sizes_mib(busy) == [40, 24]
+    plan = plan_for(server("a", 24, **uncertain), server("b", 40))
+    assert sizes_mib(plan) == [32, 32]
+    assert plan.servers[0].reason.startswith("grows: ")
+    assert plan.what_if == plan_for(server("a", 24), server("b", 40)).what_if
+    # Within its bounds, which come first.
+    plan = plan_for(server("a", 40, maximum_bytes=36 * MIB, **uncertain), server("b", 24))
+    assert sizes_mib(plan) == [36, 28]
+    plan = plan_for(server("a", 40, **uncertain), server("b", 24, **uncertain), budget_mib=60)
+    assert plan.reason.startswith("infeasible: the sizes that must be kept (a, b)")
+    plan = plan_for(server("a", 0, **uncertain), server("b", 24))
+    assert plan.reason.startswith("infeasible: a has no maxmemory and is to be kept")
+
+
+def test_an_uncertain_curve_does_not_keep_what_a_quiet_server_has():
+    for error in (0.0, 0.5):
+        plan = plan_for(server("a", 40, 0.1, curve_error_ratio=error), server("b", 24))
+        assert sizes_mib(plan) == [36, 28]
+    plan = plan_for(server("a", 40, 1.0, curve_error_ratio=0.5), server("b", 24))
+    assert sizes_mib(plan) == [40, 24]
+
+
+@settings(max_examples=200)
+@given(observation=odd_observations())
+def test_no_server_with_reads_shrinks_by_a_curve_that_may_be_wrong(observation):
+    plan = make_plan(observation, now_seconds=1e6)
+    for before, after in zip(observation.servers, plan.servers, strict=True):
+        if before.curve_error_ratio and not is_quiet(before, observation):
+            most = min(before.maximum_bytes or observation.budget_bytes, observation.budget_bytes)
+            assert after.maxmemory_bytes >= min(before.maxmemory_bytes, most)
 
 
 def test_a_quiet_server_gives_more_where_the_budget_demands_it():

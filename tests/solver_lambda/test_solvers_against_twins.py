@@ -91,7 +91,7 @@ def test_a_hull_is_one_best_step_after_the_other(curve):
         if not slopes or max(slopes)[0] <= 0:
             break
         ends.append(place := -max(slopes)[1])
-    assert hull_ends(np.array(curve, dtype=float)) == ends
+    assert hull_ends(np.array(curve, dtype=float)).tolist() == ends
 
 
 def test_look_ahead_looks_over_a_curve_a_few_times_only(monkeypatch):
