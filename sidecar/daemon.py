@@ -258,13 +258,9 @@ class Sidecar:
         self._outstanding = (observation, time.monotonic())
         self.last_observation = observation
         self.metrics.observations.inc()
-        log.info(
-            "observed: cycle %d, %d of %d servers, window %s",
-            cycle,
-            len(seen),
-            len(self.config.servers),
-            format_duration(observation.window_seconds),
-        )
+        window = format_duration(observation.window_seconds)
+        servers = f"{len(seen)} of {len(self.config.servers)} servers"
+        log.info("observed: cycle %d, %s, window %s", cycle, servers, window)
         self._log_counts()
         self._controller.ask(observation)
 

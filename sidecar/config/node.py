@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sidecar.config.addresses import place_of, read_endpoint, read_server_url
+from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.planning import read_planning
-from sidecar.samples.wire_format import DEFAULT_MODULUS, MAX_MODULUS
+from sidecar.config.sampling import SamplingConfig, read_sampling
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 
-log = logging.getLogger(__name__)
-
-DEFAULT_RATE = 0.01
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
 LEAST_UNIT_BYTES = 65536
@@ -68,21 +64,6 @@ class MemoryConfig:
     unit_bytes: int = LEAST_UNIT_BYTES
     rss_wait_seconds: float = 60.0
     eviction_tenacity: int = 10
-
-
-@dataclass(frozen=True)
-class SamplingConfig:
-    """Where samples go, how many, and how they are kept.
-
-    Attributes:
-        threshold, modulus: a key is sampled if hash mod ``modulus`` < ``threshold``.
-        live_objects: of each server's SHARDS stack.
-    """
-
-    endpoint: str
-    threshold: int = round(DEFAULT_RATE * DEFAULT_MODULUS)
-    modulus: int = DEFAULT_MODULUS
-    live_objects: int = 8192
 
 
 @dataclass(frozen=True)
@@ -180,7 +161,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
     config = SidecarConfig(
         node=node,
         memory=memory,
-        sampling=_read_sampling(fields.table("sampling")),
+        sampling=read_sampling(fields.table("sampling")),
         cycle=cycle,
         controller=read_controller(fields.table("controller", {}), folder),
         planning=planning.settings,
@@ -207,30 +188,6 @@ def _read_memory(fields: Fields) -> MemoryConfig:
     )
     fields.done()
     return memory
-
-
-def _read_sampling(fields: Fields) -> SamplingConfig:
-    modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=MAX_MODULUS)
-    if modulus & (modulus - 1):
-        raise fields.refuse("modulus", f"must be a power of two, not {modulus}")
-    if fields.has("rate") and fields.has("threshold"):
-        raise fields.refuse("rate", "and threshold say the same thing: give one of them")
-    rate = fields.number("rate", DEFAULT_RATE, above=0, high=1)
-    sampling = SamplingConfig(
-        endpoint=read_endpoint(fields, "endpoint"),
-        threshold=fields.integer("threshold", max(1, round(rate * modulus)), low=1, high=modulus),
-        modulus=modulus,
-        live_objects=fields.integer("live_objects", SamplingConfig.live_objects, low=64),
-    )
-    if fields.has("half_life"):
-        duration(fields, "half_life", above=0)
-        log.warning(
-            "%s: sampling.half_life is not used any more: how far to look back is learnt, from a "
-            "twelfth of cycle.maximum_age to six times that",
-            fields.source,
-        )
-    fields.done()
-    return sampling
 
 
 def _read_cycle(fields: Fields) -> CycleConfig:

@@ -30,15 +30,15 @@ class MissRatioHistogram:
     Memory: 8 (k + 1) (1 + GROUPS / 8) bytes for each memory length and two more, about 340 KB.
 
     Attributes:
+        counts: shape (k + 1,).
+        groups: of each group of objects, shape (GROUPS, k / 8 + 1).
         reads: true number of reads.
-        samples: sampled reads.
     """
 
     def __init__(self) -> None:
         self.counts = Remembered(len(EDGES_BYTES) + 1)
         self.groups = Remembered(GROUPS, len(EDGES_BYTES) // _COARSE + 2)
         self.reads = Remembered()
-        self.samples = Remembered()
 
     def add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
         """Count reads, each as ``weight``, of the objects ``ids``; shapes (n,)."""
@@ -49,14 +49,12 @@ class MissRatioHistogram:
         self.groups.new += weight * np.bincount(cells, minlength=self.groups.new.size).reshape(
             self.groups.new.shape
         )
-        self.samples.new += len(distances_bytes)
 
     def move(self, corrections: Corrections, weight: float) -> None:
         """Count reads elsewhere than ``add`` did."""
         for moves, signed in ((corrections.added, weight), (corrections.removed, -weight)):
             distances = np.array([distance for distance, _ in moves])
             self.add(distances, signed, np.array([key for _, key in moves], dtype=np.uint64))
-            self.samples.new -= len(moves)
 
     def step(self, cycles: float) -> None:
         """Close a step, as ``Remembered`` does."""
@@ -69,7 +67,7 @@ class MissRatioHistogram:
             part.forget()
 
     def _parts(self) -> tuple[Remembered, ...]:
-        return self.counts, self.groups, self.reads, self.samples
+        return self.counts, self.groups, self.reads
 
     def stretch(self, factor: float) -> None:
         """Multiply all distances by ``factor``: objects weigh more than was thought.

@@ -16,7 +16,7 @@ from sidecar.curves.miniature_simulation import (
     MiniatureSimulation,
     simulated_sizes,
 )
-from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
+from sidecar.curves.policies import SIMULATED_POLICIES
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.references import References, object_ids
 from sidecar.curves.remembered import CYCLE, Memory
@@ -28,20 +28,19 @@ from sidecar.curves.served_reads import (
     was_full,
 )
 from sidecar.curves.shards import Shards
+from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.widening import Widening
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import FLAG_TTL
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
-from solver_lambda.planning.quiet import QUIET_READS
 
 CYCLE_SECONDS = 3600.0
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.
 _DEPTH_MARGIN = 1.25
 # Weights in the stack are put right when they are off by more.
 _REWEIGH_RATIO = 0.01
-_FEWEST_SAMPLES = 100
 
 
 class ServerMonitor:
@@ -177,7 +176,7 @@ class ServerMonitor:
         one what was in the last window, the curve with the windows before it. ``None`` also after
         a restart of the server, and when no time has passed.
         """
-        self._warm_up(_FEWEST_SAMPLES)
+        self._warm_up(FEWEST_SAMPLES)
         previous, self._previous = self._previous, reading
         window_misses, self._window_misses = self._window_misses, 0.0
         window_reads, self._window_reads = self._window_reads, 0.0
@@ -232,8 +231,10 @@ class ServerMonitor:
             budget_bytes=budget_bytes,
             swing_bytes=swing_bytes,
         )
-        keep_reason = self._keep_reason(reading, served.reads)
-        if keep_reason and served.miss_ratio is not None and self._samples_taken < _FEWEST_SAMPLES:
+        keep_reason = unknown_reason(
+            reading, self.warm_up, samples=self._samples_taken, reads=served.reads
+        )
+        if keep_reason and served.miss_ratio is not None and self._samples_taken < FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
         ahead = self.counts.outlook.depths(depths) if memory else depths
@@ -286,19 +287,3 @@ class ServerMonitor:
         elif simulation.sizes_bytes[-1] != sizes[-1]:
             simulation.sizes_bytes = sizes
             simulation.set_rate(self.shards.rate)
-
-    def _keep_reason(self, reading: ServerReading, reads: int) -> str | None:
-        if fixed := reading.keep_reason():
-            return fixed
-        if reading.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
-            return f"no_model: for maxmemory-policy {reading.maxmemory_policy}"
-        # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's
-        # rules. What has faded since it was known is known well enough for that.
-        if self.warm_up.is_on and reads >= QUIET_READS:
-            return (
-                f"warming_up: {self.warm_up.unseen_share:.0%} of the last reads were of keys that "
-                "were there before the sampler"
-            )
-        if self._samples_taken < _FEWEST_SAMPLES and reads >= QUIET_READS:
-            return f"few_samples: {self._samples_taken} reads sampled so far"
-        return None

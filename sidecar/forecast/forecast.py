@@ -18,7 +18,7 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 # sizes in force so far, and of another. Chosen by ``python -m workloads experiment gain``: with
 # fewer, equal servers are moved about; with more, servers of which little is sampled keep sizes
 # that are bad.
-_ERRORS, _MORE_ERRORS = 1.5, 3.0
+_ERRORS, _MORE_ERRORS = 2.0, 4.0
 
 
 class Forecast:

@@ -43,7 +43,7 @@ class VirtualPlanner:
         self._minima = np.array([server.minimum_bytes for server in self.servers])
         self._penalties = np.array([server.penalty_seconds for server in self.servers])
         self.unit_bytes = max(1, (budget_bytes - int(self._minima.sum())) // UNITS)
-        self._grid = np.arange(UNITS + 1) * self.unit_bytes
+        self._grid: FloatArray = np.arange(UNITS + 1) * np.float64(self.unit_bytes)
 
     def miss_costs(
         self, counts: Mapping[str, ReadCounts], memory: Memory | None, *, by_group: bool = False

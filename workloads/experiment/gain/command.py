@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sidecar.config.node import DEFAULT_RATE
+from sidecar.config.sampling import DEFAULT_RATE
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
 from workloads.arguments import output_file, positive, seed

@@ -90,7 +90,7 @@ class TraceLoad(Load):
     sizes: npt.NDArray[np.uint32]
 
     def keys(self, start: int, count: int, random: np.random.Generator) -> IntArray:  # noqa: ARG002
-        return self.trace[(start + np.arange(count)) % len(self.trace)]
+        return np.asarray(self.trace[(start + np.arange(count)) % len(self.trace)])
 
     def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:  # noqa: ARG002
         return self.sizes
