@@ -61,7 +61,7 @@ class GrowingLoad(Load):
         grown = self.keys_at_start + self.keys_per_request * (start + np.arange(count))
         # Rank is u^(1 / (1 - skew)) of all: the inverse of the continuous Zipf distribution.
         ranks = random.random(count) ** (1 / (1 - self.skew)) * np.minimum(self.key_count, grown)
-        return ranks.astype(np.int64)
+        return np.asarray(ranks, dtype=np.int64)
 
     def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:
         return key_sizes(self.key_count, self.mean_bytes, random)
