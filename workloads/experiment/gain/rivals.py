@@ -99,6 +99,7 @@ class Climber(Division):
         worst = min(may_give, key=lambda place: self._gains[place])
         if self._gains[best] <= self._gains[worst]:
             return None
+        self.applied += 1
         sizes[worst] -= self._step_bytes
         sizes[best] += self._step_bytes
         self._gains = [gain * 0.9 for gain in self._gains]
