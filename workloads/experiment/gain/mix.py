@@ -84,7 +84,7 @@ def read_mix(path: Path, traces: Path = TRACES_FOLDER) -> Mix:
     folders = (path.parent, traces)
     mix = Mix(
         name=path.stem,
-        description=fields.text("description", ""),
+        description=fields.text("description") if fields.has("description") else "",
         budget_bytes=size(fields, "budget"),
         cycles=fields.integer("cycles", 16, low=2, high=1000),
         cycle_seconds=duration(fields, "cycle", default=3600.0, above=0),

@@ -64,7 +64,7 @@ def told(result: Result) -> str:
         for one in result.scores
     ]
     header = ["division", "access", "share", "late", "to equal", "worst", "moves", "sets", "moved"]
-    lines = [f"\n{result.mix}: {result.description}", text_table(header, rows)]
+    lines = ["\n" + ": ".join(filter(None, (result.mix, result.description))), text_table(header, rows)]
     for rate, verdicts in groupby(result.verdicts, key=lambda one: one.rate):
         missed = [_missed(one) for one in verdicts if one.missed_by]
         lines.append(f"R = {rate:.3g}: {'; '.join(missed) or 'all targets are met'}")

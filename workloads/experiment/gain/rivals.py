@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
-from workloads.experiment.gain.exact_lru import BASELINE_BYTES, OVERHEAD_BYTES, ExactLru
+from workloads.experiment.gain.exact_lru import OVERHEAD_BYTES, ExactLru
 from workloads.experiment.gain.loads import IntArray
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
 from workloads.experiment.gain.recorded_mix import Requests
@@ -107,11 +107,10 @@ class Climber(Division):
 
 
 def one_shared_server(mix: Mix, requests: Sequence[Requests]) -> Outcome:
-    """All keys in one server that has all the memory."""
+    """All keys in one server that has all the memory; it also has one baseline instead of several."""
     starts = np.cumsum([0, *(len(one.sizes_bytes) for one in requests)])
     sizes = np.concatenate([one.sizes_bytes for one in requests])
-    # One process instead of several: it has one baseline.
-    server = ExactLru(1, sizes, mix.budget_bytes - (len(requests) - 1) * BASELINE_BYTES)
+    server = ExactLru(1, sizes, mix.budget_bytes)
     reads, misses = np.zeros((2, mix.cycles, len(requests)))
     for cycle in range(mix.cycles):
         parts = [one.cycles[cycle] + start for one, start in zip(requests, starts, strict=False)]
