@@ -61,8 +61,8 @@ def kept_in_words(kept: dict[str, Any]) -> str:
     if kept["kept_ratio"] is None or kept["late_kept_ratio"] is None:
         return "Other sizes than equal ones could have gained nothing"
     return (
-        f"SPREDS kept {percent(kept['kept_ratio'])} of what the best sizes for each half of the load "
-        f"would have gained, and {percent(kept['late_kept_ratio'])} in the second half"
+        f"SPREDS kept {percent(kept['kept_ratio'])} of what the best sizes for each half of the "
+        f"load would have gained, and {percent(kept['late_kept_ratio'])} in the second half"
     )
 
 

@@ -66,7 +66,8 @@ class GrowingLoad(Load):
         grown = self.keys_at_start + self.keys_per_request * (start + np.arange(count))
         # Rank is u^(1 / (1 - skew)) of all: the inverse of the continuous Zipf distribution.
         ranks = random.random(count) ** (1 / (1 - self.skew)) * np.minimum(self.key_count, grown)
-        return ranks.astype(np.int64)
+        keys: IntArray = ranks.astype(np.int64)
+        return keys
 
     def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:
         return key_sizes(self.key_count, self.mean_bytes, random)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -64,7 +65,10 @@ def told(result: Result) -> str:
         for one in result.scores
     ]
     header = ["division", "access", "share", "late", "to equal", "worst", "moves", "sets", "moved"]
-    lines = ["\n" + ": ".join(filter(None, (result.mix, result.description))), text_table(header, rows)]
+    lines = [
+        "\n" + ": ".join(filter(None, (result.mix, result.description))),
+        text_table(header, rows),
+    ]
     for rate, verdicts in groupby(result.verdicts, key=lambda one: one.rate):
         missed = [_missed(one) for one in verdicts if one.missed_by]
         lines.append(f"R = {rate:.3g}: {'; '.join(missed) or 'all targets are met'}")
@@ -81,10 +85,8 @@ def summary(results: Sequence[Result]) -> str:
             rows.append(
                 [
                     f"{result.mix}, R = {rate:.3g}",
-                    _share(min((s.share for s in mine if s.share is not None), default=None)),
-                    _share(
-                        min((s.late_share for s in mine if s.late_share is not None), default=None)
-                    ),
+                    _share(min((one.share for one in mine), key=_or_most)),
+                    _share(min((one.late_share for one in mine), key=_or_most)),
                     _signed(max(one.loss_ratio for one in mine)),
                     _signed(max(one.worst_cycle_ratio for one in mine)),
                     str(max(one.moves for one in mine)),
@@ -107,6 +109,10 @@ def _missed(one: Verdict) -> str:
 
 def _amount(one: Verdict) -> str:
     return f"{one.missed_by:.0f}" if one.target == "moves" else f"{100 * one.missed_by:.2f} %"
+
+
+def _or_most(share: float | None) -> float:
+    return math.inf if share is None else share
 
 
 def _share(share: float | None) -> str:

@@ -107,7 +107,7 @@ class Climber(Division):
 
 
 def one_shared_server(mix: Mix, requests: Sequence[Requests]) -> Outcome:
-    """All keys in one server that has all the memory; it also has one baseline instead of several."""
+    """All keys in one server that has all the memory, and one baseline instead of several."""
     starts = np.cumsum([0, *(len(one.sizes_bytes) for one in requests)])
     sizes = np.concatenate([one.sizes_bytes for one in requests])
     server = ExactLru(1, sizes, mix.budget_bytes)
