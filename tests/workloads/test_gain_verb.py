@@ -193,3 +193,13 @@ def test_mixes_whose_traces_are_missing_are_left_out_unless_they_are_named(tmp_p
     with pytest.raises(MissingTraceError):
         mix_files(["phase"], quick=False, traces=tmp_path)
     assert [path.stem for path in mix_files(None, quick=True, traces=tmp_path)] == list(QUICK)
+
+
+def test_the_mix_in_the_page_is_one(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "gain.md"
+    path = tmp_path / "mix.toml"
+    path.write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
+    (tmp_path / "shop.csv").write_text("0,1,500\n")
+    mix = read_mix(path)
+    assert [server.requests(cycle=3) for server in mix.servers] == [4000, 15000]
+    assert mix.targets.worst_cycle_ratio == 0.15
