@@ -34,6 +34,7 @@ def test_a_changing_mix_is_to_gain_more_than_climber_and_static_oracle():
     low = replace(GOOD, share=0.4, late_share=0.1, loss_ratio=-0.15)
     assert missed([GOOD], changes=True) == {}
     assert missed([low], changes=True) == {(0.1, "gain_ratio"): 0.05}
+    assert missed([replace(GOOD, loss_ratio=-0.19999)], changes=True) == {}
     assert missed([replace(low, loss_ratio=-0.3)], changes=True) == {}
 
 

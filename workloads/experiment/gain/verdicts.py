@@ -11,6 +11,8 @@ from workloads.experiment.gain.targets import Targets
 
 # Of shares, and of what rivals gain, at the lower of two rates.
 EASED = 0.8
+# What is less would be printed as 0.00 %.
+LEAST_MISS = 0.00005
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ def judge(targets: Targets, changes: bool, scores: Sequence[Score]) -> list[Verd
                 if any(value is None for value, _ in reached):
                     continue  # the best fixed sizes gain next to nothing: there are no shares of it
                 value, salt = max(reached, key=lambda pair: sign * pair[0])
-                missed_by = max(0.0, sign * (value - bound))
+                over = sign * (value - bound)
+                missed_by = over if over >= LEAST_MISS else 0.0
                 verdicts.append(Verdict(rate, target, bound, value, salt, missed_by))
     return verdicts
