@@ -11,6 +11,12 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 _LEAST_SHARE = 0.1
 
 
+def least_depth_bytes(depth_bytes: float, budget_bytes: int) -> float:
+    """The least that a plan is expected to go to from ``depth_bytes``, the present size."""
+    # Somebody may have set a maxmemory far above the budget.
+    return min(_LEAST_SHARE * depth_bytes, budget_bytes)
+
+
 def sampling_error(
     histogram: MissRatioHistogram,
     miss_ratios: FloatArray | None,
@@ -24,8 +30,7 @@ def sampling_error(
     Or half of what the curve ``miss_ratios``, shape of ``EDGES_BYTES``, changes if there is
     ``swing_bytes`` less for keys at times than it says, if that is more.
     """
-    # Somebody may have set a maxmemory far above the budget.
-    least_bytes = min(_LEAST_SHARE * depth_bytes, budget_bytes)
+    least_bytes = least_depth_bytes(depth_bytes, budget_bytes)
     first, last = np.searchsorted(EDGES_BYTES, [least_bytes, budget_bytes])
     swing = 0.0
     if swing_bytes and miss_ratios is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
-from sidecar.curves.curve_error import sampling_error
+from sidecar.curves.curve_error import least_depth_bytes, sampling_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Corrections, Lifetimes, TimedAccesses
@@ -224,6 +226,9 @@ class ServerMonitor:
             budget_bytes=budget_bytes,
             swing_bytes=swing_bytes,
         )
+        least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
+        self.counts.end_window(least, budget_bytes, self.shards.rate)
+        error = math.hypot(error, self.counts.window_error.ratio)
         keep_reason = unknown_reason(
             reading, self.warm_up, samples=self._samples_taken, reads=served.reads
         )
@@ -232,8 +237,10 @@ class ServerMonitor:
             raw = np.full(len(depths), served.miss_ratio)
         ahead = self.counts.outlook.depths(depths) if memory else depths
         rate = self.counts.reads(memory) if memory else served.reads / seconds
+        curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
+        self.counts.window_error.predict(curve)
         return Estimate(
-            curve=curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes),
+            curve=curve,
             raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
             curve_error_ratio=min(1.0, max(error, abs(self.anchor.drift_ratio))),
             drift_ratio=self.anchor.drift_ratio,

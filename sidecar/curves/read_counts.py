@@ -14,6 +14,7 @@ from sidecar.curves.miss_ratio_histogram import (
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.outlook import Outlook
 from sidecar.curves.remembered import Memory, Remembered
+from sidecar.curves.window_error import WindowError
 
 
 class ReadCounts:
@@ -24,6 +25,7 @@ class ReadCounts:
         simulation: of a policy that is not a stack's, ``None`` with LRU.
         seconds: in which it was counted.
         outlook: how much deeper reads will reach.
+        window_error: how far off predictions were.
         empty_bytes: what the server takes without any key.
     """
 
@@ -32,6 +34,9 @@ class ReadCounts:
         self.simulation: MiniatureSimulation | None = None
         self.seconds = Remembered()
         self.outlook = Outlook()
+        self.window_error = WindowError()
+        self._window: list[FloatArray] = []
+        self._window_reads = 0.0
         self.empty_bytes = 0
 
     def step(self, seconds: float, cycles: float) -> None:
@@ -41,9 +46,26 @@ class ReadCounts:
         self.histogram.step(cycles)
         if self.simulation is not None:
             self.simulation.misses.step(cycles)
+        self._window.append(self._tails(None, by_group=False)[0][0])
+        self._window_reads += float(self.histogram.reads.last)
+
+    def end_window(self, least_bytes: float, most_bytes: float, rate: float) -> None:
+        """Compare what the steps since the last call say of sizes in this range with what had been
+        predicted of them; ``rate`` is R."""
+        rows, reads = self._window, self._window_reads
+        self._window, self._window_reads = [], 0.0
+        depths = self._tails(None, by_group=False)[1]
+        if reads <= 0 or any(len(row) != len(depths) for row in rows):
+            return
+        sizes = depths + self.empty_bytes
+        within = (sizes >= least_bytes) & (sizes <= most_bytes)
+        ratios = np.clip(np.sum(rows, axis=0) / reads, 0.0, 1.0)
+        self.window_error.compare(sizes[within], ratios[within], reads * rate)
 
     def forget(self) -> None:
         """As if no read had been counted."""
+        self.window_error = WindowError()
+        self._window, self._window_reads = [], 0.0
         self.seconds.forget()
         self.histogram.forget()
         if self.simulation is not None:

@@ -39,7 +39,7 @@ class PlanningSettings:
     minimum_gain_ratio: float = 0.005
     dwell_seconds: float = 0.0
     maximum_step_ratio: float | None = None
-    maximum_curve_error_ratio: float = 0.1
+    maximum_curve_error_ratio: float = 0.3
     seed: int = 0
 
     def to_json(self) -> dict[str, Any]:
