@@ -230,6 +230,7 @@ class Sidecar:
 
     def _observe(self, settings: dict[str, TeamSettings]) -> None:
         now_seconds = time.time()
+        self._forecast.look(self._observed_at, self._actuator.targets(), at_once=True)
         seen = self._snapshots(settings)
         if self._stop.is_set():
             return

@@ -181,14 +181,7 @@ class ServerMonitor:
         window_misses, self._window_misses = self._window_misses, 0.0
         window_reads, self._window_reads = self._window_reads, 0.0
         depth_bytes, self.samples_since_observation = self._depth_bytes, 0
-        self._calibrate(reading)
-        self._follow_policy(reading, budget_bytes)
-        self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
-        self.shards = self._widening.step(self.shards, self._last)
-        self.lifetimes.keep_only(self.shards.stack)
-        self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
-        if self.shards.volatile:
-            self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
+        self._tend_stack(reading, budget_bytes)
         baseline = window.usual_baseline_bytes if window else reading.baseline_bytes
         empty_bytes = self.counts.empty_bytes = self.calibration.empty_bytes(baseline)
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
@@ -256,6 +249,16 @@ class ServerMonitor:
             unevictable_bytes=reading.baseline_bytes + round(self.shards.pinned_bytes),
             keep_reason=keep_reason,
         )
+
+    def _tend_stack(self, reading: ServerReading, budget_bytes: int) -> None:
+        self._calibrate(reading)
+        self._follow_policy(reading, budget_bytes)
+        self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
+        self.shards = self._widening.step(self.shards, self._last)
+        self.lifetimes.keep_only(self.shards.stack)
+        self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
+        if self.shards.volatile:
+            self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
 
     def _calibrate(self, reading: ServerReading) -> None:
         heavier = round(self.calibration.look(reading, self.shards))

@@ -64,16 +64,19 @@ class Forecast:
         """Whether the load has changed so much that a plan is due at once."""
         return self._scores.early is not None
 
-    def look(self, now_seconds: float, planned_bytes: Mapping[str, int]) -> None:
-        """Close a step if one is over; with the sizes that are planned, by server."""
+    def look(
+        self, now_seconds: float, planned_bytes: Mapping[str, int], *, at_once: bool = False
+    ) -> None:
+        """Close a step if one is over, or ``at_once``; with the sizes that are planned, by server."""
         seconds = now_seconds - self._stepped_at_seconds
-        if seconds < self._step_seconds * (1 - 1e-6):
+        if seconds < self._step_seconds * (1 - 1e-6) and not (at_once and seconds > 0):
             return
         self._stepped_at_seconds = now_seconds
         for monitor in self._monitors.values():
             monitor.step(seconds)
         if self._looks_ahead and self._planner is not None:
-            self._scores.step(self._planner, self._counts(), planned_bytes)
+            steps = seconds / self._step_seconds
+            self._scores.step(self._planner, self._counts(), planned_bytes, steps)
 
     def judged(self, observation: Observation) -> Observation:
         """The observation that was made by ``memory``, with what may be chance in it."""

@@ -31,7 +31,7 @@ class MemoryScores:
         self._gains = np.zeros(len(MEMORIES))
         self._recent = np.zeros(len(MEMORIES))
         self._threshold = _LEAST_THRESHOLD
-        self._steps = self._steps_since_plan = 0
+        self._steps = self._steps_since_plan = 0.0
         self._plans: list[FloatArray] = []
         self._planner: VirtualPlanner | None = None
         self.early: Memory | None = None
@@ -50,10 +50,12 @@ class MemoryScores:
         planner: VirtualPlanner,
         counts: Mapping[str, ReadCounts],
         sizes_bytes: Mapping[str, int],
+        steps: float = 1.0,
     ) -> None:
-        """At the end of a step, in which these sizes were planned."""
-        self._steps += 1
-        self._steps_since_plan += 1
+        """At the end of a step, in which these sizes were planned; it may be a part of a step, or
+        last for several."""
+        self._steps += steps
+        self._steps_since_plan += steps
         self.early = None
         # Plans for other servers, weights or minima say nothing.
         if self._planner is planner:
@@ -61,13 +63,14 @@ class MemoryScores:
             now = cost_of(planner.units(sizes_bytes), costs)
             total = now + planner.hit_costs(counts, None)
             if total > 0:
-                self._judge(np.array([now - cost_of(plan, costs) for plan in self._plans]) / total)
+                gains = np.array([now - cost_of(plan, costs) for plan in self._plans]) / total
+                self._judge(gains, steps)
         self._planner = planner
         self._plans = [planner.plan(planner.miss_costs(counts, memory)) for memory in MEMORIES]
 
-    def _judge(self, gains: FloatArray) -> None:
-        self._gains = self._gains * _FADE + gains
-        self._recent = np.maximum(0.0, self._recent + gains - _SLACK)
+    def _judge(self, gains: FloatArray, steps: float) -> None:
+        self._gains = self._gains * _FADE**steps + steps * gains
+        self._recent = np.maximum(0.0, self._recent + steps * (gains - _SLACK))
         winner = int(np.argmax(self._recent))
         may_be_early = self._steps >= _FIRST_STEPS and self._steps_since_plan >= _STEPS_BETWEEN
         if may_be_early and self._recent[winner] > self._threshold:
@@ -80,5 +83,5 @@ class MemoryScores:
         elif early:
             self._threshold = min(_MOST_THRESHOLD, 2 * self._threshold)
         self.early = None
-        self._steps_since_plan = 0
+        self._steps_since_plan = 0.0
         self._recent[:] = 0.0

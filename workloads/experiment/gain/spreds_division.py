@@ -96,6 +96,7 @@ class SpredsDivision(Division):
         age_seconds = now_seconds - self._planned_at
         if self._forecast.is_early or age_seconds >= self._mix.cycle_seconds - 1e-3:
             self._planned_at = now_seconds
+            self._forecast.look(now_seconds, self._targets, at_once=True)
             self._plan_and_take(now_seconds + START_SECONDS)
         return self._hand_over()
 
