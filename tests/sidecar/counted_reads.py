@@ -28,10 +28,10 @@ def count(counts: ReadCounts, depths_bytes: Iterable[float], groups: npt.ArrayLi
     counts.histogram.reads.new += len(depths)
 
 
-def step(counts: ReadCounts, objects: int = 10**18) -> None:
-    """A step is over; so many objects leave next to no margin for chance."""
+def step(counts: ReadCounts, objects: int = 10**18, part: float = 1.0) -> None:
+    """A step, or a part of one, is over; so many objects leave next to no margin for chance."""
     counts.outlook.step(1.0, objects)
-    counts.step(STEP_SECONDS, 1 / STEPS_A_CYCLE)
+    counts.step(part * STEP_SECONDS, part / STEPS_A_CYCLE)
 
 
 def at_depth(depth_bytes: float, reads: int = 160, steps: int = 1) -> ReadCounts:

@@ -130,6 +130,19 @@ def test_a_part_of_a_step_closes_none() -> None:
     assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / STEP_SECONDS)
 
 
+def test_an_observation_closes_a_step_at_once_and_the_next_one_is_whole() -> None:
+    node = Node()
+    count(node.monitors["one"].counts, [1.0] * 10)
+    node.forecast.look(30.0, EQUAL, at_once=True)
+    assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
+    node.forecast.look(30.0, EQUAL, at_once=True)  # no time has passed
+    assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
+    node.forecast.look(30.0 + STEP_SECONDS / 2, EQUAL)
+    assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
+    node.forecast.look(30.0 + STEP_SECONDS, EQUAL)
+    assert node.monitors["one"].counts.reads(None) == 0
+
+
 def change(node: Node) -> bool:
     """Whether a plan is due early when a load leaves one server for another."""
     for _ in range(16):

@@ -29,12 +29,13 @@ class Load:
         self.scores = MemoryScores()
         self.counts = {"one": ReadCounts(), "two": ReadCounts()}
 
-    def step(self, one: int, two: int, planned: dict[str, int]) -> Memory | None:
-        """A step with so many reads of each; the memory that a plan is due early by."""
+    def step(self, one: int, two: int, planned: dict[str, int], part: float = 1.0) -> Memory | None:
+        """A step, or a part of one, with so many reads of each; the memory that a plan is due
+        early by."""
         for name, reads in (("one", one), ("two", two)):
             count(self.counts[name], [60.0 * MEBIBYTE] * reads)
-            step(self.counts[name])
-        self.scores.step(self.planner, self.counts, planned)
+            step(self.counts[name], part=part)
+        self.scores.step(self.planner, self.counts, planned, part)
         return self.scores.early
 
     def steps_until_early(self, planned: dict[str, int], most: int = 50) -> int | None:
@@ -104,6 +105,16 @@ def test_plans_for_other_servers_are_not_judged() -> None:
         assert load.step(100, 0, FOR_TWO) is None
     assert load.scores.best == MEMORIES[0]
     assert not load.scores.has_gained(MEMORIES[0])
+
+
+def test_parts_of_a_step_say_together_what_the_whole_says() -> None:
+    whole, parts = (Load(planner_of(hit_seconds=24)) for _ in range(2))
+    for one in (whole, parts):
+        one.step(100, 0, FOR_TWO)
+    for number in range(2, 6):
+        early = whole.step(100, 0, FOR_TWO)
+        parts.step(50, 0, FOR_TWO, part=0.5)
+        assert (parts.step(50, 0, FOR_TWO, part=0.5) is None) == (early is None), number
 
 
 @pytest.mark.parametrize("steps", [1, 12])
