@@ -71,6 +71,8 @@ def test_a_gain_that_one_group_makes_alone_is_all_chance(share: int) -> None:
     seems = seeming_gain(counts, EQUAL)
     assert seems > 0.3
     assert chance(flat + hot, flat, EQUAL) >= seems - 1e-9
+    # By the others alone, or judged by them, there is no gain: no errors are needed to see that.
+    assert chance(flat + hot, flat, EQUAL, errors=0) == pytest.approx(seems)
 
 
 def test_the_best_plan_has_no_gain_that_could_be_chance() -> None:

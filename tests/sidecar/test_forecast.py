@@ -13,6 +13,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import MEMORIES
 from sidecar.forecast.evidence import chance_ratio
 from sidecar.forecast.forecast import Forecast
+from sidecar.forecast.memory_scores import MemoryScores
 from sidecar.forecast.virtual_plans import PlannedServer, VirtualPlanner
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -143,12 +144,14 @@ def test_an_observation_closes_a_step_at_once_and_the_next_one_is_whole() -> Non
     assert node.monitors["one"].counts.reads(None) == 0
 
 
-def change(node: Node) -> bool:
+def change(node: Node, *, observe: bool = False) -> bool:
     """Whether a plan is due early when a load leaves one server for another."""
     for _ in range(16):
         node.step({"one": 60, "two": 60, "three": 60}, depth_mebibytes=20)
     assert not node.forecast.is_early
     for _ in range(6):
+        if observe:
+            node.forecast.judged(observed())
         node.step({"one": 600}, depth_mebibytes=70)
         if node.forecast.is_early:
             return True
@@ -165,6 +168,25 @@ def test_a_load_that_changes_makes_a_plan_due_by_the_memory_that_knows_it() -> N
     node.forecast.judged(observed())
     node.forecast.planned(applied=True)
     assert not node.forecast.is_early
+
+
+def test_observations_of_the_same_servers_do_not_hold_up_the_scores() -> None:
+    assert change(Node(), observe=True)
+
+
+def test_an_early_observation_that_led_to_no_plan_was_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = []
+    monkeypatch.setattr(MemoryScores, "planned", lambda _, **how: told.append(how))
+    node = Node()
+    node.forecast.judged(observed())
+    node.forecast.planned(applied=False)
+    assert change(node)
+    node.forecast.judged(observed())
+    node.step({"one": 1})  # before the plan comes
+    node.forecast.planned(applied=False)
+    assert told == [{"applied": False, "early": False}, {"applied": False, "early": True}]
 
 
 def test_the_last_window_is_never_early_and_nothing_of_it_is_chance() -> None:

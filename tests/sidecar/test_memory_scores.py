@@ -107,6 +107,19 @@ def test_plans_for_other_servers_are_not_judged() -> None:
     assert not load.scores.has_gained(MEMORIES[0])
 
 
+def test_what_a_memory_gained_long_ago_does_not_outweigh_what_it_loses() -> None:
+    load = Load(planner_of(hit_seconds=24))
+    shortest = MEMORIES[0]
+    for _ in range(13):
+        load.step(100, 0, FOR_TWO)
+    assert load.scores.has_gained(shortest)  # 12 times 4 %
+    for _ in range(8):
+        # Always what it does not expect; 8 times 4 % are lost.
+        load.step(0, 100, FOR_ONE)
+        load.step(100, 0, FOR_ONE)
+    assert not load.scores.has_gained(shortest)
+
+
 def test_parts_of_a_step_say_together_what_the_whole_says() -> None:
     whole, parts = (Load(planner_of(hit_seconds=24)) for _ in range(2))
     for one in (whole, parts):

@@ -144,6 +144,15 @@ def test_a_simulated_policy_counts_its_own_misses() -> None:
         assert groups.mean(axis=0) == pytest.approx([6, 3])
         assert groups[1] == pytest.approx([2 * GROUPS, GROUPS])
     assert counts.miss_ratios(CYCLE)[1] == pytest.approx([1.0, 0.5])
+    # The next step only misses when it is small.
+    counts.simulation.access(SimulatedAccesses(keys, operations, [10] * 6), 10, 0, 1.0)
+    counts.histogram.reads.new += len(keys)
+    step(counts)
+    assert counts.misses(sizes, None) * STEP_SECONDS == pytest.approx([6, 0])
+    # Of the first one's three, so much is left in six cycles' memory of the curve.
+    left = 0.5 ** (1 / STEPS_A_CYCLE / 6)
+    misses = counts.misses(sizes * NEARLY_ONE, Memory(0, 3)) * STEP_SECONDS
+    assert misses == pytest.approx([6, 6 * 3 * left / (6 + 6 * left)])
 
 
 def test_without_reads_there_are_no_misses() -> None:

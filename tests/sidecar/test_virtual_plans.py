@@ -119,6 +119,14 @@ def test_a_plan_holds_what_is_read_and_costs_what_it_misses() -> None:
         assert cost_of(equal, groups[3]) == pytest.approx(10 * reads)
 
 
+def test_what_the_minimum_holds_is_no_miss() -> None:
+    servers = [PlannedServer("a", 1.0, 10.0, 30 * MEBIBYTE), PlannedServer("b", 1.0, 10.0, 1)]
+    counts = {"a": at_depth(25 * MEBIBYTE), "b": at_depth(25 * MEBIBYTE)}
+    costs = VirtualPlanner(servers, BUDGET).miss_costs(counts, None)
+    assert costs[0, 0] == 0
+    assert costs[1, 0] == pytest.approx(10 * counts["b"].reads(None))
+
+
 def test_order_of_servers_does_not_matter() -> None:
     one, two = (PlannedServer(name, 1.0, 10.0, MEBIBYTE) for name in ("a", "b"))
     assert VirtualPlanner([one, two], BUDGET).servers == VirtualPlanner([two, one], BUDGET).servers
