@@ -67,7 +67,7 @@ class Forecast:
     def look(
         self, now_seconds: float, planned_bytes: Mapping[str, int], *, at_once: bool = False
     ) -> None:
-        """Close a step if one is over, or ``at_once``; with the sizes that are planned, by server."""
+        """Close a step if one is over, or ``at_once``; with the sizes that are planned."""
         seconds = now_seconds - self._stepped_at_seconds
         if seconds < self._step_seconds * (1 - 1e-6) and not (at_once and seconds > 0):
             return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,14 @@ import numpy.typing as npt
 
 from sidecar.config.fields import size
 from sidecar.traces.trace_reader import load_trace
-from solver_lambda.documents.reader import Fields
+from solver_lambda.documents.reader import DocumentError, Fields
 from workloads.zipf import key_sizes, zipf_keys
 
 IntArray = npt.NDArray[np.int64]
+
+
+class MissingTraceError(DocumentError):
+    """A mix names a trace that is in none of the folders where it may be."""
 
 
 class Load(ABC):
@@ -61,7 +66,8 @@ class GrowingLoad(Load):
         grown = self.keys_at_start + self.keys_per_request * (start + np.arange(count))
         # Rank is u^(1 / (1 - skew)) of all: the inverse of the continuous Zipf distribution.
         ranks = random.random(count) ** (1 / (1 - self.skew)) * np.minimum(self.key_count, grown)
-        return np.asarray(ranks, dtype=np.int64)
+        keys: IntArray = ranks.astype(np.int64)
+        return keys
 
     def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:
         return key_sizes(self.key_count, self.mean_bytes, random)
@@ -81,26 +87,35 @@ class LoopLoad(Load):
         return np.full(self.key_count, self.object_bytes, np.uint32)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class TraceLoad(Load):
-    """A trace's requests, one after the other, and again from its start."""
+    """A trace's requests, one after the other, and again from its start.
 
-    trace: IntArray
-    key_count: int
-    sizes: npt.NDArray[np.uint32]
+    ``source`` tells the file and the part of it: what is from one source is the same load.
+    """
+
+    source: tuple[object, ...]
+    trace: IntArray = field(compare=False)
+    key_count: int = field(compare=False)
+    sizes: npt.NDArray[np.uint32] = field(compare=False)
 
     def keys(self, start: int, count: int, random: np.random.Generator) -> IntArray:  # noqa: ARG002
-        return np.asarray(self.trace[(start + np.arange(count)) % len(self.trace)])
+        return self.trace[(start + np.arange(count)) % len(self.trace)]
 
     def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:  # noqa: ARG002
         return self.sizes
 
 
-def read_load(fields: Fields, folder: Path) -> Load:
-    """From the table of a mix's file. Raises DocumentError, TraceError."""
+def read_load(fields: Fields, folders: Sequence[Path]) -> Load:
+    """From the table of a mix's file; traces are looked for in ``folders``.
+
+    Raises:
+        DocumentError: something is wrong; ``MissingTraceError``: only the trace's file is missing.
+        TraceError: the trace cannot be read.
+    """
     kind = fields.text("kind", choices=("zipf", "growing", "loop", "trace"))
     if kind == "trace":
-        return _read_trace(fields, folder)
+        return _read_trace(fields, folders)
     keys = fields.integer("keys", low=1)
     object_bytes = size(fields, "object", low=1)
     if kind == "loop":
@@ -119,13 +134,22 @@ def read_load(fields: Fields, folder: Path) -> Load:
     return load
 
 
-def _read_trace(fields: Fields, folder: Path) -> TraceLoad:
-    chunk = load_trace(folder / fields.text("file"))
+def _read_trace(fields: Fields, folders: Sequence[Path]) -> TraceLoad:
+    name = fields.text("file")
     object_bytes = size(fields, "object", low=1) if fields.has("object") else None
-    first, requests = fields.integer("first", 0, low=0), fields.integer("requests", 1 << 40, low=1)
+    first = fields.integer("first", 0, low=0)
+    count = fields.integer("requests", low=1) if fields.has("requests") else None
     fields.done()
-    _, places, keys = np.unique(chunk.keys, return_index=True, return_inverse=True)
-    sizes = chunk.sizes_bytes[places].astype(np.uint32)
+    path = next((folder / name for folder in folders if (folder / name).exists()), None)
+    if path is None:
+        looked = " nor in ".join(map(str, folders))
+        raise MissingTraceError(str(fields.refuse("file", f"{name!r} is not in {looked}")))
+    chunk = load_trace(path, limit=None if count is None else first + count)
+    if first >= len(chunk):
+        raise fields.refuse("first", f"must be less than the {len(chunk)} requests, not {first}")
+    _, places, keys = np.unique(chunk.keys[first:], return_index=True, return_inverse=True)
+    sizes = chunk.sizes_bytes[first:][places].astype(np.uint32)
     if object_bytes is not None:
         sizes = np.full(len(places), object_bytes, np.uint32)
-    return TraceLoad(keys.astype(np.int64)[first : first + requests], len(places), sizes)
+    source = (path, first, count, object_bytes)
+    return TraceLoad(source, keys.astype(np.int64), len(places), sizes)

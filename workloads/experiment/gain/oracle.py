@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
 from sidecar.kernel.library import library
@@ -84,10 +85,14 @@ class Oracle:
 
     def best_of_each_window(self) -> Outcome:
         """If each cycle had its own best sizes, and caches were warm at once."""
-        missed = np.zeros(self.reads.shape)
-        sizes = np.zeros(self.reads.shape)
-        for cycle in range(self._mix.cycles):
-            sizes[cycle] = self.best_bytes(cycle, cycle + 1)
-            units = ((sizes[cycle] - DEFAULT_MINIMUM_BYTES) // self.unit_bytes).astype(np.int64)
-            missed[cycle] = self.misses[cycle, np.arange(len(units)), units]
-        return Outcome(self._mix, self.reads, missed, sizes)
+        cycles = range(self._mix.cycles)
+        return self.outcome(np.array([self.best_bytes(cycle, cycle + 1) for cycle in cycles]))
+
+    def outcome(self, sizes_bytes: npt.NDArray[np.int64]) -> Outcome:
+        """What sizes come to, shape (cycles, servers), if caches were warm at once; each is taken
+        as the grid's next smaller one."""
+        units = (sizes_bytes - DEFAULT_MINIMUM_BYTES) // self.unit_bytes
+        cycles, servers = np.indices(units.shape)
+        return Outcome(
+            self._mix, self.reads, self.misses[cycles, servers, units], sizes_bytes.astype(float)
+        )

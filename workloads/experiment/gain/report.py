@@ -1,66 +1,123 @@
-"""What came of each mix: shares of the static oracle's gain, and what was lost."""
+"""What is printed: the divisions of each mix, its targets, and a summary."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-import numpy as np
+from workloads.experiment.gain.score import Score
+from workloads.experiment.gain.verdicts import Verdict
+from workloads.table import mebibytes, milliseconds, percent, text_table
 
-from workloads.experiment.gain.simulation import Outcome
-
-# The first cycles are for learning.
-LATE_CYCLE = 6
+_NAMES = {
+    "share": "share",
+    "late_share": "late share",
+    "gain_ratio": "gain over equal",
+    "loss_ratio": "loss to equal",
+    "worst_cycle_ratio": "worst cycle",
+    "moves": "moves",
+}
+_MORE_IS_BETTER = ("share", "late_share", "gain_ratio")
 
 
 @dataclass(frozen=True)
-class Score:
-    """One division, judged beside equal shares; access times are weighted means.
+class Result:
+    """Of one mix."""
 
-    Attributes:
-        share, late_share: of the gain that the best fixed sizes have over equal shares, in the
-            whole run and from cycle ``LATE_CYCLE`` on; ``None`` where they gain less than 0.1 %.
-        loss_ratio: by how much the whole run is slower than with equal shares; negative: faster.
-        worst_cycle_ratio: the same of the worst cycle after the first.
-    """
+    mix: str
+    description: str
+    changes: bool
+    scores: list[Score]
+    verdicts: list[Verdict]
 
-    division: str
-    access_seconds: float
-    share: float | None
-    late_share: float | None
-    loss_ratio: float
-    worst_cycle_ratio: float
-    changes: int
-    moved_bytes: int
+    @property
+    def is_met(self) -> bool:
+        """All targets, at all rates."""
+        return not any(one.missed_by for one in self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "mix": self.mix,
+            "description": self.description,
+            "changes": self.changes,
+            "scores": [one.to_json() for one in self.scores],
+            "verdicts": [one.to_json() for one in self.verdicts],
+        }
 
 
-def score(division: str, outcome: Outcome, equal: Outcome, static: Outcome) -> Score:
-    """Judge one division."""
-    cycles = range(1, len(outcome.reads))
-    ratios = [
-        _ratio(outcome.access_seconds(k, k + 1), equal.access_seconds(k, k + 1)) for k in cycles
+def told(result: Result) -> str:
+    """A table of the divisions, and a line for each rate."""
+    rows = [
+        [
+            one.division,
+            milliseconds(one.access_seconds),
+            _share(one.share),
+            _share(one.late_share),
+            _signed(one.loss_ratio),
+            _signed(one.worst_cycle_ratio),
+            str(one.moves),
+            str(one.changes),
+            mebibytes(one.moved_bytes),
+        ]
+        for one in result.scores
     ]
-    return Score(
-        division,
-        outcome.access_seconds(),
-        _share(outcome, equal, static, 0),
-        _share(outcome, equal, static, LATE_CYCLE - 1),
-        _ratio(outcome.access_seconds(), equal.access_seconds()),
-        float(np.max(ratios)),
-        outcome.changes,
-        outcome.moved_bytes,
+    header = ["division", "access", "share", "late", "to equal", "worst", "moves", "sets", "moved"]
+    lines = [
+        "\n" + ": ".join(filter(None, (result.mix, result.description))),
+        text_table(header, rows),
+    ]
+    for rate, verdicts in groupby(result.verdicts, key=lambda one: one.rate):
+        missed = [_missed(one) for one in verdicts if one.missed_by]
+        lines.append(f"R = {rate:.3g}: {'; '.join(missed) or 'all targets are met'}")
+    return "\n".join(lines)
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Each mix and rate by its worst salt, with the targets that are missed."""
+    rows = []
+    for result in results:
+        for rate, group in groupby(result.verdicts, key=lambda one: one.rate):
+            mine = [one for one in result.scores if one.rate == rate]
+            missed = [f"{_NAMES[one.target]} by {_amount(one)}" for one in group if one.missed_by]
+            rows.append(
+                [
+                    f"{result.mix}, R = {rate:.3g}",
+                    _share(min((one.share for one in mine), key=_or_most)),
+                    _share(min((one.late_share for one in mine), key=_or_most)),
+                    _signed(max(one.loss_ratio for one in mine)),
+                    _signed(max(one.worst_cycle_ratio for one in mine)),
+                    str(max(one.moves for one in mine)),
+                    "; ".join(missed) or "met",
+                ]
+            )
+    header = ["SPREDS, worst salt", "share", "late", "to equal", "worst", "moves", "missed"]
+    met = sum(result.is_met for result in results)
+    return f"\n{text_table(header, rows)}\n{met} of {len(results)} mixes meet all targets"
+
+
+def _missed(one: Verdict) -> str:
+    value, bound = (
+        (f"{number:.0f}" if one.target == "moves" else f"{100 * number:.2f} %")
+        for number in (one.reached, one.bound)
     )
+    least = "at least" if one.target in _MORE_IS_BETTER else "at most"
+    return f"MISSED: {_NAMES[one.target]} {value} with salt {one.salt}, to be {least} {bound}"
 
 
-def _ratio(seconds: float, equal_seconds: float) -> float:
-    return seconds / equal_seconds - 1 if equal_seconds else 0.0
+def _amount(one: Verdict) -> str:
+    return f"{one.missed_by:.0f}" if one.target == "moves" else f"{100 * one.missed_by:.2f} %"
 
 
-def _share(outcome: Outcome, equal: Outcome, static: Outcome, first: int) -> float | None:
-    before, best = equal.access_seconds(first), static.access_seconds(first)
-    if abs(before - best) < 1e-3 * before:
-        return None
-    return (before - outcome.access_seconds(first)) / (before - best)
+def _or_most(share: float | None) -> float:
+    return math.inf if share is None else share
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else percent(share)
+
+
+def _signed(ratio: float) -> str:
+    return f"{100 * ratio:+.1f} %"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
-from workloads.experiment.gain.exact_lru import BASELINE_BYTES, OVERHEAD_BYTES, ExactLru
+from workloads.experiment.gain.exact_lru import OVERHEAD_BYTES, ExactLru
 from workloads.experiment.gain.loads import IntArray
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
 from workloads.experiment.gain.recorded_mix import Requests
@@ -99,6 +99,7 @@ class Climber(Division):
         worst = min(may_give, key=lambda place: self._gains[place])
         if self._gains[best] <= self._gains[worst]:
             return None
+        self.applied += 1
         sizes[worst] -= self._step_bytes
         sizes[best] += self._step_bytes
         self._gains = [gain * 0.9 for gain in self._gains]
@@ -106,11 +107,10 @@ class Climber(Division):
 
 
 def one_shared_server(mix: Mix, requests: Sequence[Requests]) -> Outcome:
-    """All keys in one server that has all the memory."""
+    """All keys in one server that has all the memory, and one baseline instead of several."""
     starts = np.cumsum([0, *(len(one.sizes_bytes) for one in requests)])
     sizes = np.concatenate([one.sizes_bytes for one in requests])
-    # One process instead of several: it has one baseline.
-    server = ExactLru(1, sizes, mix.budget_bytes - (len(requests) - 1) * BASELINE_BYTES)
+    server = ExactLru(1, sizes, mix.budget_bytes)
     reads, misses = np.zeros((2, mix.cycles, len(requests)))
     for cycle in range(mix.cycles):
         parts = [one.cycles[cycle] + start for one, start in zip(requests, starts, strict=False)]

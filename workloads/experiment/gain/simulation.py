@@ -18,7 +18,13 @@ STEPS_A_CYCLE = 60
 
 
 class Division:
-    """Somebody who divides the memory; sizes are bytes, in the mix's order of servers."""
+    """Somebody who divides the memory; sizes are bytes, in the mix's order of servers.
+
+    Attributes:
+        applied: how often it has decided on other sizes.
+    """
+
+    applied = 0
 
     def begin(self, mix: Mix, servers: list[ExactLru]) -> None:
         """Before the first request."""
@@ -40,7 +46,8 @@ class Outcome:
     Attributes:
         reads, misses: by cycle and server, shape (cycles, servers).
         sizes_bytes: at the end of each cycle, same shape.
-        changes: of servers' sizes.
+        moves: how often other sizes were decided on.
+        changes: of servers' sizes: a move may take several.
         moved_bytes: that servers were given, in all.
     """
 
@@ -48,6 +55,7 @@ class Outcome:
     reads: FloatArray
     misses: FloatArray
     sizes_bytes: FloatArray
+    moves: int = 0
     changes: int = 0
     moved_bytes: int = 0
 
@@ -99,4 +107,4 @@ def simulate(
                 for place in np.argsort(gains, kind="stable").tolist():  # shrink before growing
                     servers[place].resize(wanted[place])
         sizes[cycle] = [server.maxmemory_bytes for server in servers]
-    return Outcome(mix, reads, misses, sizes, changes, moved)
+    return Outcome(mix, reads, misses, sizes, division.applied, changes, moved)

@@ -103,7 +103,9 @@ class SpredsDivision(Division):
     def _plan_and_take(self, now_seconds: float) -> None:
         plan = self._plan(now_seconds)
         self.plans.append(plan)
-        self._forecast.planned(applied=plan.decision == "apply")
+        applied = plan.decision == "apply"
+        self.applied += applied
+        self._forecast.planned(applied=applied)
         wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
         for name in self._names:
             if wanted[name] != self._targets[name]:
