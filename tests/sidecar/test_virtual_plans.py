@@ -84,7 +84,9 @@ def test_cliffs_are_climbed_where_there_is_room_for_them(servers: int) -> None:
 
 
 @pytest.mark.xfail(
-    strict=True, reason="LookAhead leaves no room for a cliff that gains less for each unit"
+    strict=True,
+    raises=AssertionError,
+    reason="LookAhead leaves no room for a cliff that gains less for each unit",
 )
 def test_never_worse_than_the_equal_split_where_a_cliff_needs_the_whole_of_a_share() -> None:
     units = np.arange(UNITS + 1)
