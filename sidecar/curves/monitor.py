@@ -218,6 +218,8 @@ class ServerMonitor:
         swing_bytes: int,
         memory: Memory | None,
     ) -> Estimate:
+        if not self.counts.seconds.by(CYCLE):
+            memory = None  # no step is over: there is nothing to look ahead from
         depths, raw = self.counts.miss_ratios(memory.shape if memory else CYCLE)
         error = sampling_error(
             self.counts.histogram,

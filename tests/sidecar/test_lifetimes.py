@@ -104,7 +104,7 @@ def test_a_server_of_one_size_predicts_the_others(capacity: int) -> None:
             monitor.observe(stats_of(caches[capacity], size, now), budget)
         if place == count // 3:
             warm = {c: (cache.reads, cache.misses) for c, cache in caches.items()}
-            monitor.decay(0.0)
+            monitor.forget()
     told = monitor.observe(stats_of(caches[capacity], size, now + 1), budget)
     assert told is not None
     for c, cache in caches.items():

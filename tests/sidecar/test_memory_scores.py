@@ -1,0 +1,138 @@
+"""Memories in competition: which wins under which load, and when a plan is due early."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.remembered import MEMORIES, Memory
+from sidecar.forecast.memory_scores import MemoryScores
+from sidecar.forecast.virtual_plans import PlannedServer, VirtualPlanner
+from tests.sidecar.counted_reads import MEBIBYTE, count, step
+
+BUDGET = 100 * MEBIBYTE
+FOR_ONE = {"one": 80 * MEBIBYTE, "two": 20 * MEBIBYTE}
+FOR_TWO = {"one": 20 * MEBIBYTE, "two": 80 * MEBIBYTE}
+
+
+def planner_of(hit_seconds: float = 0.1) -> VirtualPlanner:
+    return VirtualPlanner(
+        [PlannedServer(name, hit_seconds, 1.0, MEBIBYTE) for name in ("one", "two")], BUDGET
+    )
+
+
+class Load:
+    """Two servers, of which only one can hold what it reads."""
+
+    def __init__(self, planner: VirtualPlanner | None = None) -> None:
+        self.planner = planner or planner_of()
+        self.scores = MemoryScores()
+        self.counts = {"one": ReadCounts(), "two": ReadCounts()}
+
+    def step(self, one: int, two: int, planned: dict[str, int], part: float = 1.0) -> Memory | None:
+        """A step, or a part of one, with so many reads of each; the memory that a plan is due
+        early by."""
+        for name, reads in (("one", one), ("two", two)):
+            count(self.counts[name], [60.0 * MEBIBYTE] * reads)
+            step(self.counts[name], part=part)
+        self.scores.step(self.planner, self.counts, planned, part)
+        return self.scores.early
+
+    def steps_until_early(self, planned: dict[str, int], most: int = 50) -> int | None:
+        """While only the first is read."""
+        for number in range(1, most + 1):
+            if self.step(100, 0, planned) is not None:
+                return number
+        return None
+
+
+def test_a_stationary_load_has_no_early_plan() -> None:
+    load = Load()
+    for _ in range(60):
+        assert load.step(160, 20, FOR_ONE) is None
+    assert not any(load.scores.has_gained(memory) for memory in MEMORIES)
+
+
+def test_a_load_that_changes_is_planned_for_early_by_a_short_memory() -> None:
+    load = Load()
+    for _ in range(36):
+        assert load.step(160, 20, FOR_ONE) is None
+    # A step says that it changed, a next one what a plan by the first would have gained.
+    due = [load.step(20, 160, FOR_ONE) for _ in range(3)]
+    assert due[0] is None
+    early = [memory for memory in due if memory is not None]
+    assert early
+    assert early[0].rate == 0
+    assert load.scores.has_gained(early[0])
+    assert load.scores.best.rate == 0
+    assert not load.scores.has_gained(Memory(3, 3))
+    load.scores.planned(applied=True, early=True)
+    assert load.scores.early is None
+    for _ in range(36):
+        assert load.step(20, 160, FOR_TWO) is None
+
+
+def test_nothing_is_early_before_four_steps_nor_so_soon_after_a_plan() -> None:
+    load = Load()
+    assert load.steps_until_early(FOR_TWO) == 4
+    load.scores.planned(applied=True, early=True)
+    assert load.steps_until_early(FOR_TWO) == 2
+
+
+def test_early_plans_in_vain_double_the_threshold_and_one_that_is_applied_restores_it() -> None:
+    # Each step the sizes in force cost 4 % too much, 3 % beyond the slack.
+    load = Load(planner_of(hit_seconds=24))
+    waited = [load.steps_until_early(FOR_TWO)]
+    for _ in range(5):
+        load.scores.planned(applied=False, early=True)
+        waited.append(load.steps_until_early(FOR_TWO))
+    assert waited == [4, 4, 7, 14, 14, 14]  # 0.05, 0.1, 0.2, 0.4, and no more
+    load.scores.planned(applied=True, early=True)
+    assert load.steps_until_early(FOR_TWO) == 2
+    # That a due plan, which was not early, changes nothing does not count as in vain.
+    load.scores.planned(applied=False, early=False)
+    assert load.steps_until_early(FOR_TWO) == 2
+
+
+def test_small_gains_never_add_up_to_an_early_plan() -> None:
+    assert Load(planner_of(hit_seconds=120)).steps_until_early(FOR_TWO) is None
+
+
+def test_plans_for_other_servers_are_not_judged() -> None:
+    load = Load()
+    for _ in range(12):
+        load.planner = planner_of()
+        assert load.step(100, 0, FOR_TWO) is None
+    assert load.scores.best == MEMORIES[0]
+    assert not load.scores.has_gained(MEMORIES[0])
+
+
+def test_what_a_memory_gained_long_ago_does_not_outweigh_what_it_loses() -> None:
+    load = Load(planner_of(hit_seconds=24))
+    shortest = MEMORIES[0]
+    for _ in range(13):
+        load.step(100, 0, FOR_TWO)
+    assert load.scores.has_gained(shortest)  # 12 times 4 %
+    for _ in range(8):
+        # Always what it does not expect; 8 times 4 % are lost.
+        load.step(0, 100, FOR_ONE)
+        load.step(100, 0, FOR_ONE)
+    assert not load.scores.has_gained(shortest)
+
+
+def test_parts_of_a_step_say_together_what_the_whole_says() -> None:
+    whole, parts = (Load(planner_of(hit_seconds=24)) for _ in range(2))
+    for one in (whole, parts):
+        one.step(100, 0, FOR_TWO)
+    for number in range(2, 6):
+        early = whole.step(100, 0, FOR_TWO)
+        parts.step(50, 0, FOR_TWO, part=0.5)
+        assert (parts.step(50, 0, FOR_TWO, part=0.5) is None) == (early is None), number
+
+
+@pytest.mark.parametrize("steps", [1, 12])
+def test_steps_without_reads_say_nothing(steps: int) -> None:
+    load = Load()
+    for _ in range(steps):
+        assert load.step(0, 0, FOR_ONE) is None
+    assert not any(load.scores.has_gained(memory) for memory in MEMORIES)
