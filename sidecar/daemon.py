@@ -209,6 +209,7 @@ class Sidecar:
                 self._forecast.planned(applied=plan is not None and plan.decision == "apply")
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
+                self._forecast.planned(applied=False)
                 self.metrics.plans_overdue.inc()
                 log.warning("cycle %d: no plan in time", observation.cycle)
                 self._controller.overdue(observation)
