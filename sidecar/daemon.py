@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -55,7 +54,6 @@ class Sidecar:
         self._store = StateStore(config.state_file)
         self._lock = threading.RLock()
         self._stop = threading.Event()
-        self._logged: Counter[str] = Counter()
         self._load_next: Callable[[], SidecarConfig] | None = None
         self._monitors = {
             server.name: ServerMonitor(
@@ -173,9 +171,9 @@ class Sidecar:
             self.metrics.reloads_refused.inc()
             log.warning("reload refused: %s", error)
             return
-        if changed := config.needs_restart_after(old):
+        if changed := ", ".join(config.needs_restart_after(old)):
             self.metrics.reloads_refused.inc()
-            log.warning("reload refused: %s changed, restart for that", ", ".join(changed))
+            log.warning("reload refused: %s changed, restart for that", changed)
             return
         try:
             store = make_settings_store(config.controller)
@@ -205,8 +203,7 @@ class Sidecar:
             observation, asked_at = self._outstanding
             if self._store.now.applied_cycle >= observation.cycle:
                 self._outstanding = None
-                plan = self.last_plan
-                self._forecast.planned(applied=plan is not None and plan.decision == "apply")
+                self._forecast.planned(applied=self._plans.changes_sizes)
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
                 self._forecast.planned(applied=False)
@@ -260,10 +257,11 @@ class Sidecar:
         self._outstanding = (observation, time.monotonic())
         self.last_observation = observation
         self.metrics.observations.inc()
-        window = format_duration(observation.window_seconds)
         servers = f"{len(seen)} of {len(self.config.servers)} servers"
+        window = format_duration(observation.window_seconds)
         log.info("observed: cycle %d, %s, window %s", cycle, servers, window)
-        self._log_counts()
+        counts = self.metrics.since_last_asked()
+        log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in counts.items()))
         self._controller.ask(observation)
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
@@ -294,9 +292,3 @@ class Sidecar:
                 )
             )
         return seen
-
-    def _log_counts(self) -> None:
-        counts = Counter(self.metrics.snapshot())
-        new = counts - self._logged
-        self._logged = counts
-        log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in sorted(new.items())))

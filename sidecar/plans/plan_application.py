@@ -44,6 +44,11 @@ class PlanApplication:
         self._actuator = actuator
         self._metrics = metrics
 
+    @property
+    def changes_sizes(self) -> bool:
+        """Whether the last one does."""
+        return self.last_plan is not None and self.last_plan.decision == "apply"
+
     def take(self, document: bytes, source: str) -> None:
         """Judge a plan's document and carry it out; a refusal is counted and logged."""
         with self._lock:

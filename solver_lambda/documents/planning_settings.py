@@ -36,7 +36,7 @@ class PlanningSettings:
     epsilon_ratio: float = 1e-4
     time_limit_seconds: float = 2.0
     horizon_seconds: float = 3600.0
-    minimum_gain_ratio: float = 0.005
+    minimum_gain_ratio: float = 0.002
     dwell_seconds: float = 0.0
     maximum_step_ratio: float | None = None
     maximum_curve_error_ratio: float = 0.3
