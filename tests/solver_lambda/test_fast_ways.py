@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 
 from solver_lambda.documents.curve import FloatArray
-from solver_lambda.documents.observation import ServerObservation
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning import problem_grid
+from solver_lambda.planning.explanation import what_if
 from solver_lambda.planning.moving import moving_misses, moving_seconds
+from solver_lambda.planning.problem_grid import build_problem
+from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.solvers import pareto
 from solver_lambda.solvers.pareto import Choices, LossProgramme
+from solver_lambda.solvers.solver import solve
 from tests.solver_lambda.conftest import cliff_curve
-from workloads.bench.solver.partition_instances import RANDOM_CURVES
+from workloads.bench.solver.partition_instances import RANDOM_CURVES, node_observation
 
 LEAST = 1e-9
+NEVER = float("inf")
 
 
 def misses_one_by_one(server: ServerObservation, sizes: FloatArray) -> FloatArray:
@@ -87,7 +93,7 @@ def test_sums_of_choices_are_the_least_of_all_pairs(seed, monkeypatch):
         capacity=most,
         free_below=most,
         most_loss=most_loss,
-        deadline_seconds=float("inf"),
+        deadline_seconds=NEVER,
     )
     best: dict[int, float] = {}
     for total, loss in zip(first.totals.tolist(), first.losses.tolist(), strict=True):
@@ -98,3 +104,28 @@ def test_sums_of_choices_are_the_least_of_all_pairs(seed, monkeypatch):
     found = dict(zip(totals.tolist(), losses.tolist(), strict=True))
     assert {t: loss for t, loss in found.items() if loss <= most_loss} == best
     assert np.getbufsize() != pareto._BUFFER
+
+
+def mean_in_every_unit(observation: Observation, budget_bytes: int) -> float:
+    """The least mean access time with a budget, where each unit of it counts, and a proof."""
+    problem = build_problem(
+        observation,
+        {server.name: SizeRange(1, budget_bytes) for server in observation.servers},
+        budget_bytes=budget_bytes,
+        moving=False,
+    )
+    planning = dataclasses.replace(observation.planning, epsilon_ratio=1e-5)
+    return -solve(problem, planning, deadline_seconds=NEVER).value
+
+
+@pytest.mark.parametrize("kind", RANDOM_CURVES)
+@pytest.mark.parametrize("servers", [3, 12])
+def test_more_memory_brings_what_it_can_but_for_a_coarse_unit_a_server(kind, servers, monkeypatch):
+    monkeypatch.setattr(problem_grid, "MAX_UNITS", 1 << 17)
+    generator = np.random.default_rng(servers)
+    observation = node_observation(generator, servers, 65_536, RANDOM_CURVES[kind])
+    for found in what_if(observation, NEVER, deadline_seconds=NEVER):
+        less_bytes = found.budget_bytes - servers * found.budget_bytes // 16_384
+        least = mean_in_every_unit(observation, found.budget_bytes) * (1 - 1e-5)
+        most = mean_in_every_unit(observation, less_bytes) * (1 + 0.0005)
+        assert least <= found.mean_access_time_seconds <= most
