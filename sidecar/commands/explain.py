@@ -39,10 +39,10 @@ def _explained(config: SidecarConfig) -> str:
         )
     short, long = (format_duration(age * part) for part in (_SHORTEST, _LONGEST))
     return (
-        f"{who}. Every {short} is asked which way of looking back, from {short} to {long}, would "
-        "have made the plan that served best in the time after it, and the best one makes the next "
-        f"plan: after {format_duration(age)}, or {config.cycle.samples} samples, or earlier if the "
-        "load has clearly changed.\n"
+        f"{who}. Every {short} the sidecar asks which way of looking back, over {short} to {long}, "
+        "would have made the plan that served best since then. The best one makes the next plan: "
+        f"after {format_duration(age)}, or {config.cycle.samples} samples, or earlier if the load "
+        "has clearly changed.\n"
         f"Nothing moves unless that gains {least} of the mean access time beyond what may be "
         "chance, which is measured by letting each sixteenth of the sampled keys judge a plan that "
         "the others made.\n"

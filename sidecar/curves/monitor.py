@@ -203,10 +203,8 @@ class ServerMonitor:
         if served.reads and window_reads and was_full(previous, reading):
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
-        swing_bytes = window.baseline_swing_bytes if window else 0
-        return self._estimate(
-            reading, served, seconds, empty_bytes, budget_bytes, swing_bytes, memory
-        )
+        swing = window.baseline_swing_bytes if window else 0
+        return self._estimate(reading, served, seconds, empty_bytes, budget_bytes, swing, memory)
 
     def _estimate(
         self,
