@@ -48,8 +48,13 @@ def test_a_mix_is_played_for_real_and_simulated(tiny, tmp_path, capsys):
     assert real_gain("--mix", tiny, *options) == 0
     printed = capsys.readouterr().out
     runs = json.loads(figures.read_text())
-    assert list(runs) == ["real", "simulated", "simulated, with Redis' overhead"]
-    real, _, alike = runs.values()
+    assert list(runs) == [
+        "real",
+        "simulated",
+        "with Redis' overhead",
+        "and a look each 1 s",
+    ]
+    real, *_, alike = runs.values()
     # Nothing is evicted in the first cycle, so that misses are the keys asked for.
     assert real["equal_miss_ratios"][0] == pytest.approx(alike["equal_miss_ratios"][0], abs=0.01)
     assert len(real["spreds_sizes_bytes"]) == 4

@@ -7,13 +7,14 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 
+from sidecar.servers.actuator import IDLE_SECONDS
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
 from workloads.arguments import output_file, seconds, seed
@@ -22,7 +23,7 @@ from workloads.experiment.gain.mix import Mix
 from workloads.experiment.gain.mix_files import mix_files
 from workloads.experiment.gain.oracle import Oracle
 from workloads.experiment.gain.recorded_mix import Requests, record
-from workloads.experiment.gain.simulation import Division, Outcome, simulate
+from workloads.experiment.gain.simulation import STEPS_A_CYCLE, Division, Outcome, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
 from workloads.experiment.real_gain.node import plans_in, running_sidecar
 from workloads.experiment.real_gain.play import Played, play
@@ -91,12 +92,17 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> int:
         Requests(one.cycles, np.maximum(1, weights - OVERHEAD_BYTES).astype(np.uint32))
         for one, weights in zip(requests, equal.key_weights, strict=True)
     ]
-    simulated, alike = _simulated(mix, [requests, weighed], arguments.seed)
-    runs = {
-        "real": Run(equal.outcome, spreds.outcome, alike.equal, alike.static, moves),
-        "simulated": simulated,
-        "simulated, with Redis' overhead": alike,
+    # An idle sidecar looks once in this time whether memory is to be handed over.
+    steps_a_look = max(1, round(IDLE_SECONDS * STEPS_A_CYCLE / cycle_seconds))
+    ways = {
+        "simulated": (requests, 1),
+        "with Redis' overhead": (weighed, 1),
+        f"and a look each {IDLE_SECONDS:g} s": (weighed, steps_a_look),
     }
+    simulated = _simulated(mix, ways, arguments.seed)
+    *_, alike = simulated.values()
+    real = Run(equal.outcome, spreds.outcome, alike.simulated_equal, alike.static, moves)
+    runs = {"real": real, **simulated}
     print(by_cycle(mix, runs))
     print(f"\n{compared(runs)}\n")
     print(_overheads(mix, requests, equal))
@@ -114,20 +120,26 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _simulated(mix: Mix, requests: Sequence[Sequence[Requests]], seed: int) -> list[Run]:
+def _simulated(
+    mix: Mix, ways: Mapping[str, tuple[Sequence[Requests], int]], seed: int
+) -> dict[str, Run]:
     with ProcessPoolExecutor() as pool:
-        spreds = [pool.submit(_spreds, mix, one, seed) for one in requests]
-        fixed = [pool.submit(_fixed, mix, one) for one in requests]
-        runs = []
-        for with_spreds, with_fixed in zip(spreds, fixed, strict=True):
-            outcome = with_spreds.result()
-            equal, static = with_fixed.result()
-            runs.append(Run(equal, outcome, equal, static, outcome.moves))
+        tasks = {
+            name: (
+                pool.submit(_fixed, mix, requests),
+                pool.submit(_spreds, mix, requests, seed, look),
+            )
+            for name, (requests, look) in ways.items()
+        }
+        runs = {}
+        for name, (fixed, adapted) in tasks.items():
+            (equal, static), spreds = fixed.result(), adapted.result()
+            runs[name] = Run(equal, spreds, equal, static, spreds.moves)
         return runs
 
 
-def _spreds(mix: Mix, requests: Sequence[Requests], seed: int) -> Outcome:
-    return simulate(mix, requests, SpredsDivision(1.0, seed))
+def _spreds(mix: Mix, requests: Sequence[Requests], seed: int, steps_a_look: int) -> Outcome:
+    return simulate(mix, requests, SpredsDivision(1.0, seed, steps_a_look))
 
 
 def _fixed(mix: Mix, requests: Sequence[Requests]) -> tuple[Outcome, Outcome]:

@@ -25,7 +25,7 @@ def key_weights(
     for start in range(0, len(sizes_bytes), PIPELINE_COMMANDS):
         pipeline = client.pipeline(transaction=False)
         for key in range(start, min(len(sizes_bytes), start + PIPELINE_COMMANDS)):
-            pipeline.memory_usage(str(key))  # type: ignore[no-untyped-call]
+            pipeline.memory_usage(str(key))
         usages += pipeline.execute()
     held = np.array([usage is not None for usage in usages])
     if not held.any():
