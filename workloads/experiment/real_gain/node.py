@@ -15,7 +15,7 @@ from workloads.local_server import LocalServer
 from workloads.running_program import running_program
 
 NODE = "real-gain"
-# An hour's default, in seconds.
+# The default, which is for cycles of an hour.
 RSS_WAIT_SECONDS = 60.0
 
 

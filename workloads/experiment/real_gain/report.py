@@ -17,7 +17,7 @@ class Run:
     """One way to run a mix: with equal shares and with SPREDS.
 
     Attributes:
-        static: the best sizes that stay, simulated.
+        simulated_equal, static: equal shares, and the best sizes that stay, both simulated.
         moves: how often SPREDS decided on other sizes.
     """
 
