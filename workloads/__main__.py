@@ -23,6 +23,7 @@ VERBS = {
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "cycle"): "workloads.experiment.cycle",
     ("experiment", "gain"): "workloads.experiment.gain.command",
+    ("experiment", "real-gain"): "workloads.experiment.real_gain.command",
 }
 
 

@@ -36,11 +36,14 @@ class SpredsDivision(Division):
     Args:
         rate: R, of the sampled keys.
         salt: 64 bits: another one gives another sample.
+        steps_a_look: memory is handed over after every so many steps.
     """
 
-    def __init__(self, rate: float, salt: int) -> None:
+    def __init__(self, rate: float, salt: int, steps_a_look: int = 1) -> None:
         self._threshold = max(1, round(rate * DEFAULT_MODULUS))
         self._salt = salt
+        self._steps_a_look = steps_a_look
+        self._steps = 0
         self.plans: list[AdaptationPlan] = []
 
     def begin(self, mix: Mix, servers: list[ExactLru]) -> None:
@@ -98,7 +101,8 @@ class SpredsDivision(Division):
             self._planned_at = now_seconds
             self._forecast.look(now_seconds, self._targets, at_once=True)
             self._plan_and_take(now_seconds + START_SECONDS)
-        return self._hand_over()
+        self._steps += 1
+        return None if self._steps % self._steps_a_look else self._hand_over()
 
     def _plan_and_take(self, now_seconds: float) -> None:
         plan = self._plan(now_seconds)
