@@ -155,8 +155,8 @@ class Observation:
     budget_bytes: int
     servers: tuple[ServerObservation, ...]
     unit_bytes: int = 65536
-    chance_ratio: float = 0.0
     planning: PlanningSettings = field(default_factory=PlanningSettings)
+    chance_ratio: float = 0.0
 
     @property
     def in_force_bytes(self) -> dict[str, int]:
