@@ -187,6 +187,7 @@ class ServerMonitor:
         baseline = window.usual_baseline_bytes if window else reading.baseline_bytes
         empty_bytes = self.counts.empty_bytes = self.calibration.empty_bytes(baseline)
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
+        self.counts.present_bytes = self._depth_bytes
         simulation = self.shards.simulation
         if simulation is not None:
             window_misses = float(
@@ -235,7 +236,7 @@ class ServerMonitor:
         if keep_reason and served.miss_ratio is not None and self._samples_taken < FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
-        ahead = self.counts.outlook.depths(depths) if memory else depths
+        ahead = self.counts.outlook.depths(depths, self._depth_bytes) if memory else depths
         rate = self.counts.reads(memory) if memory else served.reads / seconds
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
         self.counts.window_error.predict(curve)
