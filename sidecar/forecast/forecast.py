@@ -10,6 +10,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import STEPS_A_CYCLE, Memory
 from sidecar.forecast.evidence import chance_ratio
+from sidecar.forecast.good_sizes import GoodSizes
 from sidecar.forecast.memory_scores import MemoryScores
 from sidecar.forecast.virtual_plans import PlannedServer, VirtualPlanner
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -31,6 +32,7 @@ class Forecast:
         self._stepped_at_seconds = now_seconds
         self._scores = MemoryScores()
         self._was_early = False
+        self._good_sizes = GoodSizes()
         self.use(config)
         self._planner: VirtualPlanner | None = None
         self._plan_by(
@@ -79,8 +81,11 @@ class Forecast:
             self._scores.step(self._planner, self._counts(), planned_bytes, steps)
 
     def judged(self, observation: Observation) -> Observation:
-        """The observation that was made by ``memory``, with what may be chance in it."""
+        """The observation that was made by ``memory``, with what may be chance in it, and no server
+        held at a size that was a mistake."""
         self._was_early = self.is_early
+        if self._looks_ahead:
+            observation = self._good_sizes.held(observation)
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
         self._plan_by([_planned(server) for server in free], observation.budget_bytes - kept_bytes)
