@@ -43,6 +43,8 @@ CYCLE_SECONDS = 3600.0
 _DEPTH_MARGIN = 1.25
 # Weights in the stack are put right when they are off by more.
 _REWEIGH_RATIO = 0.01
+# So much of what is read is new that the curve is not known yet.
+_GROWS = 0.25
 
 
 class ServerMonitor:
@@ -187,7 +189,6 @@ class ServerMonitor:
         baseline = window.usual_baseline_bytes if window else reading.baseline_bytes
         empty_bytes = self.counts.empty_bytes = self.calibration.empty_bytes(baseline)
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
-        self.counts.present_bytes = self._depth_bytes
         simulation = self.shards.simulation
         if simulation is not None:
             window_misses = float(
@@ -230,13 +231,16 @@ class ServerMonitor:
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
         error = math.hypot(error, self.counts.window_error.ratio)
+        if memory and self.counts.outlook.growth_ratio > _GROWS:
+            # Its keys have not had the time to come back.
+            error = 1.0
         keep_reason = unknown_reason(
             reading, self.warm_up, samples=self._samples_taken, reads=served.reads
         )
         if keep_reason and served.miss_ratio is not None and self._samples_taken < FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
-        ahead = self.counts.outlook.depths(depths, self._depth_bytes) if memory else depths
+        ahead = self.counts.outlook.depths(depths) if memory else depths
         rate = self.counts.reads(memory) if memory else served.reads / seconds
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
         self.counts.window_error.predict(curve)

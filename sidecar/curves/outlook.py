@@ -15,9 +15,6 @@ _FEWEST_OBJECTS = 16
 _STEPS = 4
 _TIMES_AHEAD = 3.0
 _GROWTH = 2.0
-# Margins away from the present size from which on the whole margin counts; above 1, or depths would
-# change places.
-_NEAR = 2.0
 
 
 class Outlook:
@@ -50,15 +47,9 @@ class Outlook:
             return 0.0
         return _TIMES_AHEAD * max(0.0, 1 - self._weights[0] / self._weights[-1])
 
-    def depths(self, depths_bytes: FloatArray, present_bytes: float) -> FloatArray:
-        """What depths are to be taken for; shape as given. ``present_bytes``: what the server can
-        hold of keys now."""
-        errors = _MARGIN_ERRORS / np.sqrt(max(_FEWEST_OBJECTS, self._objects))
-        margin = np.full(len(depths_bytes), 1 + errors)
-        if 0 < present_bytes < np.inf:
-            # An edge beside the present size is on the side where the server has found it.
-            away = np.abs(depths_bytes - present_bytes) / (_NEAR * errors * present_bytes)
-            margin = 1 + errors * np.minimum(1.0, away)
+    def depths(self, depths_bytes: FloatArray) -> FloatArray:
+        """What depths are to be taken for; shape as given."""
+        margin = 1 + _MARGIN_ERRORS / np.sqrt(max(_FEWEST_OBJECTS, self._objects))
         grown = np.ones(len(depths_bytes))
         if growth := self.growth_ratio:
             held = np.minimum(1.0, depths_bytes / self._weights[-1])

@@ -27,7 +27,6 @@ class ReadCounts:
         outlook: how much deeper reads will reach.
         window_error: how far off predictions were.
         empty_bytes: what the server takes without any key.
-        present_bytes: what it can hold of keys now.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,6 @@ class ReadCounts:
         self._window: list[FloatArray] = []
         self._window_reads = 0.0
         self.empty_bytes = 0
-        self.present_bytes = np.inf
 
     def step(self, seconds: float, cycles: float) -> None:
         """Close a step that took so long."""
@@ -102,7 +100,7 @@ class ReadCounts:
             return np.zeros((GROUPS, len(sizes_bytes)) if by_group else len(sizes_bytes))
         counted, depths = self._tails(memory, by_group=by_group)
         if memory is not None:
-            depths = self.outlook.depths(depths, self.present_bytes)
+            depths = self.outlook.depths(depths)
         held = np.maximum(0.0, sizes_bytes - self.empty_bytes)
         found = np.stack([np.interp(held, depths, row) for row in counted])
         return np.asarray((found if by_group else found[0]) / read * self.reads(memory))

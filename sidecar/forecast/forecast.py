@@ -21,6 +21,9 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 # that are bad.
 _ERRORS, _MORE_ERRORS = 2.0, 4.0
 
+# A server whose curve was wrong keeps its good size for so long.
+_HELD_CYCLES = 12
+
 
 class Forecast:
     """Of one node. Times are those of any clock that does not go back, in seconds."""
@@ -32,7 +35,7 @@ class Forecast:
         self._stepped_at_seconds = now_seconds
         self._scores = MemoryScores()
         self._was_early = False
-        self._good_sizes = GoodSizes()
+        self._good_sizes = GoodSizes(_HELD_CYCLES * config.cycle.maximum_age_seconds)
         self.use(config)
         self._planner: VirtualPlanner | None = None
         self._plan_by(

@@ -8,16 +8,18 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 
 
 class GoodSizes:
-    """Of one node's servers.
+    """Of one node's servers; a minimum lasts ``held_seconds``.
 
     A curve that turns out to be wrong may have led to the very size that shows it. So the server
     is not kept there: the last size that it had for a whole window with a curve that was right is
-    its minimum until its curve is right again.
+    its minimum, and stays that for a time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held_seconds: float) -> None:
+        self._held_seconds = held_seconds
         self._good_bytes: dict[str, int] = {}
         self._last_bytes: dict[str, int] = {}
+        self._until_seconds: dict[str, float] = {}
 
     def held(self, observation: Observation) -> Observation:
         """With these minima, if the budget holds them."""
@@ -28,13 +30,18 @@ class GoodSizes:
         return replace(observation, servers=servers)
 
     def _held(self, server: ServerObservation, observation: Observation) -> ServerObservation:
-        size = server.maxmemory_bytes
+        name, size, now = server.name, server.maxmemory_bytes, observation.made_at_seconds
+        # What it had before there was any plan was good enough.
+        self._good_bytes.setdefault(name, size)
+        is_held = now < self._until_seconds.get(name, 0.0)
         if server.curve_error_ratio <= observation.planning.maximum_curve_error_ratio:
-            if self._last_bytes.get(server.name) == size:
-                self._good_bytes[server.name] = size
-            return server
-        good = self._good_bytes.get(server.name, 0)
-        if server.keep_reason is not None or good <= size:
+            if self._last_bytes.get(name) == size and not is_held:
+                self._good_bytes[name] = size
+        elif size < self._good_bytes.get(name, 0):
+            self._until_seconds[name] = now + self._held_seconds
+            is_held = True
+        good = self._good_bytes.get(name, 0)
+        if not is_held or server.keep_reason is not None:
             return server
         most = good if server.maximum_bytes is None else min(good, server.maximum_bytes)
         return replace(server, minimum_bytes=max(server.minimum_bytes, most))
