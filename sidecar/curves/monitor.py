@@ -247,7 +247,7 @@ class ServerMonitor:
         return Estimate(
             curve=curve,
             raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
-            curve_error_ratio=min(1.0, max(error, abs(self.anchor.drift_ratio))),
+            curve_error_ratio=error if error == 1 else min(0.99, max(error, abs(self.anchor.drift_ratio))),
             drift_ratio=self.anchor.drift_ratio,
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,

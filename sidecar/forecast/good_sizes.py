@@ -37,7 +37,7 @@ class GoodSizes:
         if server.curve_error_ratio <= observation.planning.maximum_curve_error_ratio:
             if self._last_bytes.get(name) == size and not is_held:
                 self._good_bytes[name] = size
-        elif size < self._good_bytes.get(name, 0):
+        elif server.curve_error_ratio < 1 and size < self._good_bytes.get(name, 0):
             self._until_seconds[name] = now + self._held_seconds
             is_held = True
         good = self._good_bytes.get(name, 0)
