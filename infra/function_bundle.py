@@ -35,12 +35,9 @@ def target_platform(environment: Mapping[str, str] = os.environ) -> tuple[str, .
 
 def bundled_code(platform: tuple[str, ...]) -> aws_lambda.Code:
     """The package as an asset, built again only when something in it has changed."""
-    digest = hashlib.sha256(repr(platform).encode() + REQUIREMENTS.read_bytes())
-    for path in sorted(SOURCE.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return aws_lambda.Code.from_asset(
         str(SOURCE),
-        asset_hash=digest.hexdigest(),
+        asset_hash=digest(SOURCE, platform),
         asset_hash_type=AssetHashType.CUSTOM,
         bundling=BundlingOptions(
             # The type wants an image; the local bundler never starts it.
@@ -48,6 +45,15 @@ def bundled_code(platform: tuple[str, ...]) -> aws_lambda.Code:
             local=_UvBundling(platform),
         ),
     )
+
+
+def digest(source: Path, platform: tuple[str, ...]) -> str:
+    """Of all that goes into the package of the folder ``source``: the deployed function is another
+    one only if it changes."""
+    found = hashlib.sha256(repr(platform).encode() + REQUIREMENTS.read_bytes())
+    for path in sorted(source.rglob("*.py")):
+        found.update(bytes(path.relative_to(source)) + b"\0" + path.read_bytes())
+    return found.hexdigest()
 
 
 def bundle(output: Path, platform: tuple[str, ...]) -> None:

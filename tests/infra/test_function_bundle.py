@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-from infra.function_bundle import LAMBDA_PLATFORM, SOURCE, bundle, target_platform
+import pytest
+
+from infra.function_bundle import LAMBDA_PLATFORM, SOURCE, bundle, digest, target_platform
 
 ZIPPED_LIMIT_BYTES = 16 << 20
 
@@ -16,6 +19,19 @@ def test_an_endpoint_is_an_emulator_that_runs_functions_on_our_python() -> None:
     assert target_platform({}) == LAMBDA_PLATFORM
     emulator = {"AWS_ENDPOINT_URL": "http://localhost:4566"}
     assert target_platform(emulator) == ("--python", sys.executable)
+
+
+@pytest.mark.parametrize(
+    "path", [str(path.relative_to(SOURCE)) for path in sorted(SOURCE.rglob("*.py"))]
+)
+def test_a_change_in_any_file_makes_another_package(tmp_path: Path, path: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    before = digest(copy, LAMBDA_PLATFORM)
+    assert before == digest(SOURCE, LAMBDA_PLATFORM)
+    with (copy / path).open("a") as file:
+        file.write("# another\n")
+    assert digest(copy, LAMBDA_PLATFORM) != before
 
 
 def test_the_package_for_lambda_is_small_and_for_arm(tmp_path: Path) -> None:
