@@ -143,6 +143,7 @@ class ServerMonitor:
     def step(self, seconds: float) -> None:
         """Close a step that took so long; until the next one, what comes is counted apart."""
         cycles = seconds / self.cycle_seconds
+        self.counts.object_bytes = self.calibration.object_bytes or FIRST_OBJECT_BYTES
         self.counts.step(seconds, cycles)
         rate = self.shards.rate
         self.counts.outlook.step(

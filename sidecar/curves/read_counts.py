@@ -27,6 +27,7 @@ class ReadCounts:
         outlook: how much deeper reads will reach.
         window_error: how far off predictions were.
         empty_bytes: what the server takes without any key.
+        object_bytes: what a key takes.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class ReadCounts:
         self._window: list[FloatArray] = []
         self._window_reads = 0.0
         self.empty_bytes = 0
+        self.object_bytes = 0.0
 
     def step(self, seconds: float, cycles: float) -> None:
         """Close a step that took so long."""
@@ -104,6 +106,10 @@ class ReadCounts:
         held = np.maximum(0.0, sizes_bytes - self.empty_bytes)
         found = np.stack([np.interp(held, depths, row) for row in counted])
         return np.asarray((found if by_group else found[0]) / read * self.reads(memory))
+
+    def filled_bytes(self, sizes_bytes: FloatArray) -> FloatArray:
+        """By the misses of the last step, of servers of these sizes; shape as given."""
+        return self.misses(sizes_bytes, None) * float(self.seconds.last) * self.object_bytes
 
     def _tails(self, memory: Memory | None, *, by_group: bool) -> tuple[FloatArray, FloatArray]:
         """Misses that were counted, shape (1 or GROUPS, k), of servers with keys of k sizes."""

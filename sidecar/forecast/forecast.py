@@ -62,12 +62,12 @@ class Forecast:
     @property
     def memory(self) -> Memory | None:
         """What the next plan is to be made by; ``None``: the last window, as in the thesis."""
-        return (self._scores.early or self._scores.best) if self._looks_ahead else None
+        return self._scores.memory if self._looks_ahead else None
 
     @property
     def is_early(self) -> bool:
         """Whether the load has changed so much that a plan is due at once."""
-        return self._scores.early is not None
+        return self._scores.is_early
 
     def look(
         self, now_seconds: float, planned_bytes: Mapping[str, int], *, at_once: bool = False
@@ -87,19 +87,20 @@ class Forecast:
         """The observation that was made by ``memory``, with what may be chance in it, and no server
         held at a size that was a mistake."""
         self._was_early = self.is_early
-        if self._looks_ahead:
-            observation = self._good_sizes.held(observation)
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
         self._plan_by([_planned(server) for server in free], observation.budget_bytes - kept_bytes)
         memory = self.memory
         if memory is None or self._planner is None:
             return observation
+        held = self._good_sizes.held(observation)
+        if self._scores.goes_back:
+            return _going_back(observation, self._scores.first_bytes(self._planner))
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
         chance = chance_ratio(
             self._planner, self._counts(), memory, observation.in_force_bytes, errors
         )
-        return replace(observation, chance_ratio=min(1.0, chance))
+        return replace(held, chance_ratio=min(1.0, chance))
 
     def planned(self, *, applied: bool) -> None:
         """The observation led to a plan, or to none in time."""
@@ -122,6 +123,19 @@ class Forecast:
 
     def _counts(self) -> dict[str, ReadCounts]:
         return {name: monitor.counts for name, monitor in self._monitors.items()}
+
+
+def _going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Observation:
+    """To these sizes, where a team's bounds leave the choice."""
+    servers = []
+    for server in observation.servers:
+        if (size := sizes_bytes.get(server.name)) is not None:
+            if server.maximum_bytes is not None:
+                size = min(size, server.maximum_bytes)
+            size = max(size, server.minimum_bytes)
+            server = replace(server, minimum_bytes=size, maximum_bytes=size)
+        servers.append(server)
+    return replace(observation, servers=tuple(servers), goes_back=True)
 
 
 def _planned(server: ServerObservation) -> PlannedServer:

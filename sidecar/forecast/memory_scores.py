@@ -8,10 +8,15 @@ import numpy as np
 
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE, Memory
-from sidecar.forecast.virtual_plans import FloatArray, VirtualPlanner, cost_of
+from sidecar.forecast.virtual_division import VirtualDivision
+from sidecar.forecast.virtual_plans import UNITS, FloatArray, VirtualPlanner
 
-# After a cycle, what a memory's plans were worth counts half.
-_FADE = 0.5 ** (1 / STEPS_A_CYCLE)
+# After so many cycles sums count half: those that choose between memories, and those that tell
+# whether plans are better than none.
+_CHOICE_CYCLES, _TRUST_CYCLES = 1.0, 6.0
+# Standard errors by which a shorter memory must have been better than the longest, and by which
+# one's lead over the sizes in force must be sure before it makes an early plan.
+_LEAD_ERRORS, _EARLY_ERRORS = 2.0, 1.0
 # What the sizes in force cost more than a memory's, of all cost, beyond this, step for step, is
 # summed up (a CUSUM); a plan is due early when the sum exceeds the threshold.
 _SLACK = 0.01
@@ -19,31 +24,56 @@ _LEAST_THRESHOLD, _MOST_THRESHOLD = 0.05, 0.4
 # Nothing is early before so much is known, nor so soon after the last plan.
 _FIRST_STEPS, _STEPS_BETWEEN = 4, 2
 
+# The places: of the longest memory, and, after all memories, of the first sizes.
+_LONGEST, _FIRST = len(MEMORIES) - 1, len(MEMORIES)
+
 
 class MemoryScores:
-    """Sums of what each memory's plans gained over the sizes in force, in the step after each.
+    """What each memory's plans, and the first sizes, would have saved in the steps after them.
 
-    Attributes:
-        early: the memory that a plan is due by at once, ``None`` if none is.
+    The first sizes are those from before there were plans. A memory whose plans would have cost
+    more than these, or saved less than the plans in force lost, makes none. Where no memory is
+    left, the first sizes are to be gone back to.
     """
 
     def __init__(self) -> None:
-        self._gains = np.zeros(len(MEMORIES))
-        self._recent = np.zeros(len(MEMORIES))
+        self._first_bytes: dict[str, int] = {}
+        places = len(MEMORIES) + 1
+        # Saved by each, a second: over the sizes in force, and over the first sizes.
+        self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
+        self._in_force_saved_of_first = 0.0
+        # Of the lead over the longest memory, and of the share saved since the last plan.
+        self._lead, self._lead_squares = np.zeros(places), np.zeros(places)
+        self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
         self._threshold = _LEAST_THRESHOLD
         self._steps = self._steps_since_plan = 0.0
-        self._plans: list[FloatArray] = []
         self._planner: VirtualPlanner | None = None
-        self.early: Memory | None = None
+        self._in_force = VirtualDivision(np.zeros(0))
+        self._divisions: list[VirtualDivision] = []
+        self._early: int | None = None
 
     @property
-    def best(self) -> Memory:
-        """The one whose plans gained most."""
-        return MEMORIES[int(np.argmax(self._gains))]
+    def is_early(self) -> bool:
+        """Whether a plan is due at once."""
+        return self._early is not None
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the next plan is to be the first sizes."""
+        return self._place == _FIRST
+
+    @property
+    def memory(self) -> Memory:
+        """The one that makes the next plan, if it does not go back."""
+        return MEMORIES[min(self._place, _LONGEST)]
+
+    def first_bytes(self, planner: VirtualPlanner) -> dict[str, int]:
+        """The first sizes of its servers, as far as they fit into what it divides."""
+        return planner.sizes_bytes(self._first_units(planner))
 
     def has_gained(self, memory: Memory) -> bool:
         """Whether its plans were better than the sizes in force."""
-        return bool(self._gains[MEMORIES.index(memory)] > 0)
+        return bool(self._saved[MEMORIES.index(memory)] > 0)
 
     def step(
         self,
@@ -56,25 +86,26 @@ class MemoryScores:
         last for several."""
         self._steps += steps
         self._steps_since_plan += steps
-        self.early = None
-        # Plans for other servers, weights or minima say nothing.
+        self._early = None
+        for name, size in sizes_bytes.items():
+            self._first_bytes.setdefault(name, size)
         if self._planner is planner:
-            costs = planner.miss_costs(counts, None)
-            now = cost_of(planner.units(sizes_bytes), costs)
+            costs, fills = planner.miss_costs(counts, None), planner.fills(counts)
+            self._in_force.planned = planner.units(sizes_bytes)
+            now = self._in_force.step(costs, fills)
+            others = np.array([division.step(costs, fills) for division in self._divisions])
             total = now + planner.hit_costs(counts, None)
             if total > 0:
-                gains = np.array([now - cost_of(plan, costs) for plan in self._plans]) / total
-                self._judge(gains, steps)
-        self._planner = planner
-        self._plans = [planner.plan(planner.miss_costs(counts, memory)) for memory in MEMORIES]
-
-    def _judge(self, gains: FloatArray, steps: float) -> None:
-        self._gains = self._gains * _FADE**steps + steps * gains
-        self._recent = np.maximum(0.0, self._recent + steps * (gains - _SLACK))
-        winner = int(np.argmax(self._recent))
-        may_be_early = self._steps >= _FIRST_STEPS and self._steps_since_plan >= _STEPS_BETWEEN
-        if may_be_early and self._recent[winner] > self._threshold:
-            self.early = MEMORIES[winner]
+                self._judge(now - others, total, steps)
+        else:
+            # Plans for other servers, weights or minima say nothing.
+            self._planner = planner
+            units = planner.units(sizes_bytes)
+            self._in_force = VirtualDivision(units)
+            self._divisions = [VirtualDivision(units) for _ in MEMORIES]
+            self._divisions.append(VirtualDivision(self._first_units(planner)))
+        for division, memory in zip(self._divisions, MEMORIES, strict=False):
+            division.planned = planner.plan(planner.miss_costs(counts, memory))
 
     def planned(self, *, applied: bool, early: bool) -> None:
         """There is a new plan; one that was early and in vain makes the next less likely."""
@@ -82,6 +113,52 @@ class MemoryScores:
             self._threshold = _LEAST_THRESHOLD
         elif early:
             self._threshold = min(_MOST_THRESHOLD, 2 * self._threshold)
-        self.early = None
+        self._early = None
         self._steps_since_plan = 0.0
-        self._recent[:] = 0.0
+        self._recent[:] = self._recent_squares[:] = 0.0
+
+    @property
+    def _place(self) -> int:
+        if self._early is not None:
+            return self._early
+        trusted = self._trusted()[:_FIRST]
+        lead = self._lead - _LEAD_ERRORS * np.sqrt(self._lead_squares)
+        return int(np.argmax(np.where(trusted, lead[:_FIRST], -np.inf))) if any(trusted) else _FIRST
+
+    def _trusted(self) -> FloatArray:
+        trusted = self._saved_of_first + min(0.0, self._in_force_saved_of_first) >= 0
+        trusted[_FIRST] = True
+        return np.asarray(trusted)
+
+    def _judge(self, saved: FloatArray, total: float, steps: float) -> None:
+        """Take what each saved, a second, of the total that the sizes in force cost."""
+        choice, trust = (0.5 ** (steps / STEPS_A_CYCLE / c) for c in (_CHOICE_CYCLES, _TRUST_CYCLES))
+        self._saved = choice * self._saved + steps * saved
+        lead = saved - saved[_LONGEST]
+        self._lead = choice * self._lead + steps * lead
+        self._lead_squares = choice * self._lead_squares + steps * lead**2
+        self._saved_of_first = trust * self._saved_of_first + steps * (saved - saved[_FIRST])
+        self._in_force_saved_of_first = (
+            trust * self._in_force_saved_of_first - steps * saved[_FIRST]
+        )
+        share = saved / total
+        self._recent = np.maximum(0.0, self._recent + steps * (share - _SLACK))
+        squares = self._recent_squares + steps * share**2
+        self._recent_squares = np.where(self._recent > 0, squares, 0.0)
+        if self._steps >= _FIRST_STEPS and self._steps_since_plan >= _STEPS_BETWEEN:
+            self._look_for_early()
+
+    def _look_for_early(self) -> None:
+        """Not for evidence that is scarce, unless it is against having made plans at all."""
+        sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
+        sure[_FIRST] = self._recent[_FIRST]
+        sure = np.where(self._trusted(), sure, 0.0)
+        place = int(np.argmax(sure))
+        apart = np.abs(self._divisions[place].planned - self._in_force.planned).max()
+        if sure[place] > self._threshold and apart >= 1:
+            self._early = place
+
+    def _first_units(self, planner: VirtualPlanner) -> FloatArray:
+        units = planner.units(self._first_bytes)
+        # What they exceed by less is what was rounded off the units.
+        return units * UNITS / units.sum() if units.sum() > UNITS + 1 else units

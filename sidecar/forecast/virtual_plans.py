@@ -59,6 +59,14 @@ class VirtualPlanner:
         ]
         return np.stack(rows, axis=-2)
 
+    def fills(self, counts: Mapping[str, ReadCounts]) -> FloatArray:
+        """Units that the misses of the last step filled, shape (n, UNITS + 1)."""
+        rows = [
+            counts[server.name].filled_bytes(server.minimum_bytes + self._grid)
+            for server in self.servers
+        ]
+        return np.stack(rows) / self.unit_bytes
+
     def hit_costs(self, counts: Mapping[str, ReadCounts], memory: Memory | None) -> float:
         """Of all reads, a second, if every one hits."""
         return sum(
@@ -69,6 +77,14 @@ class VirtualPlanner:
         """Sizes as (parts of) units, shape (n,)."""
         sizes = np.array([sizes_bytes[server.name] for server in self.servers])
         return np.asarray(np.clip((sizes - self._minima) / self.unit_bytes, 0, UNITS))
+
+    def sizes_bytes(self, units: FloatArray) -> dict[str, int]:
+        """The opposite of ``units``, by name."""
+        # A little more than what it was before it became a float.
+        sizes = self._minima + np.floor(units * self.unit_bytes + 1e-3).astype(np.int64)
+        return {
+            server.name: int(size) for server, size in zip(self.servers, sizes, strict=True)
+        }
 
     def plan(self, miss_costs: FloatArray) -> FloatArray:
         """The units of the best division, shape (n,)."""

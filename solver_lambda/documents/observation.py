@@ -146,6 +146,8 @@ class Observation:
             a server may have; a grid that would be too large takes a multiple of it.
         chance_ratio: so much of a plan's gain, relative to the mean access time, may be chance,
             because the curves are known by a few sampled objects.
+        goes_back: the bounds are the sizes that the servers had before there were plans, as far as
+            teams leave the choice, because the plans since have cost more.
     """
 
     node: str
@@ -157,6 +159,7 @@ class Observation:
     unit_bytes: int = 65536
     planning: PlanningSettings = field(default_factory=PlanningSettings)
     chance_ratio: float = 0.0
+    goes_back: bool = False
 
     @property
     def in_force_bytes(self) -> dict[str, int]:
@@ -193,6 +196,7 @@ class Observation:
             budget_bytes=fields.integer("budget_bytes", low=1, high=MOST_BYTES),
             unit_bytes=fields.integer("unit_bytes", cls.unit_bytes, low=1, high=MOST_BYTES),
             chance_ratio=fields.number("chance_ratio", cls.chance_ratio, low=0, high=1),
+            goes_back=fields.boolean("goes_back", cls.goes_back),
             servers=tuple(ServerObservation.from_json(t) for t in fields.tables("servers")),
             planning=PlanningSettings.from_json(fields.table("planning", {})),
         )

@@ -52,6 +52,9 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     if found.wanted == in_force:
         return Decision("keep", _best_found(found, observation), in_force)
     if found.sizes != in_force:
+        if observation.goes_back:
+            words = "back: to the sizes from before there were plans, which cost less since then"
+            return Decision("apply", words, found.sizes)
         if must := _must_move(observation):
             return Decision("apply", must, found.sizes)
         for server in observation.servers:
@@ -92,6 +95,8 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
 
 def _best_found(found: FoundSplit, observation: Observation) -> str:
     """Why to stay where nothing better was found."""
+    if observation.goes_back:
+        return "back: the sizes in force are those from before there were plans"
     gap_ratio = found.solution.gap_ratio
     if gap_ratio <= observation.planning.epsilon_ratio:
         return "optimal: the sizes in force are the best"

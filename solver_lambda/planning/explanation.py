@@ -132,6 +132,8 @@ def _effect(before: float, after: float, circumstances: Circumstances) -> str | 
     if after > before:
         saved = "others more than save"
         why = saved if circumstances.mean_falls else f"{_code(circumstances)} asks for"
+        if _code(circumstances) == "back":
+            why = "it had before there were plans"
         return f"cost it {time_words(after - before)} ({words}), which {why}"
     if time_words(after) != time_words(before):
         return f"bring its mean access time from {words}"
