@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sidecar.curves.curve_points import FloatArray
@@ -15,6 +17,15 @@ def least_depth_bytes(depth_bytes: float, budget_bytes: int) -> float:
     """The least that a plan is expected to go to from ``depth_bytes``, the present size."""
     # Somebody may have set a maxmemory far above the budget.
     return min(_LEAST_SHARE * depth_bytes, budget_bytes)
+
+
+# An error of 1 is kept for a curve of which nothing is known.
+_MOST_ERROR = 0.99
+
+
+def stated_error(sampling_error: float, window_error: float, drift: float) -> float:
+    """What is expected in the next window: of these two, or the drift, if that is more."""
+    return min(_MOST_ERROR, max(math.hypot(sampling_error, window_error), abs(drift)))
 
 
 def sampling_error(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
-from sidecar.curves.curve_error import least_depth_bytes, sampling_error
+from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Corrections, Lifetimes, TimedAccesses
@@ -43,8 +41,6 @@ CYCLE_SECONDS = 3600.0
 _DEPTH_MARGIN = 1.25
 # Weights in the stack are put right when they are off by more.
 _REWEIGH_RATIO = 0.01
-# So much of what is read is new that the curve is not known yet.
-_GROWS = 0.25
 
 
 class ServerMonitor:
@@ -231,10 +227,8 @@ class ServerMonitor:
         )
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
-        error = math.hypot(error, self.counts.window_error.ratio)
-        if memory and self.counts.outlook.growth_ratio > _GROWS:
-            # Its keys have not had the time to come back.
-            error = 1.0
+        error = stated_error(error, self.counts.window_error.ratio, self.anchor.drift_ratio)
+        error = 1.0 if memory and self.counts.outlook.is_unknown else error
         keep_reason = unknown_reason(
             reading, self.warm_up, samples=self._samples_taken, reads=served.reads
         )
@@ -248,7 +242,7 @@ class ServerMonitor:
         return Estimate(
             curve=curve,
             raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
-            curve_error_ratio=error if error == 1 else min(0.99, max(error, abs(self.anchor.drift_ratio))),
+            curve_error_ratio=error,
             drift_ratio=self.anchor.drift_ratio,
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,

@@ -15,6 +15,7 @@ _FEWEST_OBJECTS = 16
 _STEPS = 4
 _TIMES_AHEAD = 3.0
 _GROWTH = 2.0
+_MOST_GROWTH = 0.25
 
 
 class Outlook:
@@ -46,6 +47,11 @@ class Outlook:
         if len(self._weights) <= _STEPS or self._weights[-1] <= 0:
             return 0.0
         return _TIMES_AHEAD * max(0.0, 1 - self._weights[0] / self._weights[-1])
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether so much is new that most keys had no time to come back: nothing is known yet."""
+        return self.growth_ratio > _MOST_GROWTH
 
     def depths(self, depths_bytes: FloatArray) -> FloatArray:
         """What depths are to be taken for; shape as given."""

@@ -132,7 +132,9 @@ class MemoryScores:
 
     def _judge(self, saved: FloatArray, total: float, steps: float) -> None:
         """Take what each saved, a second, of the total that the sizes in force cost."""
-        choice, trust = (0.5 ** (steps / STEPS_A_CYCLE / c) for c in (_CHOICE_CYCLES, _TRUST_CYCLES))
+        choice, trust = (
+            0.5 ** (steps / STEPS_A_CYCLE / c) for c in (_CHOICE_CYCLES, _TRUST_CYCLES)
+        )
         self._saved = choice * self._saved + steps * saved
         lead = saved - saved[_LONGEST]
         self._lead = choice * self._lead + steps * lead

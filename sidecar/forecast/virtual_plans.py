@@ -82,9 +82,7 @@ class VirtualPlanner:
         """The opposite of ``units``, by name."""
         # A little more than what it was before it became a float.
         sizes = self._minima + np.floor(units * self.unit_bytes + 1e-3).astype(np.int64)
-        return {
-            server.name: int(size) for server, size in zip(self.servers, sizes, strict=True)
-        }
+        return {server.name: int(size) for server, size in zip(self.servers, sizes, strict=True)}
 
     def plan(self, miss_costs: FloatArray) -> FloatArray:
         """The units of the best division, shape (n,)."""

@@ -52,9 +52,6 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     if found.wanted == in_force:
         return Decision("keep", _best_found(found, observation), in_force)
     if found.sizes != in_force:
-        if observation.goes_back:
-            words = "back: to the sizes from before there were plans, which cost less since then"
-            return Decision("apply", words, found.sizes)
         if must := _must_move(observation):
             return Decision("apply", must, found.sizes)
         for server in observation.servers:
@@ -106,6 +103,8 @@ def _best_found(found: FoundSplit, observation: Observation) -> str:
 
 def _must_move(observation: Observation) -> str | None:
     """Why the sizes in force cannot stay, or ``None``."""
+    if observation.goes_back:
+        return "back: to the sizes from before there were plans, which would have cost less since"
     for server in observation.servers:
         if not server.maxmemory_bytes:
             return f"no_limit: {server.name} has no maxmemory"

@@ -50,4 +50,4 @@ def test_it_tells_when_and_by_what_plans_are_made(
 
 
 def test_it_knows_how_far_back_one_looks() -> None:
-    assert (explain._SHORTEST, explain._LONGEST) == (HALF_LIVES_CYCLES[0], HALF_LIVES_CYCLES[-1])
+    assert (HALF_LIVES_CYCLES[0], HALF_LIVES_CYCLES[-1]) == (explain._SHORTEST, explain._LONGEST)

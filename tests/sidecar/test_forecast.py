@@ -46,6 +46,8 @@ class Node:
 
     def __init__(self, forecast: str = "competing") -> None:
         self.monitors = {name: ServerMonitor(name) for name in NAMES}
+        for monitor in self.monitors.values():
+            monitor.calibration.object_bytes = float(MEBIBYTE)
         self.forecast = Forecast(config_of(forecast), self.monitors, 0.0)
         self.now_seconds = 0.0
 

@@ -71,7 +71,8 @@ def test_mean_error_of_a_tenth_of_the_objects_is_small_and_is_foretold() -> None
         worst.append(off.max())
         foretold.append(told.curve_error_ratio)
     assert np.median(errors) < 0.008
-    assert np.median(worst) / 2 < np.median(foretold) < 0.03
+    # Before any window showed how far off its prediction was, 0.05 is taken for that.
+    assert np.median(worst) / 2 < np.median(foretold) < 0.06
 
 
 def test_curve_reaches_the_budget_and_is_one_at_the_baseline() -> None:

@@ -52,7 +52,7 @@ def test_the_words_say_how_much_is_chance(make_observation):
     plan = plan_of(observation, 0.9876)
     assert plan.decision == "keep"
     assert plan.reason.startswith("small_gain: the best split found would gain ")
-    assert "less than the 99.26% at which moving starts" in plan.reason
+    assert "less than the 98.96% at which moving starts" in plan.reason
     assert "98.76% of it may be chance" in plan.reason
     high = dataclasses.replace(observation.planning, minimum_gain_ratio=0.99)
     without = plan_of(dataclasses.replace(observation, planning=high), 0.0)
