@@ -239,16 +239,16 @@ class Sidecar:
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
             states = self._actuator.states()
-            observation = self._forecast.judged(
-                observe(
-                    self.config,
-                    cycle,
-                    now_seconds,
-                    seen,
-                    reserved(claims_bytes(states), seen),
-                    excess_bytes(states),
-                )
+            observation = observe(
+                self.config,
+                cycle,
+                now_seconds,
+                seen,
+                reserved(claims_bytes(states), seen),
+                excess_bytes(states),
             )
+            self._actuator.waypoints.bounds_bytes = pending_request(observation).bounds_bytes
+            observation = self._forecast.judged(observation)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
                 state.latencies = {

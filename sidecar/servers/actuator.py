@@ -50,8 +50,8 @@ class Actuator:
     ``gradual``: memory is handed over as it is filled; otherwise the targets count at once.
 
     Attributes:
-        latest: what ``states`` said in the last step, for those who must not wait for a server
-            that hangs.
+        waypoints: on the way to the targets.
+        latest: what ``states`` said in the last step: no wait for a server that hangs.
         latest_least_bytes: then, what ``least_bytes`` says.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
     """
@@ -67,7 +67,7 @@ class Actuator:
         gradual: bool = True,
     ) -> None:
         self._budget_bytes = memory.budget_bytes
-        self._waypoints = Waypoints(memory.budget_bytes, gradual=gradual)
+        self.waypoints = Waypoints(memory.budget_bytes, gradual=gradual)
         self._watches = {
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
@@ -89,7 +89,7 @@ class Actuator:
         self, sizes_bytes: Mapping[str, int], targets_bytes: Mapping[str, int] | None = None
     ) -> None:
         """Begin to bring the servers to these sizes, and from there to the targets, if any."""
-        self._waypoints.begin(sizes_bytes)
+        self.waypoints.begin(sizes_bytes)
         self.set_targets(targets_bytes or sizes_bytes, "initial sizes")
         self._thread = threading.Thread(target=self._run, name="actuator", daemon=True)
         self._thread.start()
@@ -135,7 +135,7 @@ class Actuator:
                 state.settled = False
                 if sum(state.targets_bytes.values()) > self._budget_bytes:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
-            self._waypoints.retarget(self._store.now.targets_bytes)
+            self.waypoints.retarget(self._store.now.targets_bytes)
             self._purpose = purpose
             self._told = self._is_there = False
             self._settled.clear()
@@ -174,7 +174,7 @@ class Actuator:
     def under_way(self) -> dict[str, int]:
         """The sizes to which servers are on the way, as far as they can be had; in bytes."""
         with self._lock:
-            return self._waypoints.under_way(self.states())
+            return self.waypoints.under_way(self.states())
 
     def states(self) -> list[ServerState]:
         """Of all servers, as last seen, with their targets."""
@@ -184,7 +184,7 @@ class Actuator:
 
     def _steps(self) -> list[ServerState]:
         """The same, with the sizes that they are to have now."""
-        sizes = self._waypoints.sizes_bytes
+        sizes = self.waypoints.sizes_bytes
         return [watch.state(sizes[name]) for name, watch in self._watches.items()]
 
     def kept(self) -> dict[str, str]:
@@ -224,7 +224,7 @@ class Actuator:
                 if watch.read() is not None:
                     watch.try_again()
             needs = {name: watch.need() for name, watch in self._watches.items()}
-            self._waypoints.follow(self.states(), needs)
+            self.waypoints.follow(self.states(), needs)
             self.latest = self.states()
             self.latest_least_bytes = self.least_bytes()
             self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
@@ -240,7 +240,7 @@ class Actuator:
         if moved:
             self._settled.clear()
             return
-        is_there = self._waypoints.is_there(self.latest)
+        is_there = self.waypoints.is_there(self.latest)
         if freeing or (self._settled.is_set() and is_there == self._is_there):
             return
         with self._store.update() as state:

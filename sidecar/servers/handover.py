@@ -25,7 +25,8 @@ class Holding:
         target_bytes: planned.
         used_bytes: what it compares with ``maxmemory``.
         filled_bytes: by how much that grew since the last look.
-        least_bytes: with less it would refuse writes.
+        least_bytes: to have at once: with less it would refuse writes, or be below its minimum.
+        most_bytes: its maximum, which counts at once; ``None``: it has none.
     """
 
     name: str
@@ -34,6 +35,15 @@ class Holding:
     used_bytes: int
     filled_bytes: int
     least_bytes: int = 0
+    most_bytes: int | None = None
+
+    @property
+    def allowed_bytes(self) -> int:
+        """What it may keep of its size, however little others need; a plan by another maximum says
+        nothing."""
+        if self.most_bytes is None or self.target_bytes > self.most_bytes:
+            return self.size_bytes
+        return min(self.size_bytes, self.most_bytes)
 
     @property
     def wanted_bytes(self) -> int:
@@ -62,13 +72,14 @@ def handover(holdings: Sequence[Holding], budget_bytes: float) -> dict[str, int]
     A server that is to grow gets as much as it will soon fill; until then the others keep what
     they have. They first give what they do not use, then in proportion to what they are to give. A
     plan that was wrong costs little that way, for nothing was evicted for memory that nobody used.
+    Bounds count at once.
 
     The sizes sum to no more than what is attainable does, nor than ``budget_bytes``; where that is
     less than the sizes that must be kept, they are nowhere above the targets.
     """
     goals = attainable(holdings, budget_bytes)
     most_bytes = min(budget_bytes, sum(goals.values()))
-    sizes = {one.name: one.size_bytes for one in holdings}
+    sizes = {one.name: one.allowed_bytes for one in holdings}
     givers = [one for one in holdings if goals[one.name] < one.size_bytes]
     for one in holdings:
         if goals[one.name] > one.size_bytes:
@@ -76,7 +87,7 @@ def handover(holdings: Sequence[Holding], budget_bytes: float) -> dict[str, int]
     grows = any(sizes[one.name] > one.size_bytes for one in holdings)
     portion = int(_PORTION_RATIO * sum(one.size_bytes for one in givers)) if grows else 0
     idle = {
-        one.name: max(0, one.size_bytes - max(one.used_bytes, goals[one.name])) for one in givers
+        one.name: max(0, sizes[one.name] - max(one.used_bytes, goals[one.name])) for one in givers
     }
     _take(sizes, idle, sum(sizes.values()) - most_bytes, portion)
     rest = {one.name: sizes[one.name] - goals[one.name] for one in givers}

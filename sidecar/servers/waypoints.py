@@ -32,6 +32,8 @@ class Waypoints:
 
     Attributes:
         sizes_bytes: to have now, by server.
+        bounds_bytes: the least and the most by server, as last known; a target that keeps to them
+            is had at once as far as they ask.
     """
 
     def __init__(self, budget_bytes: int, *, gradual: bool) -> None:
@@ -40,6 +42,7 @@ class Waypoints:
         self._used_bytes: dict[str, int] = {}
         self._next_look_at = 0.0
         self.sizes_bytes: dict[str, int] = {}
+        self.bounds_bytes: Mapping[str, tuple[int, int | None]] = {}
 
     def begin(self, sizes_bytes: Mapping[str, int]) -> None:
         """Have these at once. They are within the budget."""
@@ -97,6 +100,7 @@ class Waypoints:
                 continue
             need = needs.get(state.name, Need(0, 0))
             before = self._used_bytes.get(state.name, need.used_bytes)
+            low, high = self.bounds_bytes.get(state.name, (0, None))
             holdings.append(
                 Holding(
                     state.name,
@@ -104,7 +108,8 @@ class Waypoints:
                     state.target_bytes,
                     need.used_bytes,
                     max(0, need.used_bytes - before),
-                    need.least_bytes,
+                    max(need.least_bytes, low),
+                    high,
                 )
             )
         return holdings

@@ -41,7 +41,8 @@ def holdings(draw: st.DrawFn, *, fills: bool = True) -> list[Holding]:
             used, filled = (0 if target > size else used), 0
             if target > size:
                 target = min(target, 4 * size)
-        made.append(Holding(f"s{place}", size, target, used, filled, draw(st.integers(0, size))))
+        least, most = draw(st.integers(0, size)), draw(st.none() | sizes) if fills else None
+        made.append(Holding(f"s{place}", size, target, used, filled, least, most))
     return made
 
 
@@ -286,3 +287,16 @@ def test_without_gradual_the_targets_count_at_once() -> None:
     way.begin({"a": 20 * MB, "b": 80 * MB})
     way.retarget({"a": 80 * MB, "b": 20 * MB})
     assert way.sizes_bytes == {"a": 80 * MB, "b": 20 * MB}
+
+
+def test_bounds_count_at_once_though_nobody_fills_the_memory() -> None:
+    way, follow = _way({"a": 60 * MB, "b": 40 * MB})
+    states = [ServerState("a", 60 * MB, 0, 30 * MB), ServerState("b", 40 * MB, 0, 70 * MB)]
+    assert follow(states)["a"] == 60 * MB
+    # A plan by an older maximum says nothing of this one.
+    way.bounds_bytes = {"a": (1, 20 * MB)}
+    way.retarget({})
+    assert follow(states)["a"] == 60 * MB
+    way.bounds_bytes = {"a": (1, 45 * MB), "b": (50 * MB, None)}
+    way.retarget({})
+    assert follow(states) == {"a": 45 * MB, "b": 50 * MB}
