@@ -248,6 +248,7 @@ class Sidecar:
                 excess_bytes(states),
             )
             self._actuator.waypoints.bounds_bytes = pending_request(observation).bounds_bytes
+            basis = self._forecast.basis
             observation = self._forecast.judged(observation)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
@@ -259,7 +260,7 @@ class Sidecar:
         self.metrics.observations.inc()
         servers = f"{len(seen)} of {len(self.config.servers)} servers"
         window = format_duration(observation.window_seconds)
-        log.info("observed: cycle %d, %s, window %s", cycle, servers, window)
+        log.info("observed: cycle %d, %s, window %s; by %s", cycle, servers, window, basis)
         counts = self.metrics.since_last_asked()
         log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in counts.items()))
         self._controller.ask(observation)

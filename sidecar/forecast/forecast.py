@@ -8,12 +8,13 @@ from dataclasses import replace
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import STEPS_A_CYCLE, Memory
+from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, Memory
 from sidecar.forecast.evidence import chance_ratio
 from sidecar.forecast.good_sizes import GoodSizes
 from sidecar.forecast.memory_scores import MemoryScores
 from sidecar.forecast.virtual_plans import PlannedServer, VirtualPlanner
 from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.units import format_duration
 
 # Standard errors by which a gain must exceed zero: of a memory whose plans were better than the
 # sizes in force so far, and of another. Chosen by ``python -m workloads experiment gain``: with
@@ -45,6 +46,7 @@ class Forecast:
                     server.weight * server.cache_latency_seconds,
                     server.weight * (server.backend_latency_seconds - server.cache_latency_seconds),
                     server.minimum_bytes,
+                    server.maximum_bytes,
                 )
                 for server in config.servers
                 if server.backend_latency_seconds
@@ -69,6 +71,18 @@ class Forecast:
         """Whether the load has changed so much that a plan is due at once."""
         return self._scores.is_early
 
+    @property
+    def basis(self) -> str:
+        """What the next plan is to be made by, for people."""
+        if self.memory is None:
+            return "the last window"
+        early = ", early" if self.is_early else ""
+        if self._scores.goes_back:
+            return f"going back to the sizes from before there were plans{early}"
+        cycle_seconds = self._step_seconds * STEPS_A_CYCLE
+        rate, shape = (format_duration(cycle_seconds * HALF_LIVES_CYCLES[i]) for i in self.memory)
+        return f"rates of the last {rate}, curves of the last {shape}{early}"
+
     def look(
         self, now_seconds: float, planned_bytes: Mapping[str, int], *, at_once: bool = False
     ) -> None:
@@ -90,6 +104,8 @@ class Forecast:
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
         self._plan_by([_planned(server) for server in free], observation.budget_bytes - kept_bytes)
+        # A bound that a team set may be worth more to it than all that is lost by it.
+        self._scores.may_go_back = not any(server.bounds for server in observation.servers)
         memory = self.memory
         if memory is None or self._planner is None:
             return observation
@@ -113,12 +129,7 @@ class Forecast:
             self._planner = None
             return
         planner = VirtualPlanner(servers, budget_bytes)
-        old = self._planner
-        same = old is not None and (old.servers, old.unit_bytes) == (
-            planner.servers,
-            planner.unit_bytes,
-        )
-        if not same:
+        if self._planner is None or not planner.divides_as(self._planner):
             self._planner = planner
 
     def _counts(self) -> dict[str, ReadCounts]:
@@ -145,4 +156,5 @@ def _planned(server: ServerObservation) -> PlannedServer:
         server.weight * server.cache_latency_seconds,
         server.weight * max(0.0, penalty_seconds),
         max(1, server.minimum_bytes),
+        server.maximum_bytes,
     )

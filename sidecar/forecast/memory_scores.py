@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE, Memory
@@ -34,17 +35,15 @@ class MemoryScores:
     The first sizes are those from before there were plans. A memory whose plans would have cost
     more than these, or saved less than the plans in force lost, makes none. Where no memory is
     left, the first sizes are to be gone back to.
+
+    Attributes:
+        may_go_back: otherwise the first sizes take no part.
     """
 
     def __init__(self) -> None:
+        self.may_go_back = True
         self._first_bytes: dict[str, int] = {}
-        places = len(MEMORIES) + 1
-        # Saved by each, a second: over the sizes in force, and over the first sizes.
-        self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
-        self._in_force_saved_of_first = 0.0
-        # Of the lead over the longest memory, and of the share saved since the last plan.
-        self._lead, self._lead_squares = np.zeros(places), np.zeros(places)
-        self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
+        self._forget()
         self._threshold = _LEAST_THRESHOLD
         self._steps = self._steps_since_plan = 0.0
         self._planner: VirtualPlanner | None = None
@@ -60,7 +59,7 @@ class MemoryScores:
     @property
     def goes_back(self) -> bool:
         """Whether the next plan is to be the first sizes."""
-        return self._place == _FIRST
+        return self.may_go_back and self._place == _FIRST
 
     @property
     def memory(self) -> Memory:
@@ -98,7 +97,10 @@ class MemoryScores:
             if total > 0:
                 self._judge(now - others, total, steps)
         else:
-            # Plans for other servers, weights or minima say nothing.
+            # Plans for other servers, weights or minima say nothing; nor does what was saved at
+            # other prices.
+            if self._planner is not None and not planner.prices_as(self._planner):
+                self._forget()
             self._planner = planner
             units = planner.units(sizes_bytes)
             self._in_force = VirtualDivision(units)
@@ -117,6 +119,16 @@ class MemoryScores:
         self._steps_since_plan = 0.0
         self._recent[:] = self._recent_squares[:] = 0.0
 
+    def _forget(self) -> None:
+        """Whatever was saved so far."""
+        places = len(MEMORIES) + 1
+        # By each, a second: over the sizes in force, and over the first sizes.
+        self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
+        self._in_force_saved_of_first = 0.0
+        # The lead over the longest memory, and the share saved since the last plan.
+        self._lead, self._lead_squares = np.zeros(places), np.zeros(places)
+        self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
+
     @property
     def _place(self) -> int:
         if self._early is not None:
@@ -125,7 +137,9 @@ class MemoryScores:
         lead = self._lead - _LEAD_ERRORS * np.sqrt(self._lead_squares)
         return int(np.argmax(np.where(trusted, lead[:_FIRST], -np.inf))) if any(trusted) else _FIRST
 
-    def _trusted(self) -> FloatArray:
+    def _trusted(self) -> npt.NDArray[np.bool_]:
+        if not self.may_go_back:
+            return np.arange(_FIRST + 1) < _FIRST
         trusted = self._saved_of_first + min(0.0, self._in_force_saved_of_first) >= 0
         trusted[_FIRST] = True
         return np.asarray(trusted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from solver_lambda.solvers.partition_problem import PartitionProblem
 
 FloatArray = npt.NDArray[np.float64]
 UNITS = 256
+_SAME_RATIO = 0.1
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,24 @@ class PlannedServer:
     Attributes:
         hit_seconds: what a read that hits costs, weighted.
         penalty_seconds: what one that misses costs more, weighted.
-        minimum_bytes: the least that it may have.
+        minimum_bytes, maximum_bytes: bounds (``None``: no upper bound).
     """
 
     name: str
     hit_seconds: float
     penalty_seconds: float
     minimum_bytes: int
+    maximum_bytes: int | None = None
+
+    @property
+    def bounds(self) -> tuple[str, int, int | None]:
+        """And whose they are."""
+        return self.name, self.minimum_bytes, self.maximum_bytes
+
+    @property
+    def prices_seconds(self) -> tuple[float, float]:
+        """Of a hit, and what a miss costs more."""
+        return self.hit_seconds, self.penalty_seconds
 
 
 class VirtualPlanner:
@@ -41,9 +54,39 @@ class VirtualPlanner:
         self.servers = tuple(sorted(servers, key=lambda server: server.name))
         self._counts: list[ReadCounts] = []
         self._minima = np.array([server.minimum_bytes for server in self.servers])
-        self._penalties = np.array([server.penalty_seconds for server in self.servers])
         self.unit_bytes = max(1, (budget_bytes - int(self._minima.sum())) // UNITS)
+        limits = [
+            UNITS
+            if server.maximum_bytes is None
+            else (server.maximum_bytes - server.minimum_bytes) / self.unit_bytes
+            for server in self.servers
+        ]
+        self._most_units = np.clip(limits, 0, UNITS)
+        self._limits = self._most_units.astype(np.int64)
         self._grid: FloatArray = np.arange(UNITS + 1) * np.float64(self.unit_bytes)
+
+    def divides_as(self, other: VirtualPlanner) -> bool:
+        """Whether plans by the one can be judged by the other: measured latencies, and what is left
+        for the servers, are never quite the same."""
+        return (
+            [server.bounds for server in self.servers]
+            == [server.bounds for server in other.servers]
+            and math.isclose(self.unit_bytes, other.unit_bytes, rel_tol=_SAME_RATIO)
+            and self.prices_as(other)
+        )
+
+    def prices_as(self, other: VirtualPlanner) -> bool:
+        """Whether a miss of any server costs about the same in both."""
+        theirs = {server.name: server.prices_seconds for server in other.servers}
+        return all(
+            np.allclose(
+                server.prices_seconds,
+                theirs.get(server.name, server.prices_seconds),
+                _SAME_RATIO,
+                0,
+            )
+            for server in self.servers
+        )
 
     def miss_costs(
         self, counts: Mapping[str, ReadCounts], memory: Memory | None, *, by_group: bool = False
@@ -74,9 +117,9 @@ class VirtualPlanner:
         )
 
     def units(self, sizes_bytes: Mapping[str, int]) -> FloatArray:
-        """Sizes as (parts of) units, shape (n,)."""
+        """Sizes as (parts of) units, within the bounds, shape (n,)."""
         sizes = np.array([sizes_bytes[server.name] for server in self.servers])
-        return np.asarray(np.clip((sizes - self._minima) / self.unit_bytes, 0, UNITS))
+        return np.asarray(np.clip((sizes - self._minima) / self.unit_bytes, 0, self._most_units))
 
     def sizes_bytes(self, units: FloatArray) -> dict[str, int]:
         """The opposite of ``units``, by name."""
@@ -91,8 +134,8 @@ class VirtualPlanner:
             tuple(self._minima.tolist()),
             self.unit_bytes,
             UNITS,
-            np.full(len(miss_costs), UNITS, dtype=np.int64),
-            -miss_costs,
+            self._limits,
+            np.where(np.arange(UNITS + 1) <= self._limits[:, None], -miss_costs, -np.inf),
         )
         return LookAhead(problem, lagrangian_bound(problem)).solve().astype(np.float64)
 

@@ -51,14 +51,19 @@ class Node:
         self.forecast = Forecast(config_of(forecast), self.monitors, 0.0)
         self.now_seconds = 0.0
 
-    def step(self, reads: dict[str, int], depth_mebibytes: float = 45) -> None:
+    def step(
+        self,
+        reads: dict[str, int],
+        depth_mebibytes: float = 45,
+        planned: dict[str, int] = EQUAL,
+    ) -> None:
         """Each read of a random group of objects."""
         random = np.random.default_rng(int(self.now_seconds))
         for name, times in reads.items():
             depths = random.uniform(0, depth_mebibytes, times) * MEBIBYTE
             count(self.monitors[name].counts, depths, random.integers(0, 16, times))
         self.now_seconds += STEP_SECONDS
-        self.forecast.look(self.now_seconds, EQUAL)
+        self.forecast.look(self.now_seconds, planned)
 
 
 def observed(**keep_reasons: str) -> Observation:
@@ -200,3 +205,34 @@ def test_the_last_window_is_never_early_and_nothing_of_it_is_chance() -> None:
     # Counts fade all the same.
     counts = node.monitors["two"].counts.histogram.reads
     assert float(counts.by(0)) < float(counts.by(3))
+
+
+def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None:
+    node = Node()
+    node.step(dict.fromkeys(NAMES, 60), depth_mebibytes=38)
+    observation = observed()
+    judged = node.forecast.judged(observation)
+    assert not judged.goes_back
+    taken = {"one": 10 * MEBIBYTE, "two": 55 * MEBIBYTE, "three": 55 * MEBIBYTE}
+    for _ in range(12):
+        node.step({"two": 60, "three": 60}, depth_mebibytes=50, planned=taken)
+    for _ in range(12):
+        node.step({"one": 6000}, depth_mebibytes=38, planned=taken)
+    assert node.forecast.basis.startswith("going back to the sizes from before there were plans")
+    judged = node.forecast.judged(observation)
+    assert judged.goes_back
+    for server in judged.servers:
+        assert server.minimum_bytes == server.maximum_bytes == EQUAL[server.name]
+    # As far as teams leave the choice.
+    less = dataclasses.replace(observation.servers[0], maximum_bytes=30 * MEBIBYTE)
+    asked = dataclasses.replace(observation, servers=(less, *observation.servers[1:]))
+    assert node.forecast.judged(asked).servers[0].maximum_bytes == 30 * MEBIBYTE
+    bound = dataclasses.replace(less, bounds={"latency_bound_seconds": 0.01})
+    asked = dataclasses.replace(observation, servers=(bound, *observation.servers[1:]))
+    assert not node.forecast.judged(asked).goes_back
+
+
+def test_the_basis_says_how_far_back_one_looks() -> None:
+    node = Node()
+    assert node.forecast.basis == "rates of the last 300s, curves of the last 300s"
+    assert Node("last").forecast.basis == "the last window"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sidecar.curves.read_counts import ReadCounts
@@ -152,3 +154,34 @@ def test_first_sizes_that_exceed_the_memory_are_cut_in_proportion() -> None:
     assert sum(sizes.values()) <= BUDGET * 9 // 10
     one, two = (sizes[name] - MEBIBYTE for name in ("one", "two"))
     assert one / two == pytest.approx(79 / 19, rel=0.01)
+
+
+def harm(load: Load) -> None:
+    """Plans that lose more than they ever saved."""
+    load.step(100, 100, FOR_ONE)
+    for _ in range(4):
+        load.step(0, 100, FOR_TWO)
+    for _ in range(3):
+        load.step(1000, 0, FOR_TWO)
+
+
+def test_where_one_may_not_go_back_plans_go_on() -> None:
+    load = Load()
+    load.scores.may_go_back = False
+    harm(load)
+    assert not load.scores.goes_back
+    load.scores.may_go_back = True
+    assert load.scores.goes_back
+
+
+@pytest.mark.parametrize(("times", "goes_back"), [(1.05, True), (2.0, False)])
+def test_what_was_lost_is_forgotten_where_a_miss_costs_another_price(
+    times: float, goes_back: bool
+) -> None:
+    load = Load()
+    harm(load)
+    load.planner = VirtualPlanner(
+        [replace(one, penalty_seconds=times) for one in load.planner.servers], BUDGET
+    )
+    load.step(0, 0, FOR_TWO)
+    assert load.scores.goes_back == goes_back

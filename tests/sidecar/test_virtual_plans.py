@@ -132,3 +132,44 @@ def test_what_the_minimum_holds_is_no_miss() -> None:
 def test_order_of_servers_does_not_matter() -> None:
     one, two = (PlannedServer(name, 1.0, 10.0, MEBIBYTE) for name in ("a", "b"))
     assert VirtualPlanner([one, two], BUDGET).servers == VirtualPlanner([two, one], BUDGET).servers
+
+
+def test_nobody_gets_more_than_its_maximum() -> None:
+    unbounded, bounded = (
+        VirtualPlanner(
+            [PlannedServer("a", 1.0, 10.0, MEBIBYTE, most), PlannedServer("b", 1.0, 1.0, MEBIBYTE)],
+            BUDGET,
+        )
+        for most in (None, 30 * MEBIBYTE)
+    )
+    costs = np.stack([np.linspace(100, 0, UNITS + 1), np.linspace(10, 0, UNITS + 1)])
+    assert unbounded.plan(costs).tolist() == [UNITS, 0]
+    units = bounded.plan(costs)
+    assert units.sum() == UNITS
+    assert bounded.sizes_bytes(units)["a"] <= 30 * MEBIBYTE
+    assert bounded.units({"a": 50 * MEBIBYTE, "b": 50 * MEBIBYTE})[0] == pytest.approx(
+        units[0], abs=1
+    )
+
+
+@given(st.lists(st.integers(MEBIBYTE, 20 * MEBIBYTE), min_size=2, max_size=5))
+def test_sizes_come_back_as_they_were(sizes: list[int]) -> None:
+    named = {f"server-{n}": size for n, size in enumerate(sizes)}
+    planner = planner_of(len(sizes))
+    assert planner.sizes_bytes(planner.units(named)) == named
+
+
+def test_prices_that_are_about_the_same_leave_plans_comparable() -> None:
+    def planner(
+        price: float, budget_bytes: int = BUDGET, most: int | None = None
+    ) -> VirtualPlanner:
+        servers = [PlannedServer(n, 1.0, price, MEBIBYTE, most) for n in ("a", "b")]
+        return VirtualPlanner(servers, budget_bytes)
+
+    assert planner(10.0).divides_as(planner(10.5))
+    assert planner(10.0).divides_as(planner(10.0, BUDGET + MEBIBYTE))
+    assert not planner(10.0).divides_as(planner(12.0))
+    assert not planner(10.0).divides_as(planner(10.0, 2 * BUDGET))
+    assert not planner(10.0).divides_as(planner(10.0, most=BUDGET))
+    assert not planner_of(2).divides_as(planner_of(3))
+    assert planner_of(2).prices_as(planner_of(3))
