@@ -67,7 +67,11 @@ def plan_of(sidecar: Sidecar) -> AdaptationPlan:
 
 
 def total(servers: list[LocalServer]) -> int:
-    return sum(int(server.client.config_get("maxmemory")["maxmemory"]) for server in servers)
+    """At one instant: what changed while it was read is read again."""
+    before: list[int] = []
+    while (now := [int(s.client.config_get("maxmemory")["maxmemory"]) for s in servers]) != before:
+        before = now
+    return sum(now)
 
 
 @pytest.fixture
