@@ -22,6 +22,8 @@ _LEAD_ERRORS, _EARLY_ERRORS = 2.0, 1.0
 # summed up (a CUSUM); a plan is due early when the sum exceeds the threshold.
 _SLACK = 0.01
 _LEAST_THRESHOLD, _MOST_THRESHOLD = 0.05, 0.4
+# So much of what is spent in a step may be lost before plans are not trusted.
+_FORGIVEN = 0.05
 # Nothing is early before so much is known, nor so soon after the last plan.
 _FIRST_STEPS, _STEPS_BETWEEN = 4, 2
 
@@ -125,6 +127,8 @@ class MemoryScores:
         # By each, a second: over the sizes in force, and over the first sizes.
         self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
         self._in_force_saved_of_first = 0.0
+        # In all, by the sizes in force.
+        self._spent = self._spent_steps = 0.0
         # The lead over the longest memory, and the share saved since the last plan.
         self._lead, self._lead_squares = np.zeros(places), np.zeros(places)
         self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
@@ -140,7 +144,9 @@ class MemoryScores:
     def _trusted(self) -> npt.NDArray[np.bool_]:
         if not self.may_go_back:
             return np.arange(_FIRST + 1) < _FIRST
-        trusted = self._saved_of_first + min(0.0, self._in_force_saved_of_first) >= 0
+        # What is moved is missed at first, also if it pays.
+        least = -_FORGIVEN * self._spent / max(1e-9, self._spent_steps)
+        trusted = self._saved_of_first + min(0.0, self._in_force_saved_of_first) >= least
         trusted[_FIRST] = True
         return np.asarray(trusted)
 
@@ -157,6 +163,8 @@ class MemoryScores:
         self._in_force_saved_of_first = (
             trust * self._in_force_saved_of_first - steps * saved[_FIRST]
         )
+        self._spent = trust * self._spent + steps * total
+        self._spent_steps = trust * self._spent_steps + steps
         share = saved / total
         self._recent = np.maximum(0.0, self._recent + steps * (share - _SLACK))
         squares = self._recent_squares + steps * share**2
