@@ -125,7 +125,8 @@ def _result(mix: Mix, divided: list[Divided]) -> Result:
         for wanted in ("equal", "static oracle")
     )
     scores = [
-        score(one.division, one.outcome, equal, static, one.rate, one.salt) for one in divided
+        score(one.division, one.outcome, equal, static, one.rate, one.salt, one.errors)
+        for one in divided
     ]
     verdicts = judge(mix.targets, mix.changes, scores)
     return Result(mix.name, mix.description, mix.changes, scores, verdicts)

@@ -19,18 +19,21 @@ from workloads.experiment.gain.rivals import (
 )
 from workloads.experiment.gain.simulation import Division, Outcome, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
+from workloads.experiment.gain.stated_errors import StatedErrors, stated_errors
 
 # At the higher rate so many objects are sampled at least, of the server that has the fewest.
 SAMPLED_OBJECTS = 2000
 
 
 class Divided(NamedTuple):
-    """What a division came to; ``rate`` and ``salt`` (hexadecimal) of SPREDS' samples."""
+    """What a division came to; the rest is SPREDS': ``rate`` and ``salt`` (hexadecimal) of its
+    samples, and whether its curves were as right as they claimed."""
 
     division: str
     outcome: Outcome
     rate: float | None = None
     salt: str = ""
+    errors: StatedErrors | None = None
 
 
 def sampling_rates(mix: Mix, seed: int) -> list[float]:
@@ -41,9 +44,12 @@ def sampling_rates(mix: Mix, seed: int) -> list[float]:
 
 def divided_by_spreds(mix: Mix, seed: int, rate: float, salt: int) -> list[Divided]:
     """By SPREDS, with one sample."""
-    outcome = simulate(mix, record(mix, seed), SpredsDivision(rate, salt))
+    requests = record(mix, seed)
+    division = SpredsDivision(rate, salt)
+    outcome = simulate(mix, requests, division)
+    errors = stated_errors(mix, Oracle(mix, requests), division.observations)
     text = f"{salt:016x}"
-    return [Divided(f"SPREDS, R = {rate:.3g}, salt {text}", outcome, rate, text)]
+    return [Divided(f"SPREDS, R = {rate:.3g}, salt {text}", outcome, rate, text, errors)]
 
 
 def divided_by_rivals(mix: Mix, seed: int) -> list[Divided]:

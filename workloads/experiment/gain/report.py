@@ -90,10 +90,13 @@ def summary(results: Sequence[Result]) -> str:
                     _signed(max(one.loss_ratio for one in mine)),
                     _signed(max(one.worst_cycle_ratio for one in mine)),
                     str(max(one.moves for one in mine)),
+                    _mean([one.within_ratio for one in mine]),
+                    _mean([one.within_twice_ratio for one in mine]),
                     "; ".join(missed) or "met",
                 ]
             )
-    header = ["SPREDS, worst salt", "share", "late", "to equal", "worst", "moves", "missed"]
+    header = ["SPREDS, worst salt", "share", "late", "to equal", "worst", "moves"]
+    header += ["error", "twice", "missed"]
     met = sum(result.is_met for result in results)
     return f"\n{text_table(header, rows)}\n{met} of {len(results)} mixes meet all targets"
 
@@ -117,6 +120,11 @@ def _or_most(share: float | None) -> float:
 
 def _share(share: float | None) -> str:
     return "-" if share is None else percent(share)
+
+
+def _mean(ratios: Sequence[float | None]) -> str:
+    known = [ratio for ratio in ratios if ratio is not None]
+    return f"{100 * sum(known) / len(known):.0f} %" if known else "-"
 
 
 def _signed(ratio: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workloads.experiment.gain.simulation import Outcome
+from workloads.experiment.gain.stated_errors import StatedErrors
 
 # The first cycles are for learning.
 LATE_CYCLE = 6
@@ -29,6 +30,7 @@ class Score:
         moves: how often other sizes were decided on.
         changes: of servers' sizes: a move may take several.
         moved_bytes: that servers were given, in all.
+        within_ratio, within_twice_ratio: see ``StatedErrors``.
     """
 
     division: str
@@ -42,6 +44,8 @@ class Score:
     moves: int
     changes: int
     moved_bytes: int
+    within_ratio: float | None = None
+    within_twice_ratio: float | None = None
 
     @property
     def gain_ratio(self) -> float:
@@ -59,6 +63,7 @@ def score(
     static: Outcome,
     rate: float | None = None,
     salt: str = "",
+    errors: StatedErrors | None = None,
 ) -> Score:
     """Judge one division."""
     cycles = range(1, len(outcome.reads))
@@ -77,6 +82,7 @@ def score(
         outcome.moves,
         outcome.changes,
         outcome.moved_bytes,
+        *(errors or ()),
     )
 
 

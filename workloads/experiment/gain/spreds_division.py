@@ -45,6 +45,7 @@ class SpredsDivision(Division):
         self._steps_a_look = steps_a_look
         self._steps = 0
         self.plans: list[AdaptationPlan] = []
+        self.observations: list[Observation] = []
 
     def begin(self, mix: Mix, servers: list[ExactLru]) -> None:
         self._config = _config(mix, self._threshold)
@@ -149,6 +150,7 @@ class SpredsDivision(Division):
         observation = self._forecast.judged(observation)
         # As they travel.
         observation = Observation.loads(observation.dumps(), "observation")
+        self.observations.append(observation)
         plan = make_plan(observation, now_seconds=now_seconds)
         return AdaptationPlan.loads(plan.dumps(), "plan")
 
