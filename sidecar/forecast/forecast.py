@@ -10,7 +10,6 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, Memory
 from sidecar.forecast.evidence import chance_ratio
-from sidecar.forecast.good_sizes import GoodSizes
 from sidecar.forecast.memory_scores import MemoryScores
 from sidecar.forecast.virtual_plans import PlannedServer, VirtualPlanner
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -21,9 +20,6 @@ from solver_lambda.documents.units import format_duration
 # fewer, equal servers are moved about; with more, servers of which little is sampled keep sizes
 # that are bad.
 _ERRORS, _MORE_ERRORS = 2.0, 4.0
-
-# A server whose curve was wrong keeps its good size for so long.
-_HELD_CYCLES = 12
 
 
 class Forecast:
@@ -36,7 +32,6 @@ class Forecast:
         self._stepped_at_seconds = now_seconds
         self._scores = MemoryScores()
         self._was_early = False
-        self._good_sizes = GoodSizes(_HELD_CYCLES * config.cycle.maximum_age_seconds)
         self.use(config)
         self._planner: VirtualPlanner | None = None
         self._plan_by(
@@ -81,7 +76,7 @@ class Forecast:
             return f"going back to the sizes from before there were plans{early}"
         cycle_seconds = self._step_seconds * STEPS_A_CYCLE
         rate, shape = (format_duration(cycle_seconds * HALF_LIVES_CYCLES[i]) for i in self.memory)
-        return f"rates of the last {rate}, curves of the last {shape}{early}"
+        return f"rates that count half after {rate}, curves after {shape}{early}"
 
     def look(
         self, now_seconds: float, planned_bytes: Mapping[str, int], *, at_once: bool = False
@@ -98,8 +93,8 @@ class Forecast:
             self._scores.step(self._planner, self._counts(), planned_bytes, steps)
 
     def judged(self, observation: Observation) -> Observation:
-        """The observation that was made by ``memory``, with what may be chance in it, and no server
-        held at a size that was a mistake."""
+        """The observation that was made by ``memory``, with what may be chance in it; or, where
+        plans did harm, with the first sizes for bounds."""
         self._was_early = self.is_early
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
@@ -109,14 +104,13 @@ class Forecast:
         memory = self.memory
         if memory is None or self._planner is None:
             return observation
-        held = self._good_sizes.held(observation)
         if self._scores.goes_back:
             return _going_back(observation, self._scores.first_bytes(self._planner))
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
         chance = chance_ratio(
             self._planner, self._counts(), memory, observation.in_force_bytes, errors
         )
-        return replace(held, chance_ratio=min(1.0, chance))
+        return replace(observation, chance_ratio=min(1.0, chance))
 
     def planned(self, *, applied: bool) -> None:
         """The observation led to a plan, or to none in time."""

@@ -176,7 +176,10 @@ class MemoryScores:
         """Not for evidence that is scarce, unless it is against having made plans at all."""
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
         sure[_FIRST] = self._recent[_FIRST]
-        sure = np.where(self._trusted(), sure, 0.0)
+        trusted = self._trusted()
+        # One does not go back from what is only being filled.
+        trusted[_FIRST] &= not trusted[:_FIRST].any()
+        sure = np.where(trusted, sure, 0.0)
         place = int(np.argmax(sure))
         apart = np.abs(self._divisions[place].planned - self._in_force.planned).max()
         if sure[place] > self._threshold and apart >= 1:

@@ -95,8 +95,10 @@ class PlanApplication:
 
 
 def _log_decision(plan: AdaptationPlan) -> None:
-    # A plan that keeps all sizes promises nothing, and not every planner predicts.
-    ratio = plan.predicted_gain_ratio if plan.decision == "apply" else None
+    # A plan that keeps all sizes promises nothing, one to go back is made because promises were not
+    # kept, and not every planner predicts.
+    promises = plan.decision == "apply" and not plan.reason.startswith("back:")
+    ratio = plan.predicted_gain_ratio if promises else None
     gain = "" if ratio is None else f", predicted gain {100 * ratio:.2f} %"
     sizes = ", ".join(
         f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "

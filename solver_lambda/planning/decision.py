@@ -10,7 +10,7 @@ from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
 from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.problem_grid import shares
-from solver_lambda.planning.size_ranges import attainable_minima
+from solver_lambda.planning.size_ranges import attainable_minima, listed, may_not_shrink
 from solver_lambda.planning.split_search import FoundSplit, Sizes
 from solver_lambda.planning.step_limits import along_the_way
 
@@ -96,7 +96,9 @@ def _best_found(found: FoundSplit, observation: Observation) -> str:
         return "back: the sizes in force are those from before there were plans"
     gap_ratio = found.solution.gap_ratio
     if gap_ratio <= observation.planning.epsilon_ratio:
-        return "optimal: the sizes in force are the best"
+        held = [s.name for s in observation.servers if may_not_shrink(s, observation)]
+        least = f" that the rules allow: {listed(held)} may not shrink now" if held else ""
+        return f"optimal: the sizes in force are the best{least}"
     gap = f"{gap_ratio:.2%}" if gap_ratio >= 1e-4 else "0.01%"
     return f"best_found: nothing better was found; the best may be up to {gap} better"
 

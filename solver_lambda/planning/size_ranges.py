@@ -116,10 +116,16 @@ def _needed_bytes(observation: Observation, minima: Mapping[str, int]) -> int:
     )
 
 
+def may_not_shrink(server: ServerObservation, observation: Observation) -> bool:
+    """Whether it is kept as it is, or too little is known of its curve."""
+    most_error = observation.planning.maximum_curve_error_ratio
+    uncertain = server.curve_error_ratio > most_error and not is_quiet(server, observation)
+    return server.keep_reason is not None or uncertain
+
+
 def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int:
     """The least size of a server that its curve's error keeps from shrinking, else 0."""
-    most_error = observation.planning.maximum_curve_error_ratio
-    if server.curve_error_ratio <= most_error or is_quiet(server, observation):
+    if not may_not_shrink(server, observation):
         return 0
     most = server.maximum_bytes
     return server.maxmemory_bytes if most is None else min(server.maxmemory_bytes, most)

@@ -350,3 +350,30 @@ def test_a_backend_that_is_said_to_be_faster_than_its_cache_makes_memory_no_harm
     hopeless = dataclasses.replace(mistaken, bounds={"latency_bound_seconds": 1.5e-4})
     plan = plan_for(hopeless, server("db", 20, curve=steep), budget_mib=75)
     assert "cannot be met: it is below the time of its cache itself" in plan.servers[0].reason
+
+
+def test_going_back_needs_no_gain_and_no_curve_stops_it():
+    """The observation's bounds are the sizes to go back to."""
+
+    def bounded(name: str, size_mib: float, back_mib: int) -> ServerObservation:
+        back = {"minimum_bytes": back_mib * MIB, "maximum_bytes": back_mib * MIB}
+        return server(name, size_mib, curve_error_ratio=1.0, **back)
+
+    def plan(*servers: ServerObservation) -> AdaptationPlan:
+        observation = Observation("n1", 7, 1e6, 60.0, 64 * MIB, servers, goes_back=True)
+        return make_plan(observation, now_seconds=1e6)
+
+    back = plan(bounded("a", 50, 32), bounded("b", 14, 32))
+    assert (back.decision, sizes_mib(back)) == ("apply", [32, 32])
+    assert back.reason.startswith("back: to the sizes from before there were plans")
+    assert "shrinks: 18 MiB less" in back.servers[0].reason
+    there = plan(bounded("a", 32, 32), bounded("b", 32, 32))
+    assert there.decision == "keep"
+    assert there.reason.startswith("back: the sizes in force are those from before")
+
+
+def test_where_too_little_is_known_the_best_is_said_to_be_the_best_of_what_is_allowed():
+    unknown = server("a", 32, curve_error_ratio=1.0), server("b", 32, curve_error_ratio=1.0)
+    assert plan_for(*unknown).reason == (
+        "optimal: the sizes in force are the best that the rules allow: a, b may not shrink now"
+    )
