@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE, Memory
 from sidecar.forecast.virtual_division import VirtualDivision
-from sidecar.forecast.virtual_plans import UNITS, FloatArray, VirtualPlanner
+from sidecar.forecast.virtual_plans import UNITS, FloatArray, VirtualPlanner, cost_of
 
 # After so many cycles sums count half: those that choose between memories, and those that tell
 # whether plans are better than none.
@@ -97,7 +97,9 @@ class MemoryScores:
             others = np.array([division.step(costs, fills) for division in self._divisions])
             total = now + planner.hit_costs(counts, None)
             if total > 0:
-                self._judge(now - others, total, steps)
+                # One does not go back from what is only being filled.
+                filled = cost_of(self._in_force.planned, costs)
+                self._judge(now - others, filled - others[_FIRST], total, steps)
         else:
             # Plans for other servers, weights or minima say nothing; nor does what was saved at
             # other prices.
@@ -150,8 +152,9 @@ class MemoryScores:
         trusted[_FIRST] = True
         return np.asarray(trusted)
 
-    def _judge(self, saved: FloatArray, total: float, steps: float) -> None:
-        """Take what each saved, a second, of the total that the sizes in force cost."""
+    def _judge(self, saved: FloatArray, back: float, total: float, steps: float) -> None:
+        """Take what each saved, a second, of the total that the sizes in force cost; and what going
+        ``back`` would save once the caches of these are full."""
         choice, trust = (
             0.5 ** (steps / STEPS_A_CYCLE / c) for c in (_CHOICE_CYCLES, _TRUST_CYCLES)
         )
@@ -165,7 +168,7 @@ class MemoryScores:
         )
         self._spent = trust * self._spent + steps * total
         self._spent_steps = trust * self._spent_steps + steps
-        share = saved / total
+        share = np.append(saved[:_FIRST], back) / total
         self._recent = np.maximum(0.0, self._recent + steps * (share - _SLACK))
         squares = self._recent_squares + steps * share**2
         self._recent_squares = np.where(self._recent > 0, squares, 0.0)
@@ -176,10 +179,7 @@ class MemoryScores:
         """Not for evidence that is scarce, unless it is against having made plans at all."""
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
         sure[_FIRST] = self._recent[_FIRST]
-        trusted = self._trusted()
-        # One does not go back from what is only being filled.
-        trusted[_FIRST] &= not trusted[:_FIRST].any()
-        sure = np.where(trusted, sure, 0.0)
+        sure = np.where(self._trusted(), sure, 0.0)
         place = int(np.argmax(sure))
         apart = np.abs(self._divisions[place].planned - self._in_force.planned).max()
         if sure[place] > self._threshold and apart >= 1:

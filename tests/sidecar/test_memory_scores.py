@@ -30,6 +30,7 @@ class Load:
         self.planner = planner or planner_of()
         self.scores = MemoryScores()
         self.counts = {"one": ReadCounts(), "two": ReadCounts()}
+        self.object_bytes = MEBIBYTE
 
     def step(self, one: int, two: int, planned: dict[str, int], part: float = 1.0) -> Memory | None:
         """A step, or a part of one, with so many reads of each; the memory that a plan is due
@@ -37,6 +38,7 @@ class Load:
         for name, reads in (("one", one), ("two", two)):
             count(self.counts[name], [60.0 * MEBIBYTE] * reads)
             step(self.counts[name], part=part)
+            self.counts[name].object_bytes = self.object_bytes
         self.scores.step(self.planner, self.counts, planned, part)
         return self.scores.memory if self.scores.is_early else None
 
@@ -185,3 +187,13 @@ def test_what_was_lost_is_forgotten_where_a_miss_costs_another_price(
     )
     load.step(0, 0, FOR_TWO)
     assert load.scores.goes_back == goes_back
+
+
+def test_one_does_not_go_back_early_from_what_is_only_being_filled() -> None:
+    for one, two in ((20, 160), (160, 20)):
+        load = Load()
+        load.step(160, 160, FOR_ONE)
+        load.object_bytes = MEBIBYTE // 100
+        # Both miss: the first gives, and the second fills slowly.
+        early = [load.step(one, two, FOR_TWO) for _ in range(10)]
+        assert any(memory is not None and load.scores.goes_back for memory in early) == (one > two)
