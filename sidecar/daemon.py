@@ -63,7 +63,9 @@ class Sidecar:
             )
             for server in config.servers
         }
-        self._forecast = Forecast(config, self._monitors, time.monotonic())
+        self._forecast = Forecast(
+            config, self._monitors, time.monotonic(), self._store.now.first_bytes
+        )
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
         self._actuator = Actuator(
@@ -252,6 +254,7 @@ class Sidecar:
             observation = self._forecast.judged(observation)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
+                state.first_bytes = self._forecast.first_bytes
                 state.latencies = {
                     server.name: ObservedLatency.of(server) for server in observation.servers
                 }

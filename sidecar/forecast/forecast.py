@@ -14,6 +14,7 @@ from sidecar.forecast.memory_scores import MemoryScores
 from sidecar.forecast.virtual_plans import PlannedServer, VirtualPlanner
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
+from solver_lambda.planning.bounds import bounds_of
 
 # Standard errors by which a gain must exceed zero: of a memory whose plans were better than the
 # sizes in force so far, and of another. Chosen by ``python -m workloads experiment gain``: with
@@ -23,14 +24,19 @@ _ERRORS, _MORE_ERRORS = 2.0, 4.0
 
 
 class Forecast:
-    """Of one node. Times are those of any clock that does not go back, in seconds."""
+    """Of one node. Times are those of any clock that does not go back, in seconds. ``first_bytes``
+    are the sizes from before there were plans, where they are known from an earlier process."""
 
     def __init__(
-        self, config: SidecarConfig, monitors: Mapping[str, ServerMonitor], now_seconds: float
+        self,
+        config: SidecarConfig,
+        monitors: Mapping[str, ServerMonitor],
+        now_seconds: float,
+        first_bytes: Mapping[str, int] | None = None,
     ) -> None:
         self._monitors = monitors
         self._stepped_at_seconds = now_seconds
-        self._scores = MemoryScores()
+        self._scores = MemoryScores(first_bytes or {})
         self._was_early = False
         self.use(config)
         self._planner: VirtualPlanner | None = None
@@ -67,6 +73,11 @@ class Forecast:
         return self._scores.is_early
 
     @property
+    def first_bytes(self) -> dict[str, int]:
+        """The sizes from before there were plans, by server."""
+        return self._scores.first_bytes
+
+    @property
     def basis(self) -> str:
         """What the next plan is to be made by, for people."""
         if self.memory is None:
@@ -99,13 +110,15 @@ class Forecast:
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
         self._plan_by([_planned(server) for server in free], observation.budget_bytes - kept_bytes)
-        # A bound that a team set may be worth more to it than all that is lost by it.
-        self._scores.may_go_back = not any(server.bounds for server in observation.servers)
         memory = self.memory
         if memory is None or self._planner is None:
             return observation
+        self._scores.find({server.name: server.maxmemory_bytes for server in free})
+        back = _going_back(observation, self._scores.back_bytes(self._planner))
+        # A bound that a team set may be worth more to it than all that is lost by it.
+        self._scores.may_go_back = _keeps_bounds(back)
         if self._scores.goes_back:
-            return _going_back(observation, self._scores.first_bytes(self._planner))
+            return back
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
         chance = chance_ratio(
             self._planner, self._counts(), memory, observation.in_force_bytes, errors
@@ -123,7 +136,11 @@ class Forecast:
             self._planner = None
             return
         planner = VirtualPlanner(servers, budget_bytes)
-        if self._planner is None or not planner.divides_as(self._planner):
+        if self._planner is not None and planner.divides_as(self._planner):
+            before, now = (one.most_cost(self._counts()) for one in (self._planner, planner))
+            self._scores.reprice(now / before if before > 0 and now > 0 else 1.0)
+            self._planner.reprice(planner.servers)
+        else:
             self._planner = planner
 
     def _counts(self) -> dict[str, ReadCounts]:
@@ -141,6 +158,15 @@ def _going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Obs
             server = replace(server, minimum_bytes=size, maximum_bytes=size)
         servers.append(server)
     return replace(observation, servers=tuple(servers), goes_back=True)
+
+
+def _keeps_bounds(observation: Observation) -> bool:
+    """Whether teams' bounds are met by the least sizes."""
+    return all(
+        bound.is_met(server.minimum_bytes)
+        for server in observation.servers
+        for bound in bounds_of(server)
+    )
 
 
 def _planned(server: ServerObservation) -> PlannedServer:

@@ -40,12 +40,13 @@ class MemoryScores:
 
     Attributes:
         may_go_back: otherwise the first sizes take no part.
+        first_bytes: by server.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_bytes: Mapping[str, int]) -> None:
         self.may_go_back = True
-        self._first_bytes: dict[str, int] = {}
-        self._forget()
+        self.first_bytes = dict(first_bytes)
+        self._begin()
         self._threshold = _LEAST_THRESHOLD
         self._steps = self._steps_since_plan = 0.0
         self._planner: VirtualPlanner | None = None
@@ -68,13 +69,18 @@ class MemoryScores:
         """The one that makes the next plan, if it does not go back."""
         return MEMORIES[min(self._place, _LONGEST)]
 
-    def first_bytes(self, planner: VirtualPlanner) -> dict[str, int]:
-        """The first sizes of its servers, as far as they fit into what it divides."""
+    def back_bytes(self, planner: VirtualPlanner) -> dict[str, int]:
+        """What going back comes to for its servers: the first sizes, as far as they fit into what
+        it divides; what they leave is theirs, too, in proportion."""
         return planner.sizes_bytes(self._first_units(planner))
 
     def has_gained(self, memory: Memory) -> bool:
         """Whether its plans were better than the sizes in force."""
         return bool(self._saved[MEMORIES.index(memory)] > 0)
+
+    def find(self, sizes_bytes: Mapping[str, int]) -> None:
+        """Of servers that are new these are the first sizes."""
+        self.first_bytes = {**sizes_bytes, **self.first_bytes}
 
     def step(
         self,
@@ -88,8 +94,7 @@ class MemoryScores:
         self._steps += steps
         self._steps_since_plan += steps
         self._early = None
-        for name, size in sizes_bytes.items():
-            self._first_bytes.setdefault(name, size)
+        self.find(sizes_bytes)
         if self._planner is planner:
             costs, fills = planner.miss_costs(counts, None), planner.fills(counts)
             self._in_force.planned = planner.units(sizes_bytes)
@@ -101,10 +106,7 @@ class MemoryScores:
                 filled = cost_of(self._in_force.planned, costs)
                 self._judge(now - others, filled - others[_FIRST], total, steps)
         else:
-            # Plans for other servers, weights or minima say nothing; nor does what was saved at
-            # other prices.
-            if self._planner is not None and not planner.prices_as(self._planner):
-                self._forget()
+            # Plans for other servers or bounds say nothing.
             self._planner = planner
             units = planner.units(sizes_bytes)
             self._in_force = VirtualDivision(units)
@@ -123,8 +125,16 @@ class MemoryScores:
         self._steps_since_plan = 0.0
         self._recent[:] = self._recent_squares[:] = 0.0
 
-    def _forget(self) -> None:
-        """Whatever was saved so far."""
+    def reprice(self, times: float) -> None:
+        """The same reads cost so many times as much as they did."""
+        for sums in (self._saved, self._saved_of_first, self._lead):
+            sums *= times
+        self._lead_squares *= times**2
+        self._in_force_saved_of_first *= times
+        self._spent *= times
+
+    def _begin(self) -> None:
+        """Nothing was saved so far."""
         places = len(MEMORIES) + 1
         # By each, a second: over the sizes in force, and over the first sizes.
         self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
@@ -186,6 +196,6 @@ class MemoryScores:
             self._early = place
 
     def _first_units(self, planner: VirtualPlanner) -> FloatArray:
-        units = planner.units(self._first_bytes)
-        # What they exceed by less is what was rounded off the units.
-        return units * UNITS / units.sum() if units.sum() > UNITS + 1 else units
+        units = planner.units(self.first_bytes)
+        # What they are apart by less is what was rounded off the units.
+        return units if abs(units.sum() - UNITS) <= 1 else planner.stretched(units)

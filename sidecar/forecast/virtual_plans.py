@@ -41,11 +41,6 @@ class PlannedServer:
         """And whose they are."""
         return self.name, self.minimum_bytes, self.maximum_bytes
 
-    @property
-    def prices_seconds(self) -> tuple[float, float]:
-        """Of a hit, and what a miss costs more."""
-        return self.hit_seconds, self.penalty_seconds
-
 
 class VirtualPlanner:
     """Divides ``budget_bytes`` between servers, in ``UNITS`` units above their minima."""
@@ -66,27 +61,20 @@ class VirtualPlanner:
         self._grid: FloatArray = np.arange(UNITS + 1) * np.float64(self.unit_bytes)
 
     def divides_as(self, other: VirtualPlanner) -> bool:
-        """Whether plans by the one can be judged by the other: measured latencies, and what is left
-        for the servers, are never quite the same."""
-        return (
-            [server.bounds for server in self.servers]
-            == [server.bounds for server in other.servers]
-            and math.isclose(self.unit_bytes, other.unit_bytes, rel_tol=_SAME_RATIO)
-            and self.prices_as(other)
+        """Whether plans by the one can be judged by the other: what is left for the servers is
+        never quite the same."""
+        mine, theirs = ([server.bounds for server in one.servers] for one in (self, other))
+        return mine == theirs and math.isclose(
+            self.unit_bytes, other.unit_bytes, rel_tol=_SAME_RATIO
         )
 
-    def prices_as(self, other: VirtualPlanner) -> bool:
-        """Whether a miss of any server costs about the same in both."""
-        theirs = {server.name: server.prices_seconds for server in other.servers}
-        return all(
-            np.allclose(
-                server.prices_seconds,
-                theirs.get(server.name, server.prices_seconds),
-                _SAME_RATIO,
-                0,
-            )
-            for server in self.servers
-        )
+    def reprice(self, servers: Sequence[PlannedServer]) -> None:
+        """Take what hits and misses cost now; the servers are the same."""
+        self.servers = tuple(sorted(servers, key=lambda server: server.name))
+
+    def most_cost(self, counts: Mapping[str, ReadCounts]) -> float:
+        """Of the last step, a second, had each server its minimum."""
+        return float(self.miss_costs(counts, None)[:, 0].sum()) + self.hit_costs(counts, None)
 
     def miss_costs(
         self, counts: Mapping[str, ReadCounts], memory: Memory | None, *, by_group: bool = False
@@ -120,6 +108,20 @@ class VirtualPlanner:
         """Sizes as (parts of) units, within the bounds, shape (n,)."""
         sizes = np.array([sizes_bytes[server.name] for server in self.servers])
         return np.asarray(np.clip((sizes - self._minima) / self.unit_bytes, 0, self._most_units))
+
+    def stretched(self, units: FloatArray) -> FloatArray:
+        """All units, or as many as the bounds allow, in proportion to these, shape (n,)."""
+        units = np.maximum(units, 1e-9)
+        free = np.ones(len(units), dtype=bool)
+        # Who is at its bound leaves the rest to the others.
+        while free.any():
+            left = max(0.0, UNITS - float(self._most_units[~free].sum()))
+            share = np.where(free, units * left / units[free].sum(), self._most_units)
+            beyond = free & (share > self._most_units)
+            if not beyond.any():
+                return np.asarray(share)
+            free &= ~beyond
+        return self._most_units
 
     def sizes_bytes(self, units: FloatArray) -> dict[str, int]:
         """The opposite of ``units``, by name."""

@@ -28,7 +28,7 @@ class Load:
 
     def __init__(self, planner: VirtualPlanner | None = None) -> None:
         self.planner = planner or planner_of()
-        self.scores = MemoryScores()
+        self.scores = MemoryScores({})
         self.counts = {"one": ReadCounts(), "two": ReadCounts()}
         self.object_bytes = MEBIBYTE
 
@@ -145,14 +145,14 @@ def test_what_plans_cost_is_held_against_them_until_the_first_sizes_are_gone_bac
     due = [load.step(1000, 0, FOR_TWO) for _ in range(3)]
     assert load.scores.goes_back
     assert any(due)
-    assert load.scores.first_bytes(load.planner) == FOR_ONE
+    assert load.scores.back_bytes(load.planner) == FOR_ONE
 
 
 def test_first_sizes_that_exceed_the_memory_are_cut_in_proportion() -> None:
     load = Load()
     load.step(100, 100, FOR_ONE)
     smaller = VirtualPlanner(load.planner.servers, BUDGET * 9 // 10)
-    sizes = load.scores.first_bytes(smaller)
+    sizes = load.scores.back_bytes(smaller)
     assert sum(sizes.values()) <= BUDGET * 9 // 10
     one, two = (sizes[name] - MEBIBYTE for name in ("one", "two"))
     assert one / two == pytest.approx(79 / 19, rel=0.01)
@@ -176,17 +176,27 @@ def test_where_one_may_not_go_back_plans_go_on() -> None:
     assert load.scores.goes_back
 
 
-@pytest.mark.parametrize(("times", "goes_back"), [(1.05, True), (2.0, False)])
-def test_what_was_lost_is_forgotten_where_a_miss_costs_another_price(
-    times: float, goes_back: bool
-) -> None:
+@pytest.mark.parametrize("times", [0.001, 1.0, 1000.0])
+def test_what_was_lost_counts_at_the_prices_of_now(times: float) -> None:
+    """A miss costs another price from now on; what happens then is the same at each price."""
     load = Load()
     harm(load)
-    load.planner = VirtualPlanner(
-        [replace(one, penalty_seconds=times) for one in load.planner.servers], BUDGET
-    )
-    load.step(0, 0, FOR_TWO)
-    assert load.scores.goes_back == goes_back
+    load.scores.reprice(times)
+    priced = [
+        replace(one, hit_seconds=times * 0.1, penalty_seconds=times) for one in load.planner.servers
+    ]
+    load.planner.reprice(priced)
+    until_forgiven = 0
+    while load.scores.goes_back:
+        load.step(20, 160, FOR_ONE)
+        until_forgiven += 1
+    assert until_forgiven == 31
+
+
+def test_first_sizes_of_an_earlier_process_stay_the_first_sizes() -> None:
+    scores = MemoryScores(FOR_TWO)
+    scores.step(planner_of(), {"one": ReadCounts(), "two": ReadCounts()}, FOR_ONE)
+    assert scores.first_bytes == FOR_TWO
 
 
 def test_one_does_not_go_back_early_from_what_is_only_being_filled() -> None:
@@ -197,3 +207,19 @@ def test_one_does_not_go_back_early_from_what_is_only_being_filled() -> None:
         # Both miss: the first gives, and the second fills slowly.
         early = [load.step(one, two, FOR_TWO) for _ in range(10)]
         assert any(memory is not None and load.scores.goes_back for memory in early) == (one > two)
+
+
+def test_what_first_sizes_leave_is_shared_out() -> None:
+    load = Load()
+    load.step(100, 100, {"one": 5 * MEBIBYTE, "two": 3 * MEBIBYTE})
+    assert sum(load.scores.back_bytes(load.planner).values()) == pytest.approx(BUDGET, abs=2)
+    bounded = VirtualPlanner(
+        [
+            replace(one, maximum_bytes=most)
+            for one, most in zip(load.planner.servers, (10 * MEBIBYTE, None), strict=True)
+        ],
+        BUDGET,
+    )
+    back = load.scores.back_bytes(bounded)
+    assert back["one"] == 10 * MEBIBYTE
+    assert sum(back.values()) == pytest.approx(BUDGET, abs=2)
