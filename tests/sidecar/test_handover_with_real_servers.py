@@ -159,6 +159,7 @@ def path(write_node: WriteNode, servers: dict[str, LocalServer]) -> Path:
     with StateStore(path.parent / "state.json").update() as state:
         state.targets_bytes = {"donor": 8 * MB, "grower": 16 * MB}
         state.settled = False
+        state.first_bytes = {"donor": 13 * MB, "grower": 11 * MB}
     return path
 
 
@@ -176,6 +177,7 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
         observation = sidecar.last_observation
         assert observation is not None
         assert observation.in_force_bytes == targets
+        assert sidecar._store.now.first_bytes == {"donor": 13 * MB, "grower": 11 * MB}
         assert _sizes(servers) == {"donor": 12 * MB, "grower": 12 * MB}
         assert servers["donor"].client.dbsize() == keys
         assert main(["status", str(path)]) == 0
