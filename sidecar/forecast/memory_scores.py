@@ -46,7 +46,15 @@ class MemoryScores:
     def __init__(self, first_bytes: Mapping[str, int]) -> None:
         self.may_go_back = True
         self.first_bytes = dict(first_bytes)
-        self._begin()
+        places = len(MEMORIES) + 1
+        # By each, a second: over the sizes in force, and over the first sizes.
+        self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
+        self._in_force_saved_of_first = 0.0
+        # In all, by the sizes in force.
+        self._spent = self._spent_steps = 0.0
+        # The lead over the longest memory, and the share saved since the last plan.
+        self._lead, self._lead_squares = np.zeros(places), np.zeros(places)
+        self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
         self._threshold = _LEAST_THRESHOLD
         self._steps = self._steps_since_plan = 0.0
         self._planner: VirtualPlanner | None = None
@@ -132,18 +140,6 @@ class MemoryScores:
         self._lead_squares *= times**2
         self._in_force_saved_of_first *= times
         self._spent *= times
-
-    def _begin(self) -> None:
-        """Nothing was saved so far."""
-        places = len(MEMORIES) + 1
-        # By each, a second: over the sizes in force, and over the first sizes.
-        self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
-        self._in_force_saved_of_first = 0.0
-        # In all, by the sizes in force.
-        self._spent = self._spent_steps = 0.0
-        # The lead over the longest memory, and the share saved since the last plan.
-        self._lead, self._lead_squares = np.zeros(places), np.zeros(places)
-        self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
 
     @property
     def _place(self) -> int:
