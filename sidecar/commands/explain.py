@@ -47,6 +47,6 @@ def _explained(config: SidecarConfig) -> str:
         "chance, which is measured by letting each sixteenth of the sampled keys judge a plan that "
         "the others made.\n"
         "Memory changes hands only as the server that is to grow fills it, so that a plan that was "
-        "wrong costs little; and if plans have cost more than the sizes that the sidecar found when "
-        "it came first would have, it goes back to these."
+        "wrong costs little. If plans have cost more than the sizes that the sidecar found when it "
+        "came first would have, it goes back to these."
     )
