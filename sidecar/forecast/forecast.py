@@ -114,11 +114,11 @@ class Forecast:
         if memory is None or self._planner is None:
             return observation
         self._scores.find({server.name: server.maxmemory_bytes for server in free})
-        back = _going_back(observation, self._scores.back_bytes(self._planner))
-        # A bound that a team set may be worth more to it than all that is lost by it.
-        self._scores.may_go_back = _keeps_bounds(back)
+        self._scores.kept_bytes = {}
+        first = _going_back(observation, self._scores.back_bytes(self._planner))
+        self._scores.kept_bytes = _kept_for_bounds(observation, first)
         if self._scores.goes_back:
-            return back
+            return _going_back(observation, self._scores.back_bytes(self._planner))
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
         chance = chance_ratio(
             self._planner, self._counts(), memory, observation.in_force_bytes, errors
@@ -160,13 +160,17 @@ def _going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Obs
     return replace(observation, servers=tuple(servers), goes_back=True)
 
 
-def _keeps_bounds(observation: Observation) -> bool:
-    """Whether teams' bounds are met by the least sizes."""
-    return all(
-        bound.is_met(server.minimum_bytes)
-        for server in observation.servers
+def _kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
+    """The sizes of servers that ``back``, by its least sizes, takes farther from a bound that a
+    team set: that may be worth more to it than all that is lost by it."""
+    return {
+        server.name: server.maxmemory_bytes
+        for server, then in zip(now.servers, back.servers, strict=True)
+        if server.keep_reason is None
         for bound in bounds_of(server)
-    )
+        if not bound.is_met(then.minimum_bytes)
+        and bound.amount(then.minimum_bytes) > bound.amount(server.maxmemory_bytes)
+    }
 
 
 def _planned(server: ServerObservation) -> PlannedServer:

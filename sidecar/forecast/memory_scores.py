@@ -39,13 +39,13 @@ class MemoryScores:
     left, the first sizes are to be gone back to.
 
     Attributes:
-        may_go_back: otherwise the first sizes take no part.
         first_bytes: by server.
+        kept_bytes: what servers keep when one goes back.
     """
 
     def __init__(self, first_bytes: Mapping[str, int]) -> None:
-        self.may_go_back = True
         self.first_bytes = dict(first_bytes)
+        self.kept_bytes: Mapping[str, int] = {}
         places = len(MEMORIES) + 1
         # By each, a second: over the sizes in force, and over the first sizes.
         self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
@@ -70,7 +70,7 @@ class MemoryScores:
     @property
     def goes_back(self) -> bool:
         """Whether the next plan is to be the first sizes."""
-        return self.may_go_back and self._place == _FIRST
+        return self._place == _FIRST
 
     @property
     def memory(self) -> Memory:
@@ -78,8 +78,8 @@ class MemoryScores:
         return MEMORIES[min(self._place, _LONGEST)]
 
     def back_bytes(self, planner: VirtualPlanner) -> dict[str, int]:
-        """What going back comes to for its servers: the first sizes, as far as they fit into what
-        it divides; what they leave is theirs, too, in proportion."""
+        """What going back comes to for its servers: the first sizes, or where these are more or
+        less than it divides, sizes in proportion to them."""
         return planner.sizes_bytes(self._first_units(planner))
 
     def has_gained(self, memory: Memory) -> bool:
@@ -122,6 +122,7 @@ class MemoryScores:
             self._divisions.append(VirtualDivision(self._first_units(planner)))
         for division, memory in zip(self._divisions, MEMORIES, strict=False):
             division.planned = planner.plan(planner.miss_costs(counts, memory))
+        self._divisions[_FIRST].planned = self._first_units(planner)
 
     def planned(self, *, applied: bool, early: bool) -> None:
         """There is a new plan; one that was early and in vain makes the next less likely."""
@@ -150,8 +151,6 @@ class MemoryScores:
         return int(np.argmax(np.where(trusted, lead[:_FIRST], -np.inf))) if any(trusted) else _FIRST
 
     def _trusted(self) -> npt.NDArray[np.bool_]:
-        if not self.may_go_back:
-            return np.arange(_FIRST + 1) < _FIRST
         # What is moved is missed at first, also if it pays.
         least = -_FORGIVEN * self._spent / max(1e-9, self._spent_steps)
         trusted = self._saved_of_first + min(0.0, self._in_force_saved_of_first) >= least
@@ -192,6 +191,8 @@ class MemoryScores:
             self._early = place
 
     def _first_units(self, planner: VirtualPlanner) -> FloatArray:
-        units = planner.units(self.first_bytes)
+        units = planner.units({**self.first_bytes, **self.kept_bytes})
         # What they are apart by less is what was rounded off the units.
-        return units if abs(units.sum() - UNITS) <= 1 else planner.stretched(units)
+        if abs(units.sum() - UNITS) <= 1:
+            return units
+        return planner.stretched(self.first_bytes, self.kept_bytes)

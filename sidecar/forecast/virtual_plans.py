@@ -18,6 +18,8 @@ from solver_lambda.solvers.partition_problem import PartitionProblem
 FloatArray = npt.NDArray[np.float64]
 UNITS = 256
 _SAME_RATIO = 0.1
+# Of an interval, until it is as narrow as numbers are exact.
+_HALVINGS = 80
 
 
 @dataclass(frozen=True)
@@ -109,19 +111,26 @@ class VirtualPlanner:
         sizes = np.array([sizes_bytes[server.name] for server in self.servers])
         return np.asarray(np.clip((sizes - self._minima) / self.unit_bytes, 0, self._most_units))
 
-    def stretched(self, units: FloatArray) -> FloatArray:
-        """All units, or as many as the bounds allow, in proportion to these, shape (n,)."""
-        units = np.maximum(units, 1e-9)
-        free = np.ones(len(units), dtype=bool)
-        # Who is at its bound leaves the rest to the others.
-        while free.any():
-            left = max(0.0, UNITS - float(self._most_units[~free].sum()))
-            share = np.where(free, units * left / units[free].sum(), self._most_units)
-            beyond = free & (share > self._most_units)
-            if not beyond.any():
-                return np.asarray(share)
-            free &= ~beyond
-        return self._most_units
+    def stretched(
+        self, sizes_bytes: Mapping[str, int], kept_bytes: Mapping[str, int]
+    ) -> FloatArray:
+        """All units, or as many as the bounds allow, in proportion to these sizes, beside servers
+        that keep what they have; shape (n,)."""
+        least = self._minima / self.unit_bytes
+        most = least + self._most_units
+        sizes = np.array([max(1, sizes_bytes[one.name]) for one in self.servers]) / self.unit_bytes
+        for place, server in enumerate(self.servers):
+            if (kept := kept_bytes.get(server.name)) is not None:
+                least[place] = most[place] = np.clip(
+                    kept / self.unit_bytes, least[place], most[place]
+                )
+        total = UNITS + float(self._minima.sum()) / self.unit_bytes
+        low, high = 0.0, total / float(sizes.min())
+        for _ in range(_HALVINGS):
+            times = (low + high) / 2
+            fits = np.clip(times * sizes, least, most).sum() <= total
+            low, high = (times, high) if fits else (low, times)
+        return np.asarray(np.clip(low * sizes, least, most) - self._minima / self.unit_bytes)
 
     def sizes_bytes(self, units: FloatArray) -> dict[str, int]:
         """The opposite of ``units``, by name."""

@@ -227,12 +227,16 @@ def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None
     less = dataclasses.replace(observation.servers[0], maximum_bytes=30 * MEBIBYTE)
     asked = dataclasses.replace(observation, servers=(less, *observation.servers[1:]))
     assert node.forecast.judged(asked).servers[0].maximum_bytes == 30 * MEBIBYTE
-    # Curves say that half is missed: 10 ms on average.
-    for most_seconds, goes_back in ((0.02, True), (0.005, False)):
-        bounds = {"latency_bound_seconds": most_seconds}
-        bound = dataclasses.replace(observation.servers[0], bounds=bounds)
-        asked = dataclasses.replace(observation, servers=(bound, *observation.servers[1:]))
-        assert node.forecast.judged(asked).goes_back == goes_back
+    # A bound from which that would lead away keeps its server as it is.
+    curve = MissRatioCurve(np.array([0.0, 45.0 * MEBIBYTE]), np.array([1.0, 0.0]))
+    large = dataclasses.replace(observation.servers[0], maxmemory_bytes=50 * MEBIBYTE, curve=curve)
+    for most_seconds, kept in ((0.02, False), (0.001, True), (1e-6, True)):
+        bounded = dataclasses.replace(large, bounds={"latency_bound_seconds": most_seconds})
+        asked = dataclasses.replace(observation, servers=(bounded, *observation.servers[1:]))
+        judged = node.forecast.judged(asked)
+        assert judged.goes_back
+        assert judged.servers[0].minimum_bytes == (50 * MEBIBYTE if kept else EQUAL["one"])
+        assert sum(server.minimum_bytes for server in judged.servers) <= BUDGET
 
 
 def test_the_basis_says_how_far_back_one_looks() -> None:

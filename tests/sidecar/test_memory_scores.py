@@ -154,8 +154,7 @@ def test_first_sizes_that_exceed_the_memory_are_cut_in_proportion() -> None:
     smaller = VirtualPlanner(load.planner.servers, BUDGET * 9 // 10)
     sizes = load.scores.back_bytes(smaller)
     assert sum(sizes.values()) <= BUDGET * 9 // 10
-    one, two = (sizes[name] - MEBIBYTE for name in ("one", "two"))
-    assert one / two == pytest.approx(79 / 19, rel=0.01)
+    assert sizes["one"] / sizes["two"] == pytest.approx(4)
 
 
 def harm(load: Load) -> None:
@@ -167,13 +166,14 @@ def harm(load: Load) -> None:
         load.step(1000, 0, FOR_TWO)
 
 
-def test_where_one_may_not_go_back_plans_go_on() -> None:
+def test_who_keeps_what_it_has_is_left_out_of_the_way_back() -> None:
     load = Load()
-    load.scores.may_go_back = False
     harm(load)
-    assert not load.scores.goes_back
-    load.scores.may_go_back = True
-    assert load.scores.goes_back
+    assert load.scores.back_bytes(load.planner) == FOR_ONE
+    load.scores.kept_bytes = {"two": 45 * MEBIBYTE}
+    back = load.scores.back_bytes(load.planner)
+    assert back == pytest.approx({"one": 55 * MEBIBYTE, "two": 45 * MEBIBYTE}, abs=2)
+    assert sum(back.values()) <= BUDGET
 
 
 @pytest.mark.parametrize("times", [0.001, 1.0, 1000.0])
@@ -212,7 +212,9 @@ def test_one_does_not_go_back_early_from_what_is_only_being_filled() -> None:
 def test_what_first_sizes_leave_is_shared_out() -> None:
     load = Load()
     load.step(100, 100, {"one": 5 * MEBIBYTE, "two": 3 * MEBIBYTE})
-    assert sum(load.scores.back_bytes(load.planner).values()) == pytest.approx(BUDGET, abs=2)
+    back = load.scores.back_bytes(load.planner)
+    assert sum(back.values()) == pytest.approx(BUDGET, abs=2)
+    assert back["one"] / back["two"] == pytest.approx(5 / 3)
     bounded = VirtualPlanner(
         [
             replace(one, maximum_bytes=most)
