@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-COMMANDS = ("run", "check", "status", "weights", "mrc")
+COMMANDS = ("run", "check", "status", "explain", "weights", "mrc")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.configured_controller import make_controller
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.forecast.forecast import Forecast
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.plans.plan_application import PlanApplication
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper, claims_bytes, excess_bytes
-from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
@@ -53,16 +54,18 @@ class Sidecar:
         self._store = StateStore(config.state_file)
         self._lock = threading.RLock()
         self._stop = threading.Event()
-        self._logged: Counter[str] = Counter()
         self._load_next: Callable[[], SidecarConfig] | None = None
         self._monitors = {
             server.name: ServerMonitor(
                 server.name,
                 live_objects=config.sampling.live_objects,
-                half_life_seconds=config.sampling.half_life_seconds,
+                cycle_seconds=config.cycle.maximum_age_seconds,
             )
             for server in config.servers
         }
+        self._forecast = Forecast(
+            config, self._monitors, time.monotonic(), self._store.now.first_bytes
+        )
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
         self._actuator = Actuator(
@@ -71,6 +74,7 @@ class Sidecar:
             config.sampling,
             self._store,
             self.metrics,
+            gradual=config.forecasts,
         )
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
         self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.metrics)
@@ -142,15 +146,14 @@ class Sidecar:
             for name in readings
         )
         state = self._store.now
-        targets = state.targets_bytes
-        # A transition that was interrupted goes on.
-        known = {**targets, **found} if state.settled else {**found, **targets}
-        sizes = initial_sizes(
+        sizes, targets = sizes_to_begin_with(
             self.config.servers,
-            {**known, **{name: found[name] for name in fixed}},
+            found,
+            state.targets_bytes,
             fixed,
             self.config.memory.budget_bytes,
             self._actuator.least_bytes(),
+            interrupted=not state.settled,
         )
         after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes.items())
         log.info("initial sizes: found %s; to have %s", before, after)
@@ -158,7 +161,7 @@ class Sidecar:
             if reading is not None:
                 # The first observation covers the time since now.
                 self._monitors[name].observe(reading, self.config.memory.budget_bytes)
-        self._actuator.start(sizes)
+        self._actuator.start(sizes, targets)
         self._controller.start()
 
     def _take_config(self, load: Callable[[], SidecarConfig]) -> None:
@@ -170,9 +173,9 @@ class Sidecar:
             self.metrics.reloads_refused.inc()
             log.warning("reload refused: %s", error)
             return
-        if changed := config.needs_restart_after(old):
+        if changed := ", ".join(config.needs_restart_after(old)):
             self.metrics.reloads_refused.inc()
-            log.warning("reload refused: %s changed, restart for that", ", ".join(changed))
+            log.warning("reload refused: %s changed, restart for that", changed)
             return
         try:
             store = make_settings_store(config.controller)
@@ -186,6 +189,7 @@ class Sidecar:
         self._controller.close()
         self.config = self._plans.config = config
         self._settings.use(store, config)
+        self._forecast.use(config)
         self._controller = controller
         controller.start()
         log.info("reloaded: controller %s", config.controller.kind)
@@ -196,12 +200,15 @@ class Sidecar:
 
     def _supervise(self) -> None:
         now = time.monotonic()
+        self._forecast.look(now, self._actuator.targets())
         if self._outstanding is not None:
             observation, asked_at = self._outstanding
             if self._store.now.applied_cycle >= observation.cycle:
                 self._outstanding = None
+                self._forecast.planned(applied=self._plans.changes_sizes)
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
+                self._forecast.planned(applied=False)
                 self.metrics.plans_overdue.inc()
                 log.warning("cycle %d: no plan in time", observation.cycle)
                 self._controller.overdue(observation)
@@ -217,11 +224,13 @@ class Sidecar:
 
     def _is_due(self, age_seconds: float) -> bool:
         samples = sum(monitor.samples_since_observation for monitor in self._monitors.values())
-        enough = samples >= self.config.cycle.samples and age_seconds >= LEAST_WINDOW_SECONDS
+        enough = samples >= self.config.cycle.samples or self._forecast.is_early
+        enough = enough and age_seconds >= LEAST_WINDOW_SECONDS
         return enough or age_seconds >= self.config.cycle.maximum_age_seconds
 
     def _observe(self, settings: dict[str, TeamSettings]) -> None:
         now_seconds = time.time()
+        self._forecast.look(self._observed_at, self._actuator.targets(), at_once=True)
         seen = self._snapshots(settings)
         if self._stop.is_set():
             return
@@ -240,28 +249,30 @@ class Sidecar:
                 reserved(claims_bytes(states), seen),
                 excess_bytes(states),
             )
+            self._actuator.waypoints.bounds_bytes = pending_request(observation).bounds_bytes
+            basis = self._forecast.basis
+            observation = self._forecast.judged(observation)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
+                state.first_bytes = self._forecast.first_bytes
                 state.latencies = {
                     server.name: ObservedLatency.of(server) for server in observation.servers
                 }
         self._outstanding = (observation, time.monotonic())
         self.last_observation = observation
         self.metrics.observations.inc()
-        log.info(
-            "observed: cycle %d, %d of %d servers, window %s",
-            cycle,
-            len(seen),
-            len(self.config.servers),
-            format_duration(observation.window_seconds),
-        )
-        self._log_counts()
+        servers = f"{len(seen)} of {len(self.config.servers)} servers"
+        window = format_duration(observation.window_seconds)
+        log.info("observed: cycle %d, %s, window %s; by %s", cycle, servers, window, basis)
+        counts = self.metrics.since_last_asked()
+        log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in counts.items()))
         self._controller.ask(observation)
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
         """Of the servers that answer, as they are now."""
         readings = self._actuator.read_all()
         kept, windows = self._actuator.kept(), self._actuator.windows()
+        under_way = self._actuator.under_way()
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]
@@ -269,12 +280,14 @@ class Sidecar:
                 continue
             window = windows[server.name]
             estimate = self._monitors[server.name].observe(
-                reading, self.config.memory.budget_bytes, window
+                reading, self.config.memory.budget_bytes, window, self._forecast.memory
             )
+            # A plan goes on from the last one, not from how far the servers have come.
+            planned = under_way.get(server.name, reading.maxmemory_bytes)
             seen.append(
                 ServerSnapshot(
                     server,
-                    reading,
+                    replace(reading, maxmemory_bytes=planned),
                     estimate,
                     settings.get(server.name),
                     self._store.now.changed_at_seconds.get(server.name),
@@ -283,9 +296,3 @@ class Sidecar:
                 )
             )
         return seen
-
-    def _log_counts(self) -> None:
-        counts = Counter(self.metrics.snapshot())
-        new = counts - self._logged
-        self._logged = counts
-        log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in sorted(new.items())))

@@ -16,11 +16,14 @@ VERBS = {
     ("replay",): "workloads.replay_verb",
     ("bench", "redis"): "workloads.bench.sampling.redis_verb",
     ("bench", "solver"): "workloads.bench.solver.solver_verb",
+    ("bench", "plan"): "workloads.bench.solver.plan_verb",
     ("bench", "mrc"): "workloads.bench.curves.mrc_verb",
     ("bench", "function"): "workloads.bench.solver.function_verb",
     ("bench", "engine"): "workloads.bench.curves.engine_verb",
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "cycle"): "workloads.experiment.cycle",
+    ("experiment", "gain"): "workloads.experiment.gain.command",
+    ("experiment", "real-gain"): "workloads.experiment.real_gain.command",
 }
 
 

@@ -45,6 +45,7 @@ samples = 4000
 
 [planning]
 minimum_gain_ratio = 0.0
+forecast = "last"              # sizes are taken at once, and not as the load fills them
 """
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -123,3 +123,18 @@ class LocalServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def settled_sizes(servers: Mapping[str, LocalServer]) -> dict[str, int]:
+    """``maxmemory`` of all, in force together: no change fell between two readings."""
+    sizes = _sizes(servers)
+    while sizes != (again := _sizes(servers)):
+        sizes = again
+    return sizes
+
+
+def _sizes(servers: Mapping[str, LocalServer]) -> dict[str, int]:
+    return {
+        name: int(server.client.config_get("maxmemory")["maxmemory"] or 0)
+        for name, server in servers.items()
+    }

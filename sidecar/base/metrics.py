@@ -82,6 +82,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._asked: dict[str, int] = {}
         self._counters = {
             name: Counter(
                 f"{_PREFIX}{name}", declared.meaning, declared.labels, registry=self.registry
@@ -117,6 +118,12 @@ class Metrics:
                     labels = ",".join(f"{key}={value}" for key, value in sample.labels.items())
                     found[f"{name}[{labels}]" if labels else name] = int(sample.value)
         return dict(sorted(found.items()))
+
+    def since_last_asked(self) -> dict[str, int]:
+        """The same, of what was counted since the last call."""
+        before, self._asked = self._asked, self.snapshot()
+        news = {name: count - before.get(name, 0) for name, count in self._asked.items()}
+        return {name: count for name, count in news.items() if count}
 
     def text(self) -> str:
         """All of them, in Prometheus' text format."""

@@ -22,6 +22,8 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the configuration with its defaults and in base units. Raises DocumentError."""
     table = asdict(load_config(options.config))
+    # Where the file has it, and by its name.
+    table["planning"]["forecast"] = "competing" if table.pop("forecasts") else "last"
     for server in table["servers"]:
         server["password"] = "(set)" if server["password"] is not None else None
     if options.json:

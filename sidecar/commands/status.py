@@ -8,7 +8,8 @@ from typing import Any
 
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
-from sidecar.state.sidecar_state import ObservedLatency
+from sidecar.servers.sizes_in_words import handed_over
+from sidecar.state.sidecar_state import ObservedLatency, SidecarState
 from sidecar.state.state_store import load_state
 from solver_lambda.documents.units import format_size
 
@@ -26,8 +27,12 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print a table or JSON; 1 if a server is down or the sum exceeds M. Raises DocumentError."""
     config = load_config(options.config)
-    latencies = load_state(config.state_file).latencies if config.state_file else {}
-    servers = [_ask(server, latencies.get(server.name)) for server in config.servers]
+    state = load_state(config.state_file) if config.state_file else SidecarState()
+    targets = {} if state.settled else state.targets_bytes
+    servers = [
+        _ask(server, state.latencies.get(server.name), targets.get(server.name))
+        for server in config.servers
+    ]
     _find_same(servers)
     up = [server for server in servers if server["error"] is None]
     total = sum(server["maxmemory_bytes"] for server in up)
@@ -44,6 +49,10 @@ def execute(options: argparse.Namespace) -> int:
     else:
         _print_table(servers)
         for server in up:
+            planned, has = server["planned_bytes"], server["maxmemory_bytes"]
+            if has and planned not in (None, has):
+                sizes = f"planned {format_size(planned)}, has {format_size(has)}"
+                print(f"{server['name']}: {sizes}: {handed_over(has, planned)}")
             if server["backend_latency"]:
                 words = ObservedLatency(**server["backend_latency"]).words()
                 print(f"{server['name']}'s backend: {words}")
@@ -51,7 +60,9 @@ def execute(options: argparse.Namespace) -> int:
     return 0 if within and len(up) == len(servers) else 1
 
 
-def _ask(config: ServerConfig, latency: ObservedLatency | None) -> dict[str, Any]:
+def _ask(
+    config: ServerConfig, latency: ObservedLatency | None, planned_bytes: int | None
+) -> dict[str, Any]:
     server = RedisServer(config)
     try:
         reading = server.read()
@@ -65,6 +76,7 @@ def _ask(config: ServerConfig, latency: ObservedLatency | None) -> dict[str, Any
         "name": config.name,
         "error": None,
         "maxmemory_bytes": reading.maxmemory_bytes,
+        "planned_bytes": planned_bytes,
         "used_memory_bytes": reading.counted_bytes,
         "rss_bytes": reading.rss_bytes,
         "hit_ratio": hits / (hits + misses) if hits + misses else None,

@@ -8,17 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sidecar.config.addresses import place_of, read_endpoint, read_server_url
+from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.planning import read_planning
-from sidecar.samples.wire_format import DEFAULT_MODULUS, MAX_MODULUS
+from sidecar.config.sampling import SamplingConfig, read_sampling
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 
-DEFAULT_RATE = 0.01
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
 LEAST_UNIT_BYTES = 65536
@@ -68,23 +67,6 @@ class MemoryConfig:
 
 
 @dataclass(frozen=True)
-class SamplingConfig:
-    """Where samples go, how many, and how they are kept.
-
-    Attributes:
-        threshold, modulus: a key is sampled if hash mod ``modulus`` < ``threshold``.
-        live_objects: of each server's SHARDS stack.
-        half_life_seconds: after it, a read counts half in the curve.
-    """
-
-    endpoint: str
-    threshold: int = round(DEFAULT_RATE * DEFAULT_MODULUS)
-    modulus: int = DEFAULT_MODULUS
-    live_objects: int = 8192
-    half_life_seconds: float = 3600.0
-
-
-@dataclass(frozen=True)
 class CycleConfig:
     """An observation is due after ``samples`` samples, or at the maximum age if there is one."""
 
@@ -104,7 +86,12 @@ class SettingsLimits:
 
 @dataclass(frozen=True)
 class SidecarConfig:
-    """Everything that an operator tells the sidecar."""
+    """Everything that an operator tells the sidecar.
+
+    Attributes:
+        forecasts: plans look ahead, and memory is handed over as it is filled; otherwise the last
+            window counts, and sizes are taken at once, as in the thesis.
+    """
 
     node: str
     memory: MemoryConfig
@@ -115,6 +102,7 @@ class SidecarConfig:
     limits: SettingsLimits
     servers: tuple[ServerConfig, ...]
     state_file: Path | None = None
+    forecasts: bool = True
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
         """What a reload cannot change: everything but who plans, when and for what."""
@@ -127,6 +115,7 @@ class SidecarConfig:
             "[memory]": self.memory,
             "[sampling]": self.sampling,
             "state_file": self.state_file,
+            "planning.forecast": self.forecasts,
             "the servers or how to reach them": [
                 (item.name, item.url, item.username, item.password) for item in self.servers
             ],
@@ -160,15 +149,23 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
     if not NODE_PATTERN.fullmatch(node):
         raise fields.refuse("node", f"must be lower-case letters, digits and hyphens, not {node!r}")
     memory = _read_memory(fields.table("memory"))
+    cycle = _read_cycle(fields.table("cycle", {}))
+    planning = read_planning(
+        fields.value("planning", {}),
+        fields.source,
+        "planning",
+        cycle_seconds=cycle.maximum_age_seconds,
+    )
     servers = tuple(_read_server(table, folder) for table in fields.tables("server"))
     _check_servers(fields, servers, memory.budget_bytes)
     config = SidecarConfig(
         node=node,
         memory=memory,
-        sampling=_read_sampling(fields.table("sampling")),
-        cycle=_read_cycle(fields.table("cycle", {})),
+        sampling=read_sampling(fields.table("sampling")),
+        cycle=cycle,
         controller=read_controller(fields.table("controller", {}), folder),
-        planning=read_planning(fields.value("planning", {}), fields.source, "planning"),
+        planning=planning.settings,
+        forecasts=planning.forecasts,
         limits=_read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
         servers=servers,
         state_file=folder / fields.text("state_file") if fields.has("state_file") else None,
@@ -191,26 +188,6 @@ def _read_memory(fields: Fields) -> MemoryConfig:
     )
     fields.done()
     return memory
-
-
-def _read_sampling(fields: Fields) -> SamplingConfig:
-    modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=MAX_MODULUS)
-    if modulus & (modulus - 1):
-        raise fields.refuse("modulus", f"must be a power of two, not {modulus}")
-    if fields.has("rate") and fields.has("threshold"):
-        raise fields.refuse("rate", "and threshold say the same thing: give one of them")
-    rate = fields.number("rate", DEFAULT_RATE, above=0, high=1)
-    sampling = SamplingConfig(
-        endpoint=read_endpoint(fields, "endpoint"),
-        threshold=fields.integer("threshold", max(1, round(rate * modulus)), low=1, high=modulus),
-        modulus=modulus,
-        live_objects=fields.integer("live_objects", SamplingConfig.live_objects, low=64),
-        half_life_seconds=duration(
-            fields, "half_life", default=SamplingConfig.half_life_seconds, above=0
-        ),
-    )
-    fields.done()
-    return sampling
 
 
 def _read_cycle(fields: Fields) -> CycleConfig:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import NamedTuple
 
 from sidecar.config.fields import duration
 from solver_lambda.documents.planning_settings import PlanningSettings
@@ -11,14 +13,33 @@ from solver_lambda.documents.reader import Fields
 _SECONDS = "_seconds"
 
 
-def read_planning(table: object, source: str, path: str) -> PlanningSettings:
-    """The settings of the observation, from the table at ``path`` of the file ``source``;
-    ``horizon = "1h"`` stands for its ``horizon_seconds``.
+# The default of how long a plan is expected to last. By the memory that was handed over gradually
+# it matters little, as long as it is not a single cycle (``workloads experiment gain``).
+HORIZON_CYCLES = 10
+
+
+class Planning(NamedTuple):
+    """``settings`` of the observation, and see ``SidecarConfig`` for ``forecasts``."""
+
+    settings: PlanningSettings
+    forecasts: bool
+
+
+def read_planning(table: object, source: str, path: str, *, cycle_seconds: float) -> Planning:
+    """The table at ``path`` of the file ``source``; ``horizon = "1h"`` stands for its
+    ``horizon_seconds``. ``cycle_seconds`` is the longest time between two plans.
 
     Raises:
         DocumentError: one sentence naming the file, the key and the value at fault.
     """
-    return PlanningSettings.from_json(_WithDurations(table, source, path))
+    fields = _WithDurations(table, source, path)
+    forecasts = fields.text("forecast", "competing", ("competing", "last")) != "last"
+    has_horizon = fields.has("horizon")
+    settings = PlanningSettings.from_json(fields)
+    if not has_horizon:
+        cycles = HORIZON_CYCLES if forecasts else 1
+        settings = replace(settings, horizon_seconds=cycles * cycle_seconds)
+    return Planning(settings, forecasts)
 
 
 class _WithDurations(Fields):

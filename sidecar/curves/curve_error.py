@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sidecar.curves.curve_points import FloatArray
@@ -9,6 +11,21 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 
 # A plan is expected not to go below this share of the present size.
 _LEAST_SHARE = 0.1
+
+
+def least_depth_bytes(depth_bytes: float, budget_bytes: int) -> float:
+    """The least that a plan is expected to go to from ``depth_bytes``, the present size."""
+    # Somebody may have set a maxmemory far above the budget.
+    return min(_LEAST_SHARE * depth_bytes, budget_bytes)
+
+
+# An error of 1 is kept for a curve of which nothing is known.
+_MOST_ERROR = 0.99
+
+
+def stated_error(sampling_error: float, window_error: float, drift: float) -> float:
+    """What is expected in the next window: of these two, or the drift, if that is more."""
+    return min(_MOST_ERROR, max(math.hypot(sampling_error, window_error), abs(drift)))
 
 
 def sampling_error(
@@ -24,8 +41,7 @@ def sampling_error(
     Or half of what the curve ``miss_ratios``, shape of ``EDGES_BYTES``, changes if there is
     ``swing_bytes`` less for keys at times than it says, if that is more.
     """
-    # Somebody may have set a maxmemory far above the budget.
-    least_bytes = min(_LEAST_SHARE * depth_bytes, budget_bytes)
+    least_bytes = least_depth_bytes(depth_bytes, budget_bytes)
     first, last = np.searchsorted(EDGES_BYTES, [least_bytes, budget_bytes])
     swing = 0.0
     if swing_bytes and miss_ratios is not None:

@@ -14,12 +14,10 @@ class Estimate:
     Attributes:
         curve: miss ratio over ``maxmemory``, up to the budget; anchored.
         raw_curve: the same without anchoring.
-        curve_error_ratio: expected absolute error of the curve's miss ratio: the largest of the
-            drift and of the sampling's standard errors from a tenth of the present size to the
-            budget. Of 144 predictions for real servers (Redis 7.0.15, six loads of ``python -m
-            workloads experiment curves``), by which the range was chosen, 71 % were within it and
-            94 % within twice that; of 264 others (eleven runs, Redis and Valkey 8.1) 73 % and 89 %.
-            Of a simulated policy, the sampling's part is that of LRU.
+        curve_error_ratio: expected absolute error of the curve's miss ratio in the next window: of
+            the sampling and of the last windows (``WindowError``), or the drift, if that is more.
+            The sampling's part is the largest of its standard errors from a tenth of the present
+            size to the budget; of a simulated policy, it is that of LRU.
         drift_ratio: miss ratio as predicted for the windows so far, less what the server reported.
         sampled_objects: live in the stack.
         mean_object_bytes: memory that a key takes, ``None`` if unknown.

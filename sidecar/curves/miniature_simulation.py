@@ -17,7 +17,9 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.object_groups import GROUPS, group_of
 from sidecar.curves.references import SimulatedAccesses
+from sidecar.curves.remembered import Remembered
 from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
 
@@ -154,13 +156,13 @@ class MiniatureSimulation:
 
     Attributes:
         sizes_bytes: shape (k,), memory of the keys (no baseline), increasing.
-        misses: shape (k,), estimate of all misses, decayed; divide by the true number of reads.
+        misses: shape (GROUPS, k), estimates of all misses; divide by the true number of reads.
     """
 
     def __init__(self, sizes_bytes: FloatArray, settings: EvictionSettings) -> None:
         self.sizes_bytes = sizes_bytes
         self.settings = settings
-        self.misses = np.zeros(len(sizes_bytes))
+        self.misses = Remembered(GROUPS, len(sizes_bytes))
         self._window_misses = np.zeros(len(sizes_bytes))
         self._caches = [MiniatureCache(0.0, settings, seed) for seed in range(len(sizes_bytes))]
         self._weights: dict[int, int] = {}
@@ -186,7 +188,7 @@ class MiniatureSimulation:
         self, accesses: SimulatedAccesses, default_weight: int, now_seconds: int, rate: float
     ) -> None:
         """Take accesses in order."""
-        misses = [0] * len(self._caches)
+        misses = [[0] * len(self._caches) for _ in range(GROUPS)]
         places = list(enumerate(self._caches))
         for key, operation, known_weight in zip(
             accesses.keys, accesses.operations, accesses.weights, strict=True
@@ -209,17 +211,19 @@ class MiniatureSimulation:
                 self._weights[key] = weight
             else:
                 self._missed.add(key)
+            row = misses[group_of(key)]
             for place, cache in places:
                 if not cache.touch(key, now_seconds):
-                    misses[place] += 1
+                    row[place] += 1
                     if operation == _READ_HIT:
                         cache.put(key, weight, now_seconds)
-        self.misses += np.array(misses) / rate
-        self._window_misses += np.array(misses) / rate
+        new = np.array(misses) / rate
+        self.misses.new += new
+        self._window_misses += new.sum(axis=0)
 
     def take_window(self) -> FloatArray:
         """Misses since the last call, shape (k,)."""
-        window, self._window_misses = self._window_misses, np.zeros(len(self.misses))
+        window, self._window_misses = self._window_misses, np.zeros(len(self.sizes_bytes))
         return window
 
 

@@ -6,61 +6,68 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.lifetimes import Corrections
+from sidecar.curves.object_groups import GROUPS, groups_of
+from sidecar.curves.remembered import CYCLE, Remembered
 
 FloatArray = npt.NDArray[np.float64]
 
 _PER_OCTAVE = 64
-_COARSE = 16
+_COARSE = 8
 # From 128 bytes to 16 TiB; whole numbers, so that whole distances fall on the right side.
 EDGES_BYTES: FloatArray = np.rint(2.0 ** (7 + np.arange(37 * _PER_OCTAVE + 1) / _PER_OCTAVE))
 """Shape (k,): bucket i holds distances in (edge i-1, edge i]; 1.1 % from edge to edge."""
-GROUPS = 16
+COARSE_EDGES_BYTES: FloatArray = EDGES_BYTES[::_COARSE]
+"""Of the groups' histograms."""
 
 
 class MissRatioHistogram:
-    """Decayed counts of reads by stack distance.
+    """Fading counts of reads by stack distance, by each memory length.
 
     Counts are estimates of all reads (a sampled one weighs 1 / R), beside the true number of
     reads: the difference belongs to the first bucket (SHARDS_adj, section 3.2 of the SHARDS
     paper), as very frequent objects, which are rarely but heavily sampled, have short distances.
 
-    Memory: 8 (k + 1) (1 + GROUPS / 16) bytes, about 40 KB.
+    Memory: 8 (k + 1) (1 + GROUPS / 8) bytes for each memory length and two more, about 340 KB.
+
+    Attributes:
+        counts: shape (k + 1,).
+        groups: of each group of objects, shape (GROUPS, k / 8 + 1).
+        reads: true number of reads.
     """
 
     def __init__(self) -> None:
-        self._counts = np.zeros(len(EDGES_BYTES) + 1)
-        self._coarse = np.zeros((GROUPS, len(EDGES_BYTES) // _COARSE + 2))
-        self.reads = 0.0
-        """True number of reads, decayed."""
-        self.samples = 0.0
-        """Sampled reads, decayed."""
+        self.counts = Remembered(len(EDGES_BYTES) + 1)
+        self.groups = Remembered(GROUPS, len(EDGES_BYTES) // _COARSE + 2)
+        self.reads = Remembered()
 
     def add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
         """Count reads, each as ``weight``, of the objects ``ids``; shapes (n,)."""
         buckets = np.searchsorted(EDGES_BYTES, distances_bytes)
-        self._counts += weight * np.bincount(buckets, minlength=len(self._counts))
-        width = self._coarse.shape[1]
-        # Bits of the hash that the sampling does not look at (P is 2^32 at most).
-        groups = ((ids >> np.uint64(32)) % np.uint64(GROUPS)).astype(np.intp)
-        cells = groups * width + (buckets + _COARSE - 1) // _COARSE
-        self._coarse += weight * np.bincount(cells, minlength=self._coarse.size).reshape(
-            self._coarse.shape
+        self.counts.new += weight * np.bincount(buckets, minlength=len(self.counts.new))
+        width = self.groups.new.shape[1]
+        cells = groups_of(ids) * width + (buckets + _COARSE - 1) // _COARSE
+        self.groups.new += weight * np.bincount(cells, minlength=self.groups.new.size).reshape(
+            self.groups.new.shape
         )
-        self.samples += len(distances_bytes)
 
     def move(self, corrections: Corrections, weight: float) -> None:
         """Count reads elsewhere than ``add`` did."""
         for moves, signed in ((corrections.added, weight), (corrections.removed, -weight)):
             distances = np.array([distance for distance, _ in moves])
             self.add(distances, signed, np.array([key for _, key in moves], dtype=np.uint64))
-            self.samples -= len(moves)
 
-    def decay(self, factor: float) -> None:
-        """Multiply what was counted so far by ``factor``."""
-        self._counts *= factor
-        self._coarse *= factor
-        self.reads *= factor
-        self.samples *= factor
+    def step(self, cycles: float) -> None:
+        """Close a step, as ``Remembered`` does."""
+        for part in self._parts():
+            part.step(cycles)
+
+    def forget(self) -> None:
+        """As if nothing had been counted."""
+        for part in self._parts():
+            part.forget()
+
+    def _parts(self) -> tuple[Remembered, ...]:
+        return self.counts, self.groups, self.reads
 
     def stretch(self, factor: float) -> None:
         """Multiply all distances by ``factor``: objects weigh more than was thought.
@@ -68,30 +75,28 @@ class MissRatioHistogram:
         A bucket is split between the two that it comes to lie between.
         """
         shift = np.log2(factor) * _PER_OCTAVE
-        self._counts = _shifted(self._counts, shift)
-        for group in range(GROUPS):
-            self._coarse[group] = _shifted(self._coarse[group], shift / _COARSE)
+        self.counts.change(lambda counts: _shifted(counts, shift))
+        self.groups.change(
+            lambda groups: np.stack([_shifted(group, shift / _COARSE) for group in groups])
+        )
 
-    @property
-    def sampled_reads(self) -> float:
-        """What the samples alone say of how many reads there were, decayed."""
-        return float(self._counts.sum())
-
-    def miss_ratios(self) -> FloatArray:
+    def miss_ratios(self, length: int = CYCLE) -> FloatArray:
         """Shape (k,): the miss ratio of a cache of each edge's size; 1 without any reads."""
-        if self.reads <= 0:
+        reads = float(self.reads.by(length))
+        if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        return _tails(self._counts, self.reads)
+        return _tails(self.counts.by(length), reads)
 
-    def standard_errors(self) -> FloatArray:
+    def standard_errors(self, length: int = CYCLE) -> FloatArray:
         """Shape (k,): standard error of ``miss_ratios`` from which objects happen to be sampled.
 
         The objects fall into ``GROUPS`` groups by their hash; each group is an independent, smaller
         sample, and the spread between them tells the error of their mean.
         """
-        if self.reads <= 0:
+        reads = float(self.reads.by(length))
+        if reads <= 0:
             return np.ones(len(EDGES_BYTES))
-        tails = np.stack([_tails(group * GROUPS, self.reads) for group in self._coarse])
+        tails = np.stack([_tails(group * GROUPS, reads) for group in self.groups.by(length)])
         errors = tails.std(axis=0, ddof=1) / np.sqrt(GROUPS)
         return np.asarray(errors[(np.arange(len(EDGES_BYTES)) + _COARSE - 1) // _COARSE])
 

@@ -7,7 +7,7 @@ import numpy as np
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
-from sidecar.curves.curve_error import sampling_error
+from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Corrections, Lifetimes, TimedAccesses
@@ -16,9 +16,10 @@ from sidecar.curves.miniature_simulation import (
     MiniatureSimulation,
     simulated_sizes,
 )
-from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
-from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
-from sidecar.curves.references import FloatArray, References, object_ids
+from sidecar.curves.policies import SIMULATED_POLICIES
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.references import References, object_ids
+from sidecar.curves.remembered import CYCLE, Memory
 from sidecar.curves.served_reads import (
     FULL_RATIO,
     ServedReads,
@@ -27,27 +28,30 @@ from sidecar.curves.served_reads import (
     was_full,
 )
 from sidecar.curves.shards import Shards
+from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.widening import Widening
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import FLAG_TTL
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
-from solver_lambda.planning.quiet import QUIET_READS
 
-HALF_LIFE_SECONDS = 3600.0
+CYCLE_SECONDS = 3600.0
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.
 _DEPTH_MARGIN = 1.25
 # Weights in the stack are put right when they are off by more.
 _REWEIGH_RATIO = 0.01
-_FEWEST_SAMPLES = 100
 
 
 class ServerMonitor:
     """Follows one server across windows, and across its restarts.
 
-    ``half_life_seconds``: after it, a read counts half in the curve. Recency is never reset, only
-    what was counted fades. ``live_objects`` as for ``Shards``.
+    Recency is never reset, only what was counted fades, by each memory length. ``live_objects`` as
+    for ``Shards``; ``cycle_seconds`` is the longest time between two plans.
+
+    Attributes:
+        counts: of its reads.
+        samples_since_observation: of the window that is open.
     """
 
     def __init__(
@@ -55,24 +59,23 @@ class ServerMonitor:
         name: str,
         *,
         live_objects: int | None = 8192,
-        half_life_seconds: float = HALF_LIFE_SECONDS,
+        cycle_seconds: float = CYCLE_SECONDS,
     ) -> None:
         self.name = name
-        self.half_life_seconds = half_life_seconds
+        self.cycle_seconds = cycle_seconds
         self.shards = Shards(live_objects)
-        self.histogram = MissRatioHistogram()
+        self.counts = ReadCounts()
         self.calibration = Calibration()
         self.latency = BackendLatency()
         self.anchor = Anchor()
         self.lifetimes = Lifetimes()
         self.samples_since_observation = 0
-        self.warm_up = WarmUp(half_life_seconds)
+        self.warm_up = WarmUp(self.cycle_seconds)
         # Reads sampled under the present policy.
         self._samples_taken = 0
-        self._widening = Widening(half_life_seconds)
+        self._widening = Widening(self.cycle_seconds)
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
-        self._faded_at_us: int | None = None
         self._depth_bytes = self._resident_bytes = np.inf
         self._window_misses = self._window_reads = 0.0
 
@@ -85,8 +88,8 @@ class ServerMonitor:
             self.latency.clear_pending()
             self.lifetimes.keep_only(())
             self._widening.give_up()
+            self.counts.outlook.forget()
             last = None
-        self._fade(batch.last_time_us)
         self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
         corrections = self._expiries(references, batch)
@@ -95,15 +98,15 @@ class ServerMonitor:
         self._samples_taken += len(references.distances_bytes)
         if references.rate > 0:
             weight = 1 / references.rate
-            self.histogram.add(references.distances_bytes, weight, references.ids)
+            self.counts.histogram.add(references.distances_bytes, weight, references.ids)
             missed = int(np.count_nonzero(references.distances_bytes > self._depth_bytes))
             if corrections is not None:
-                self.histogram.move(corrections, weight)
+                self.counts.histogram.move(corrections, weight)
                 missed += sum(size > self._depth_bytes for size, _ in corrections.added)
                 missed -= sum(size > self._depth_bytes for size, _ in corrections.removed)
             self._window_misses += weight * missed
         reads = batch_reads(last, batch, references)
-        self.histogram.reads += reads
+        self.counts.histogram.reads.new += reads
         self._window_reads += reads
         self.warm_up.take(
             len(references.distances_bytes), references.unseen_hits, batch.last_time_us
@@ -133,57 +136,55 @@ class ServerMonitor:
         )
         return self.lifetimes.take(accesses, self._resident_bytes)
 
-    def _fade(self, now_us: int) -> None:
-        if self._faded_at_us is None or now_us < self._faded_at_us:
-            self._faded_at_us = now_us  # also when the machine's clock steps back
-        seconds = (now_us - self._faded_at_us) / 1e6
-        if seconds > self.half_life_seconds / 100:
-            self.decay(0.5 ** (seconds / self.half_life_seconds))
-            self._faded_at_us = now_us
-
-    def decay(self, factor: float) -> None:
-        """Let all that was counted so far count ``factor`` times as much."""
+    def step(self, seconds: float) -> None:
+        """Close a step that took so long; until the next one, what comes is counted apart."""
+        cycles = seconds / self.cycle_seconds
+        self.counts.object_bytes = self.calibration.object_bytes or FIRST_OBJECT_BYTES
+        self.counts.step(seconds, cycles)
+        rate = self.shards.rate
+        self.counts.outlook.step(
+            self.shards.stack.total_weight / rate if rate else 0.0, len(self.shards)
+        )
+        factor = 0.5**cycles
         self.latency.decay(factor)
-        self._decay_curve(factor)
-
-    def _decay_curve(self, factor: float) -> None:
-        self.histogram.decay(factor)
         self.anchor.decay(factor)
-        if self.shards.simulation is not None:
-            self.shards.simulation.misses *= factor
+
+    def forget(self) -> None:
+        """As if no read had been counted."""
+        self.counts.forget()
+        self.anchor.decay(0.0)
 
     def _warm_up(self, least_reads: int = BLOCK_READS) -> None:
         """Forget what was counted by guesses."""
         if self.warm_up.must_forget(least_reads):
-            self._decay_curve(0.0)
+            self.forget()
             if self.shards.simulation is not None:
                 self.shards.simulation.take_window()
             self._samples_taken = 0
             self._window_misses = self._window_reads = 0.0
 
     def observe(
-        self, reading: ServerReading, budget_bytes: int, window: ReadingWindow | None = None
+        self,
+        reading: ServerReading,
+        budget_bytes: int,
+        window: ReadingWindow | None = None,
+        memory: Memory | None = None,
     ) -> Estimate | None:
         """Close the window that the previous call opened; the first call only opens one.
 
         ``budget_bytes`` is how far the curve must reach, ``window`` what was read of the server
-        meanwhile. ``None`` also after a restart of the server, and when no time has passed.
+        meanwhile. With a ``memory`` its rate and curve are what is expected from now on, without
+        one what was in the last window, the curve with the windows before it. ``None`` also after
+        a restart of the server, and when no time has passed.
         """
-        self._warm_up(_FEWEST_SAMPLES)
+        self._warm_up(FEWEST_SAMPLES)
         previous, self._previous = self._previous, reading
         window_misses, self._window_misses = self._window_misses, 0.0
         window_reads, self._window_reads = self._window_reads, 0.0
         depth_bytes, self.samples_since_observation = self._depth_bytes, 0
-        self._calibrate(reading)
-        self._follow_policy(reading, budget_bytes)
-        self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
-        self.shards = self._widening.step(self.shards, self._last)
-        self.lifetimes.keep_only(self.shards.stack)
-        self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
-        if self.shards.volatile:
-            self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
+        self._tend_stack(reading, budget_bytes)
         baseline = window.usual_baseline_bytes if window else reading.baseline_bytes
-        empty_bytes = self.calibration.empty_bytes(baseline)
+        empty_bytes = self.counts.empty_bytes = self.calibration.empty_bytes(baseline)
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
         simulation = self.shards.simulation
         if simulation is not None:
@@ -201,8 +202,8 @@ class ServerMonitor:
         if served.reads and window_reads and was_full(previous, reading):
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
-        swing_bytes = window.baseline_swing_bytes if window else 0
-        return self._estimate(reading, served, seconds, empty_bytes, budget_bytes, swing_bytes)
+        swing = window.baseline_swing_bytes if window else 0
+        return self._estimate(reading, served, seconds, empty_bytes, budget_bytes, swing, memory)
 
     def _estimate(
         self,
@@ -212,27 +213,40 @@ class ServerMonitor:
         empty_bytes: int,
         budget_bytes: int,
         swing_bytes: int,
+        memory: Memory | None,
     ) -> Estimate:
-        depths, raw = self._miss_ratios()
+        if not self.counts.seconds.by(CYCLE):
+            memory = None  # no step is over: there is nothing to look ahead from
+        depths, raw = self.counts.miss_ratios(memory.shape if memory else CYCLE)
         error = sampling_error(
-            self.histogram,
+            self.counts.histogram,
             raw if self.shards.simulation is None else None,
             depth_bytes=self._depth_bytes,
             budget_bytes=budget_bytes,
             swing_bytes=swing_bytes,
         )
-        keep_reason = self._keep_reason(reading, served.reads)
-        if keep_reason and served.miss_ratio is not None and self._samples_taken < _FEWEST_SAMPLES:
+        least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
+        self.counts.end_window(least, budget_bytes, self.shards.rate)
+        error = stated_error(error, self.counts.window_error.ratio, self.anchor.drift_ratio)
+        error = 1.0 if memory and self.counts.outlook.is_unknown else error
+        keep_reason = unknown_reason(
+            reading, self.warm_up, samples=self._samples_taken, reads=served.reads
+        )
+        if keep_reason and served.miss_ratio is not None and self._samples_taken < FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
+        ahead = self.counts.outlook.depths(depths) if memory else depths
+        rate = self.counts.reads(memory) if memory else served.reads / seconds
+        curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
+        self.counts.window_error.predict(curve)
         return Estimate(
-            curve=curve_through(empty_bytes, depths, self.anchor.anchored(raw), budget_bytes),
+            curve=curve,
             raw_curve=curve_through(empty_bytes, depths, raw, budget_bytes),
-            curve_error_ratio=min(1.0, max(error, abs(self.anchor.drift_ratio))),
+            curve_error_ratio=error,
             drift_ratio=self.anchor.drift_ratio,
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,
-            request_rate_per_second=served.reads / seconds,
+            request_rate_per_second=rate,
             miss_ratio=served.miss_ratio,
             window_seconds=seconds,
             measured_backend_latency_seconds=self.latency.mean_seconds,
@@ -241,11 +255,21 @@ class ServerMonitor:
             keep_reason=keep_reason,
         )
 
+    def _tend_stack(self, reading: ServerReading, budget_bytes: int) -> None:
+        self._calibrate(reading)
+        self._follow_policy(reading, budget_bytes)
+        self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
+        self.shards = self._widening.step(self.shards, self._last)
+        self.lifetimes.keep_only(self.shards.stack)
+        self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
+        if self.shards.volatile:
+            self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
+
     def _calibrate(self, reading: ServerReading) -> None:
         heavier = round(self.calibration.look(reading, self.shards))
         weight = self.calibration.object_bytes
         if weight is not None and abs(heavier) > _REWEIGH_RATIO * weight:
-            self.histogram.stretch(weight / max(1.0, weight - heavier))
+            self.counts.histogram.stretch(weight / max(1.0, weight - heavier))
             self.shards.reweigh(heavier)
             self.calibration.overhead_bytes += heavier
 
@@ -253,46 +277,23 @@ class ServerMonitor:
         volatile = reading.maxmemory_policy == "volatile-lru"
         if volatile != self.shards.volatile:
             # What was counted before belongs to another policy, and pinned keys have no history.
-            self._decay_curve(0.0)
+            self.forget()
             self._samples_taken = 0
-            self.warm_up = WarmUp(self.half_life_seconds)
+            self.warm_up = WarmUp(self.cycle_seconds)
             self.shards.volatile = volatile
         simulation = self.shards.simulation
         if reading.maxmemory_policy not in SIMULATED_POLICIES:
-            self.shards.simulation = None
+            self.counts.simulation = self.shards.simulation = None
             return
         settings = EvictionSettings.of(reading)
         sizes = simulated_sizes(budget_bytes)
         if simulation is None or simulation.settings != settings:
             # What was counted before belongs to another policy.
-            self.decay(0.0)
+            self.forget()
+            self.latency.decay(0.0)
             self._samples_taken = 0
-            self.shards.simulation = MiniatureSimulation(sizes, settings)
+            self.counts.simulation = self.shards.simulation = MiniatureSimulation(sizes, settings)
             self.shards.simulation.set_rate(self.shards.rate)
         elif simulation.sizes_bytes[-1] != sizes[-1]:
             simulation.sizes_bytes = sizes
             simulation.set_rate(self.shards.rate)
-
-    def _miss_ratios(self) -> tuple[FloatArray, FloatArray]:
-        """Depths in bytes, and the miss ratio of a server that holds so many bytes of keys."""
-        simulation = self.shards.simulation
-        if simulation is None:
-            return EDGES_BYTES, self.histogram.miss_ratios()
-        ratios = np.clip(simulation.misses / max(1.0, self.histogram.reads), 0.0, 1.0)
-        return simulation.sizes_bytes, np.minimum.accumulate(ratios)
-
-    def _keep_reason(self, reading: ServerReading, reads: int) -> str | None:
-        if fixed := reading.keep_reason():
-            return fixed
-        if reading.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
-            return f"no_model: for maxmemory-policy {reading.maxmemory_policy}"
-        # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's
-        # rules. What has faded since it was known is known well enough for that.
-        if self.warm_up.is_on and reads >= QUIET_READS:
-            return (
-                f"warming_up: {self.warm_up.unseen_share:.0%} of the last reads were of keys that "
-                "were there before the sampler"
-            )
-        if self._samples_taken < _FEWEST_SAMPLES and reads >= QUIET_READS:
-            return f"few_samples: {self._samples_taken} reads sampled so far"
-        return None

@@ -44,6 +44,11 @@ class PlanApplication:
         self._actuator = actuator
         self._metrics = metrics
 
+    @property
+    def changes_sizes(self) -> bool:
+        """Whether the last one does."""
+        return self.last_plan is not None and self.last_plan.decision == "apply"
+
     def take(self, document: bytes, source: str) -> None:
         """Judge a plan's document and carry it out; a refusal is counted and logged."""
         with self._lock:
@@ -90,8 +95,10 @@ class PlanApplication:
 
 
 def _log_decision(plan: AdaptationPlan) -> None:
-    # A plan that keeps all sizes promises nothing, and not every planner predicts.
-    ratio = plan.predicted_gain_ratio if plan.decision == "apply" else None
+    # A plan that keeps all sizes promises nothing, one to go back is made because promises were not
+    # kept, and not every planner predicts.
+    promises = plan.decision == "apply" and not plan.reason.startswith("back:")
+    ratio = plan.predicted_gain_ratio if promises else None
     gain = "" if ratio is None else f", predicted gain {100 * ratio:.2f} %"
     sizes = ", ".join(
         f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "

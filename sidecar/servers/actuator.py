@@ -1,4 +1,4 @@
-"""Carries out plans: brings each server to its target size, and keeps it there."""
+"""Carries out plans: brings each server to its target size as it fills, and keeps it there."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import MemoryConfig, SamplingConfig
+from sidecar.config.node import MemoryConfig
+from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_lock import ServerTakenError
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
+from sidecar.servers.sizes_in_words import sizes_in_words
 from sidecar.servers.transitions import (
     EnterShrinkMode,
     Grow,
@@ -23,9 +26,9 @@ from sidecar.servers.transitions import (
     Transition,
     resolve,
 )
+from sidecar.servers.waypoints import Waypoints
 from sidecar.state.node_lock import NodeLockedError
 from sidecar.state.state_store import StateStore
-from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +47,11 @@ class Actuator:
     ``start`` runs it in a thread of its own, so that samples are received meanwhile; every public
     method may be called from any thread.
 
+    ``gradual``: memory is handed over as it is filled; otherwise the targets count at once.
+
     Attributes:
-        latest: the states of the last step, for those who must not wait for a server that hangs.
+        waypoints: on the way to the targets.
+        latest: what ``states`` said in the last step: no wait for a server that hangs.
         latest_least_bytes: then, what ``least_bytes`` says.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
     """
@@ -57,8 +63,11 @@ class Actuator:
         sampling: SamplingConfig,
         store: StateStore,
         metrics: Metrics,
+        *,
+        gradual: bool = True,
     ) -> None:
         self._budget_bytes = memory.budget_bytes
+        self.waypoints = Waypoints(memory.budget_bytes, gradual=gradual)
         self._watches = {
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
@@ -73,11 +82,15 @@ class Actuator:
         self.too_small: set[str] = set()
         self._settled = threading.Event()
         self._purpose = ""
+        self._told = self._is_there = False
         self._failure: Exception | None = None
 
-    def start(self, targets_bytes: Mapping[str, int]) -> None:
-        """Begin to bring the servers to these sizes."""
-        self.set_targets(targets_bytes, "initial sizes")
+    def start(
+        self, sizes_bytes: Mapping[str, int], targets_bytes: Mapping[str, int] | None = None
+    ) -> None:
+        """Begin to bring the servers to these sizes, and from there to the targets, if any."""
+        self.waypoints.begin(sizes_bytes)
+        self.set_targets(targets_bytes or sizes_bytes, "initial sizes")
         self._thread = threading.Thread(target=self._run, name="actuator", daemon=True)
         self._thread.start()
 
@@ -122,13 +135,15 @@ class Actuator:
                 state.settled = False
                 if sum(state.targets_bytes.values()) > self._budget_bytes:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
+            self.waypoints.retarget(self._store.now.targets_bytes)
             self._purpose = purpose
+            self._told = self._is_there = False
             self._settled.clear()
         self._wake.set()
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more will happen by itself to reach the targets."""
+        """Whether nothing more will happen by itself to reach the targets, until a server fills."""
         return self._settled.is_set()
 
     def claim(self) -> None:
@@ -156,15 +171,27 @@ class Actuator:
         """The planned sizes in bytes."""
         return dict(self._store.now.targets_bytes)
 
-    def states(self) -> list[ServerState]:
-        """Of all servers, as last seen."""
+    def under_way(self) -> dict[str, int]:
+        """The sizes to which servers are on the way, as far as they can be had; in bytes."""
         with self._lock:
-            return [watch.state() for watch in self._watches.values()]
+            return self.waypoints.under_way(self.states())
+
+    def states(self) -> list[ServerState]:
+        """Of all servers, as last seen, with their targets."""
+        targets = self._store.now.targets_bytes
+        with self._lock:
+            return [replace(state, target_bytes=targets[state.name]) for state in self._steps()]
+
+    def _steps(self) -> list[ServerState]:
+        """The same, with the sizes that they are to have now."""
+        sizes = self.waypoints.sizes_bytes
+        return [watch.state(sizes[name]) for name, watch in self._watches.items()]
 
     def kept(self) -> dict[str, str]:
         """Why a server cannot be given another size now, in an observation's words."""
         with self._lock:
-            found = {name: watch.keep_reason() for name, watch in self._watches.items()}
+            states = self._steps()
+            found = {state.name: self._watches[state.name].keep_reason(state) for state in states}
             return {name: reason for name, reason in found.items() if reason}
 
     def windows(self) -> dict[str, ReadingWindow]:
@@ -196,10 +223,13 @@ class Actuator:
                     return
                 if watch.read() is not None:
                     watch.try_again()
-            moved = False
-            states = self.latest = self.states()
+            needs = {name: watch.need() for name, watch in self._watches.items()}
+            self.waypoints.follow(self.states(), needs)
+            self.latest = self.states()
             self.latest_least_bytes = self.least_bytes()
             self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
+            moved = False
+            states = self._steps()
             for transition in resolve(states, self._budget_bytes):
                 moved = True
                 if self._stop.is_set() or not self._carry_out(transition):
@@ -209,22 +239,17 @@ class Actuator:
     def _note(self, moved: bool, freeing: bool) -> None:
         if moved:
             self._settled.clear()
-        elif not self._settled.is_set() and not freeing:
-            self._settled.set()
-            with self._store.update() as state:
-                state.settled = True
-            log.info("%s: %s", self._purpose, self._describe())
-
-    def _describe(self) -> str:
-        left_out = {state.name: _left_out(state) for state in self.states()}
-        near = (
-            "as near to their sizes as they can be" if any(left_out.values()) else "at their sizes"
-        )
-        sizes = ", ".join(
-            f"{state.name} {format_size(state.maxmemory_bytes)}{left_out[state.name]}"
-            for state in self.states()
-        )
-        return f"servers are {near}: {sizes}"
+            return
+        is_there = self.waypoints.is_there(self.latest)
+        if freeing or (self._settled.is_set() and is_there == self._is_there):
+            return
+        with self._store.update() as state:
+            state.settled = is_there
+        # While memory is handed over there is not a line for each portion.
+        if is_there or not self._told:
+            log.info("%s: %s", self._purpose, sizes_in_words(self.states(), self.under_way()))
+        self._told, self._is_there = True, is_there
+        self._settled.set()
 
     def _carry_out(self, transition: Transition) -> bool:
         watch = self._watches[transition.name]
@@ -273,15 +298,3 @@ class Actuator:
             with self._lock:
                 if any(watch.comes_back() for watch in self._watches.values()):
                     return
-
-
-def _left_out(state: ServerState) -> str:
-    """What keeps it from its planned size, for people; empty if it has it."""
-    if not state.reachable:
-        return " (out of reach)"
-    if state.maxmemory_bytes == state.target_bytes:
-        return ""
-    why = (
-        "it refuses" if state.refuses else "waits for memory" if state.evicts else "does not evict"
-    )
-    return f" (planned {format_size(state.target_bytes)}, {why})"

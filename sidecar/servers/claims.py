@@ -74,6 +74,8 @@ class BudgetKeeper:
         if not over and not too_small:
             self._too_little = None
             return
+        # Those who have not grown yet, because they have not filled, are still to grow.
+        sizes = {s.name: sizes[s.name] if s.name in fixed else s.target_bytes for s in states}
         # Nothing here may wait for the actuator, which may wait for a server that hangs.
         least = self._actuator.latest_least_bytes
         sizes |= {name: least[name] for name in too_small & least.keys()}  # of two steps, perhaps

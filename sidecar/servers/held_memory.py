@@ -29,6 +29,9 @@ class HeldMemory:
         self._memory = memory
         self._metrics = metrics
         self._rss_until = 0.0
+        # It was waited for in vain, and has not come back since. Memory is handed over in many
+        # shrinks: it is not waited for again after each of them.
+        self._rss_stays = False
         self._least_bytes: float | None = None
         self._freed_at = 0.0
         self._stuck = False
@@ -46,13 +49,16 @@ class HeldMemory:
         if not gated:
             return reading.counted_bytes
         resident = (reading.rss_bytes - RSS_ALLOWANCE_BYTES) / RSS_ALLOWANCE_RATIO
-        if not shrinks and resident <= reading.maxmemory_bytes:
-            self._rss_until = 0.0
-        if resident <= reading.counted_bytes:
+        if resident <= reading.maxmemory_bytes:
+            self._rss_stays = False
+            if not shrinks:
+                self._rss_until = 0.0
+        if self._rss_stays or resident <= reading.counted_bytes:
             return reading.counted_bytes
         if not shrinks and time.monotonic() >= self._rss_until:
             self._rss_until = 0.0
             if resident > reading.maxmemory_bytes:
+                self._rss_stays = True
                 self._metrics.rss_waits_given_up.labels(self._name).inc()
                 log.warning(
                     "server %s: resident memory stays at %d bytes after a shrink to %d; "

@@ -59,6 +59,31 @@ def initial_sizes(
     return _scaled(floors, sizes, budget_bytes - sum(floors.values()))
 
 
+def sizes_to_begin_with(
+    servers: Sequence[ServerConfig],
+    found_bytes: Mapping[str, int],
+    planned_bytes: Mapping[str, int],
+    fixed: Collection[str],
+    budget_bytes: int,
+    least_bytes: Mapping[str, int],
+    *,
+    interrupted: bool,
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Sizes to have at once, and those to go to from there: the same, unless the last sidecar was
+    ``interrupted`` on the way to ``planned_bytes``. Then that goes on, from what is found if it
+    fits.
+
+    ``found_bytes`` is ``maxmemory`` of the servers that answer. Raises as ``initial_sizes``.
+    """
+    known = {**found_bytes, **planned_bytes} if interrupted else {**planned_bytes, **found_bytes}
+    known |= {name: found_bytes[name] for name in fixed}
+    targets = initial_sizes(servers, known, fixed, budget_bytes, least_bytes)
+    sizes = {**targets, **found_bytes}
+    if not interrupted or not all(sizes.values()) or sum(sizes.values()) > budget_bytes:
+        return targets, targets
+    return initial_sizes(servers, sizes, fixed, budget_bytes, least_bytes), targets
+
+
 def _scaled(
     least: Mapping[str, int], wanted: Mapping[str, int], spare_bytes: int
 ) -> dict[str, int]:

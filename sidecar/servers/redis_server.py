@@ -11,7 +11,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from sidecar.config.node import SamplingConfig, ServerConfig
+from sidecar.config.node import ServerConfig
+from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.server_lock import CLIENT_NAME, check_clients
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.reader import DocumentError

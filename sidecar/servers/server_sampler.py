@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import SamplingConfig
+from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading

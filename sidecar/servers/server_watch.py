@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import MemoryConfig, SamplingConfig
+from sidecar.config.node import MemoryConfig
+from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.reading_window import ReadingWindow
@@ -22,6 +23,7 @@ from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
+from sidecar.servers.waypoints import Need
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.units import format_size
 
@@ -127,9 +129,8 @@ class ServerWatch:
             return False
         return self.read() is not None
 
-    def state(self) -> ServerState:
-        """For the resolver."""
-        target_bytes = self._store.now.targets_bytes[self.name]
+    def state(self, target_bytes: int) -> ServerState:
+        """For the resolver. ``target_bytes``: the size that it is to have now."""
         if self._last is None or self._at_most_bytes is None:
             # Never seen: when it comes, it is brought to its target before anyone grows.
             return ServerState(self.name, target_bytes, 0, target_bytes, reachable=False)
@@ -160,6 +161,11 @@ class ServerWatch:
             window.add(self._last)
         return window
 
+    def need(self) -> Need:
+        """For the handover."""
+        used_bytes = self._last.counted_bytes if self._last else 0
+        return Need(used_bytes, self.least_bytes() or 0)
+
     def least_bytes(self) -> int | None:
         """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if unknown."""
         if self._last is None or not self._last.evicts:
@@ -168,17 +174,16 @@ class ServerWatch:
 
     @property
     def is_too_small(self) -> bool:
-        """Whether it can keep no key in the size that it has or is to have."""
+        """Whether it can keep no key in the size that is planned."""
         if self._last is None or not self._last.evicts or not self._reachable:
             return False
         target_bytes = self._store.now.targets_bytes[self.name]
         return is_too_small(target_bytes, self._last.unevictable_bytes)
 
-    def keep_reason(self) -> str | None:
+    def keep_reason(self, state: ServerState) -> str | None:
         """Why it cannot be given another size now, in an observation's words."""
         if self._refusal.reason is not None:
             return f"refuses: {self._refusal.reason}"
-        state = self.state()
         if not state.stuck or self.is_too_small:
             return None
         held = format_size(state.held_bytes)

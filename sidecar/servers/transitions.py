@@ -36,7 +36,7 @@ class ServerState:
             that does not answer it is the last known or, if a growth may have reached it, that.
         held_bytes: memory that it really takes: ``used_memory``, or more while resident memory
             that a shrink should free has not come back.
-        target_bytes: planned.
+        target_bytes: where it is to be brought: the size that is planned, or one on the way there.
         reachable: it answered.
         in_shrink_mode: it has the settings for shrinking (tenacity 0).
         evicts: a full server makes room. One that does not would refuse writes after a shrink.

@@ -79,6 +79,7 @@ class SidecarState:
         replaced: of each server that is being shrunk, what ``shrink_mode.SHRINK_MODE`` replaced.
         before_shrink: what each server's last shrink replaced, also when it is over.
         latencies: of the servers of the last observation, for ``spreds status``.
+        first_bytes: the sizes from before there were plans, by server.
     """
 
     last_cycle: int = 0
@@ -90,6 +91,7 @@ class SidecarState:
     replaced: dict[str, SavedSettings] = field(default_factory=dict)
     before_shrink: dict[str, dict[str, str]] = field(default_factory=dict)
     latencies: dict[str, ObservedLatency] = field(default_factory=dict)
+    first_bytes: dict[str, int] = field(default_factory=dict)
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -115,7 +117,7 @@ class SidecarState:
         asked = [_asked(item) for item in fields.tables("asked", least=0, most=ASKED_LIMIT)]
         targets, changed = fields.table("targets_bytes"), fields.table("changed_at_seconds")
         replaced, latencies = fields.table("replaced"), fields.table("latencies", {})
-        before = fields.table("before_shrink", {})
+        before, first = fields.table("before_shrink", {}), fields.table("first_bytes", {})
         return cls(
             last_cycle=fields.integer("last_cycle", low=0, high=MOST_CYCLE),
             applied_cycle=fields.integer("applied_cycle", low=0, high=MOST_CYCLE),
@@ -128,6 +130,9 @@ class SidecarState:
             replaced={name: _replaced(replaced.table(name)) for name in replaced.names()},
             before_shrink={name: _texts(before.table(name)) for name in before.names()},
             latencies={name: _latency(latencies.table(name)) for name in latencies.names()},
+            first_bytes={
+                name: first.integer(name, low=0, high=MOST_BYTES) for name in first.names()
+            },
         )
 
 

@@ -42,11 +42,14 @@ class MissRatioCurve:
         Below the first point the curve is a straight line from (0 bytes, 1); above the last it
         is flat.
         """
-        sizes, ratios = self.sizes_bytes, self.miss_ratios
-        if sizes[0] > 0:
-            sizes = np.concatenate(([0.0], sizes))
-            ratios = np.concatenate(([1.0], ratios))
+        sizes, ratios = self.from_zero()
         return np.asarray(np.interp(np.asarray(size_bytes, dtype=np.float64), sizes, ratios))
+
+    def from_zero(self) -> tuple[FloatArray, FloatArray]:
+        """Sizes in bytes and miss ratios of the curve's points; the first is at 0 bytes."""
+        if self.sizes_bytes[0] == 0:
+            return self.sizes_bytes, self.miss_ratios
+        return np.append(0.0, self.sizes_bytes), np.append(1.0, self.miss_ratios)
 
     def to_json(self) -> dict[str, Any]:
         """The curve as it stands in an observation: in whole bytes, the last point of each."""

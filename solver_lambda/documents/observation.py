@@ -33,7 +33,8 @@ class ServerObservation:
     """One server in one window.
 
     Attributes:
-        maxmemory_bytes: in force now; 0 is Redis' "no limit".
+        maxmemory_bytes: in force now, or already planned while memory is being handed over; 0 is
+            Redis' "no limit".
         minimum_bytes, maximum_bytes: bounds for the plan (``None``: no upper bound). A minimum of 0
             lets a plan give the server next to nothing; see ``size_ranges``.
         weight: w, >= 0.
@@ -143,6 +144,10 @@ class Observation:
         budget_bytes: M.
         unit_bytes: step of the planner's grid, which meets the size in force or the nearest that
             a server may have; a grid that would be too large takes a multiple of it.
+        chance_ratio: so much of a plan's gain, relative to the mean access time, may be chance,
+            because the curves are known by a few sampled objects.
+        goes_back: the bounds are the sizes that the servers had before there were plans, as far as
+            teams leave the choice, because the plans since have cost more.
     """
 
     node: str
@@ -153,6 +158,8 @@ class Observation:
     servers: tuple[ServerObservation, ...]
     unit_bytes: int = 65536
     planning: PlanningSettings = field(default_factory=PlanningSettings)
+    chance_ratio: float = 0.0
+    goes_back: bool = False
 
     @property
     def in_force_bytes(self) -> dict[str, int]:
@@ -188,6 +195,8 @@ class Observation:
             window_seconds=fields.number("window_seconds", above=0),
             budget_bytes=fields.integer("budget_bytes", low=1, high=MOST_BYTES),
             unit_bytes=fields.integer("unit_bytes", cls.unit_bytes, low=1, high=MOST_BYTES),
+            chance_ratio=fields.number("chance_ratio", cls.chance_ratio, low=0, high=1),
+            goes_back=fields.boolean("goes_back", cls.goes_back),
             servers=tuple(ServerObservation.from_json(t) for t in fields.tables("servers")),
             planning=PlanningSettings.from_json(fields.table("planning", {})),
         )

@@ -27,7 +27,7 @@ class PlanningSettings:
         dwell_seconds: a server that was changed keeps its size for so long.
         maximum_step_ratio: the most that a server may gain or lose in one cycle, of its size; one
             unit at least.
-        maximum_curve_error_ratio: a server whose curve's expected error is above keeps its size.
+        maximum_curve_error_ratio: a server whose curve's expected error is above does not shrink.
         seed: of the random search, so that one observation gives one plan.
     """
 
@@ -36,10 +36,10 @@ class PlanningSettings:
     epsilon_ratio: float = 1e-4
     time_limit_seconds: float = 2.0
     horizon_seconds: float = 3600.0
-    minimum_gain_ratio: float = 0.005
+    minimum_gain_ratio: float = 0.002
     dwell_seconds: float = 0.0
     maximum_step_ratio: float | None = None
-    maximum_curve_error_ratio: float = 0.1
+    maximum_curve_error_ratio: float = 0.3
     seed: int = 0
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
 from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.problem_grid import shares
-from solver_lambda.planning.size_ranges import attainable_minima
+from solver_lambda.planning.size_ranges import attainable_minima, listed, may_not_shrink
 from solver_lambda.planning.split_search import FoundSplit, Sizes
 from solver_lambda.planning.step_limits import along_the_way
 
@@ -60,7 +60,7 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
                 return Decision("apply", words, found.sizes)
     if not any(shares(observation.servers).values()):
         return Decision("keep", "no_demand: no server has both reads and a weight", in_force)
-    least = observation.planning.minimum_gain_ratio
+    least = observation.planning.minimum_gain_ratio + observation.chance_ratio
     gain, way = gain_of(observation, found.sizes), gain_of(observation, found.wanted)
     words = (
         f"mean access time from {gain.before * 1e3:.4g} ms to {gain.after * 1e3:.4g} ms, "
@@ -71,6 +71,8 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
     if way.ratio < least or way.ratio <= 0:
         start = f", less than the {least:.2%} at which moving starts" if least else ""
+        if observation.chance_ratio:
+            start += f": {observation.chance_ratio:.2%} of it may be chance"
         return Decision("keep", f"small_gain: {the_way}{start}{limit}", in_force)
     if gain.ratio > 0:
         return Decision(
@@ -90,15 +92,21 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
 
 def _best_found(found: FoundSplit, observation: Observation) -> str:
     """Why to stay where nothing better was found."""
+    if observation.goes_back:
+        return "back: the sizes in force are those from before there were plans"
     gap_ratio = found.solution.gap_ratio
     if gap_ratio <= observation.planning.epsilon_ratio:
-        return "optimal: the sizes in force are the best"
+        held = [s.name for s in observation.servers if may_not_shrink(s, observation)]
+        least = f" that the rules allow: {listed(held)} may not shrink now" if held else ""
+        return f"optimal: the sizes in force are the best{least}"
     gap = f"{gap_ratio:.2%}" if gap_ratio >= 1e-4 else "0.01%"
     return f"best_found: nothing better was found; the best may be up to {gap} better"
 
 
 def _must_move(observation: Observation) -> str | None:
     """Why the sizes in force cannot stay, or ``None``."""
+    if observation.goes_back:
+        return "back: to the sizes from before there were plans, which would have cost less since"
     for server in observation.servers:
         if not server.maxmemory_bytes:
             return f"no_limit: {server.name} has no maxmemory"

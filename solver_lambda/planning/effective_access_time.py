@@ -38,7 +38,10 @@ class EffectiveAccessTime:
 
     def seconds(self, size_bytes: npt.ArrayLike) -> FloatArray:
         """EAT = h·cd + (1 − h)·bd at each size in bytes: thesis, equation (8.2)."""
-        miss_ratio = self.curve.miss_ratio(size_bytes)
+        return self.at_miss_ratios(self.curve.miss_ratio(size_bytes))
+
+    def at_miss_ratios(self, miss_ratios: FloatArray) -> FloatArray:
+        """The same, where the miss ratios at the sizes are known."""
         return (
-            1.0 - miss_ratio
-        ) * self.cache_latency_seconds + miss_ratio * self.backend_latency_seconds
+            1.0 - miss_ratios
+        ) * self.cache_latency_seconds + miss_ratios * self.backend_latency_seconds

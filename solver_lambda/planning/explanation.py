@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,6 +24,11 @@ from solver_lambda.planning.size_ranges import InfeasibleError, SizeRange, size_
 
 MEBIBYTE = 1 << 20
 MORE_MEMORY_RATIOS = (1.10, 1.25, 1.50)
+# Nobody's size depends on what more memory would bring. So it is found on a coarser grid and less
+# exactly than a plan, which would take most of the plan's time: in at least so many units, if the
+# observation's is finer, and with this gap.
+MORE_MEMORY_UNITS = 16_384
+MORE_MEMORY_GAP_RATIO = 0.0005
 
 
 class Circumstances(NamedTuple):
@@ -126,6 +132,8 @@ def _effect(before: float, after: float, circumstances: Circumstances) -> str | 
     if after > before:
         saved = "others more than save"
         why = saved if circumstances.mean_falls else f"{_code(circumstances)} asks for"
+        if _code(circumstances) == "back":
+            why = "it had before there were plans"
         return f"cost it {time_words(after - before)} ({words}), which {why}"
     if time_words(after) != time_words(before):
         return f"bring its mean access time from {words}"
@@ -176,6 +184,9 @@ def what_if(
     Steps, dwell times and the cost of moving are left out, because they pass with time; servers
     that are kept for lasting reasons keep their size. ``mean_seconds`` is the plan's: more memory
     is never worse, even if the search had no time to find out.
+
+    Each is the mean of a split that exists, and the best one with the whole budget may be better:
+    by ``MORE_MEMORY_GAP_RATIO``, and by what a unit of the coarser grid more for each server gains.
     """
     found = []
     try:
@@ -194,14 +205,20 @@ def _mean_with(
 ) -> float:
     kept = {
         server.name: ranges[server.name]
-        if ranges[server.name].kept_because or server.maximum_bytes is not None
+        if server.keep_reason is not None or server.maximum_bytes is not None
         else SizeRange(ranges[server.name].low_bytes, budget)
         for server in observation.servers
     }
+    enough_ratio = max(observation.planning.epsilon_ratio, MORE_MEMORY_GAP_RATIO)
+    planning = dataclasses.replace(observation.planning, epsilon_ratio=enough_ratio)
+    coarser = max(1, budget // (observation.unit_bytes * MORE_MEMORY_UNITS))
+    observation = dataclasses.replace(
+        observation, unit_bytes=observation.unit_bytes * coarser, planning=planning
+    )
     problem = build_problem(observation, kept, budget_bytes=budget, moving=False)
     reserved = reserve_for_bounds(problem, observation, deadline_seconds=deadline_seconds)
     problem = with_reserved(problem, reserved.sizes_bytes)
     mean_seconds = best_mean_seconds(
-        problem, observation.planning, deadline_seconds=deadline_seconds
+        problem, planning, deadline_seconds=deadline_seconds, enough_gap_ratio=enough_ratio
     )
     return max(0.0, mean_seconds)

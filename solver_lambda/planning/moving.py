@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from solver_lambda.documents.curve import FloatArray
+from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 
@@ -35,22 +35,58 @@ def moving_misses(server: ServerObservation, sizes_bytes: npt.ArrayLike) -> Floa
     Zero if the size of an object is not known, or no ``maxmemory`` is in force.
     """
     sizes = np.asarray(sizes_bytes, dtype=np.float64)
-    now = server.maxmemory_bytes
-    if server.mean_object_bytes is None or not now:
+    return _misses(server, sizes, server.curve.miss_ratio(sizes))
+
+
+def _misses(server: ServerObservation, sizes: FloatArray, ratios: FloatArray) -> FloatArray:
+    """``moving_misses``, with the miss ratios at the sizes."""
+    now = float(server.maxmemory_bytes)
+    if server.mean_object_bytes is None or not now or not sizes.size:
         return np.zeros(sizes.shape)
-    points = np.unique(np.concatenate((sizes.ravel(), [float(now)], server.curve.sizes_bytes)))
-    ratios = np.maximum(server.curve.miss_ratio(points), _LEAST_MISS_RATIO)
-    # Between its points the curve is a straight line, and the integral of 1/r is a logarithm.
-    falls = -np.diff(ratios)
-    level = falls < _FLAT * ratios[1:]
-    means = np.where(
-        level, 1 / ratios[1:], np.log(ratios[:-1] / ratios[1:]) / np.where(level, 1.0, falls)
-    )
-    inverse = np.concatenate(([0.0], np.cumsum(np.diff(points) * means)))
-    change = np.abs(np.interp(sizes, points, inverse) - np.interp(now, points, inverse))
-    final = np.maximum(server.curve.miss_ratio(np.maximum(sizes, now)), _LEAST_MISS_RATIO)
-    extra = (np.abs(sizes - now) - final * change) / server.mean_object_bytes
-    return np.asarray(np.maximum(extra, 0.0))
+    extra = _integral_of_inverse(server.curve, now, sizes, ratios)
+    np.abs(extra, out=extra)
+    # At the larger of the two sizes, which is where the miss ratio is the lower.
+    final = np.minimum(ratios, server.curve.miss_ratio(now))
+    extra *= np.maximum(final, _LEAST_MISS_RATIO)
+    np.subtract(np.abs(sizes - now), extra, out=extra)
+    extra /= server.mean_object_bytes
+    return np.maximum(extra, 0.0, out=extra)
+
+
+def _integral_of_inverse(
+    curve: MissRatioCurve, start: float, sizes: FloatArray, ratios: FloatArray
+) -> FloatArray:
+    """∫ of 1/r(s) ds from a size to each of ``sizes``, at which the curve has ``ratios``."""
+    points, levels = curve.from_zero()
+    first, last = min(start, sizes.min()), max(start, sizes.max())
+    # Only the points on the way, and the one before.
+    on_the_way = slice(*np.searchsorted(points, (first, last), "right") - (1, 0))
+    points, levels = points[on_the_way], np.maximum(levels[on_the_way], _LEAST_MISS_RATIO)
+    places = np.arange(len(points))
+    until = np.zeros(len(points))
+    np.cumsum(np.diff(points) * _mean_inverse(levels[:-1], levels[1:]), out=until[1:])
+
+    def up_to(sizes: FloatArray, ratios: FloatArray) -> FloatArray:
+        place = np.interp(sizes, points, places).astype(np.intp)
+        rest = _mean_inverse(levels[place], np.maximum(ratios, _LEAST_MISS_RATIO))
+        rest *= sizes - points[place]
+        rest += until[place]
+        return rest
+
+    found = up_to(sizes, ratios)
+    found -= up_to(np.array(start), curve.miss_ratio(start))
+    return found
+
+
+def _mean_inverse(first: FloatArray, last: FloatArray) -> FloatArray:
+    """The mean of 1/r where r falls on a straight line: the integral of 1/r is a logarithm."""
+    falls = np.asarray(first - last)
+    level = falls < _FLAT * last
+    falls[level] = 1.0
+    means = np.asarray(np.log(first / last))
+    means /= falls
+    np.divide(1.0, last, out=means, where=level)
+    return means
 
 
 def moving_seconds(
@@ -62,12 +98,21 @@ def moving_seconds(
     horizon. Never more than the difference of access times between the two sizes: a growth
     cannot cost more than it would gain, nor undoing a shrink more than the shrink would.
     """
-    requests = server.request_rate_per_second * horizon_seconds
     sizes = np.asarray(sizes_bytes, dtype=np.float64)
+    return moving_seconds_at(server, sizes, server.curve.miss_ratio(sizes), horizon_seconds)
+
+
+def moving_seconds_at(
+    server: ServerObservation, sizes: FloatArray, ratios: FloatArray, horizon_seconds: float
+) -> FloatArray:
+    """``moving_seconds``, with the miss ratios at the sizes."""
+    requests = server.request_rate_per_second * horizon_seconds
     if not requests:
         return np.zeros(sizes.shape)
     eat = EffectiveAccessTime.of(server)
-    penalty = eat.backend_latency_seconds - eat.cache_latency_seconds
-    now = server.curve.miss_ratio(server.maxmemory_bytes)
-    at_most = np.abs(server.curve.miss_ratio(sizes) - now)
-    return np.asarray(np.minimum(moving_misses(server, sizes) / requests, at_most) * penalty)
+    seconds = _misses(server, sizes, ratios)
+    seconds /= requests
+    at_most = np.abs(ratios - server.curve.miss_ratio(server.maxmemory_bytes))
+    np.minimum(seconds, at_most, out=seconds)
+    seconds *= eat.backend_latency_seconds - eat.cache_latency_seconds
+    return seconds

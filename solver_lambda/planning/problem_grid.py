@@ -7,9 +7,9 @@ import numpy as np
 from solver_lambda.documents.curve import FloatArray
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
-from solver_lambda.planning.moving import moving_seconds
+from solver_lambda.planning.moving import moving_seconds_at
 from solver_lambda.planning.size_ranges import SizeRange
-from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
+from solver_lambda.solvers.partition_problem import PartitionProblem
 
 # A finer grid is made coarser: 65,536 units are 1 MiB steps on 64 GiB, and the cells of all
 # servers together (8 bytes each) must fit a small function beside the copies that solvers make.
@@ -70,7 +70,7 @@ def build_problem(
     steps = np.arange(utilities.shape[1]) * unit
     horizon_seconds = observation.planning.horizon_seconds if moving else None
     for row, server in enumerate(servers):
-        sizes = bases[row] + steps[: limits[row] + 1]
+        sizes = np.asarray(bases[row] + steps[: limits[row] + 1], dtype=np.float64)
         utilities[row, : len(sizes)] = -share[server.name] * _seconds(
             server, sizes, horizon_seconds
         )
@@ -85,13 +85,14 @@ def build_problem(
 
 
 def _seconds(
-    server: ServerObservation, sizes: IntArray, horizon_seconds: float | None
+    server: ServerObservation, sizes: FloatArray, horizon_seconds: float | None
 ) -> FloatArray:
     """Mean access time at each size, with the cost of moving spread over a horizon."""
-    seconds = EffectiveAccessTime.of(server).seconds(sizes)
-    if horizon_seconds is None:
-        return seconds
-    return seconds + moving_seconds(server, sizes, horizon_seconds)
+    ratios = server.curve.miss_ratio(sizes)
+    seconds = EffectiveAccessTime.of(server).at_miss_ratios(ratios)
+    if horizon_seconds is not None:
+        seconds += moving_seconds_at(server, sizes, ratios, horizon_seconds)
+    return seconds
 
 
 def _grid_unit(unit_bytes: int, spans_bytes: list[int], spare_bytes: int) -> int:

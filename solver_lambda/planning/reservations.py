@@ -67,8 +67,9 @@ def reserve_for_bounds(
     unmet: dict[tuple[str, str], str] = {}
     servers = {server.name: server for server in observation.servers}
     for row, name in enumerate(problem.names):
-        sizes = problem.bases_bytes[row] + problem.unit_bytes * np.arange(problem.limits[row] + 1)
         for bound in bounds_of(servers[name]):
+            steps = np.arange(problem.limits[row] + 1)
+            sizes = problem.bases_bytes[row] + problem.unit_bytes * steps
             why = _takes_nothing(servers[name], observation)
             if why is None:
                 met = np.flatnonzero(bound.amounts(sizes) <= bound.most)
@@ -150,12 +151,19 @@ def _sizes_bytes(wishes: list[_Wish]) -> dict[str, int]:
 
 
 def best_mean_seconds(
-    problem: PartitionProblem, planning: PlanningSettings, *, deadline_seconds: float
+    problem: PartitionProblem,
+    planning: PlanningSettings,
+    *,
+    deadline_seconds: float,
+    enough_gap_ratio: float = 0.0,
 ) -> float:
     """The least weighted mean access time, where the split itself is of no interest."""
     # As good a start for the certificate as Dirichlet search, and it takes no time.
     planning = dataclasses.replace(planning, method="hill_climbing")
-    return -solve(problem, planning, deadline_seconds=deadline_seconds).value
+    solution = solve(
+        problem, planning, deadline_seconds=deadline_seconds, enough_gap_ratio=enough_gap_ratio
+    )
+    return -solution.value
 
 
 def _too_dear(mean_seconds: float, best_seconds: float, most_ratio: float, *, beside: bool) -> str:

@@ -19,7 +19,7 @@ class SizeRange(NamedTuple):
     """From ``low_bytes`` to ``high_bytes``, both included.
 
     Attributes:
-        kept_because: why the size is kept, or may not grow, for people; ``None`` if it is free.
+        kept_because: why the size is kept, or may not shrink, for people; ``None`` if it is free.
     """
 
     low_bytes: int
@@ -42,9 +42,10 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
     The rules, the strongest first:
 
     1. the budget: if the least sizes exceed it, rule 4 is dropped;
-    2. ``keep_reason`` and a curve whose expected error is above ``maximum_curve_error_ratio``
-       keep a size as it is (the second within the server's bounds, and a quiet server may lose
-       what others gain by: next to nothing is missed of it, whatever its curve is);
+    2. ``keep_reason`` keeps a size as it is, and a curve whose expected error is above
+       ``maximum_curve_error_ratio`` keeps it from shrinking, within the server's bounds: it may be
+       that very size that made the curve wrong, so it is never kept from growing. A quiet server
+       may lose what others gain by: next to nothing is missed of it, whatever its curve is;
     3. a server's minimum, as far as ``attainable_minima`` goes, and its maximum; a minimum of 0
        is one byte;
     4. ``dwell_seconds``: a server that was changed keeps its size for so long.
@@ -69,7 +70,7 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
         for server in observation.servers
     }
     if least_bytes(ranges) > observation.budget_bytes:
-        kept = sorted(name for name, found in ranges.items() if _is_kept(found))
+        kept = sorted(name for name, found in ranges.items() if found.kept_because is not None)
         raise InfeasibleError(
             f"the sizes that must be kept ({listed(kept)}) sum, with a byte for each of the "
             f"others, to {least_bytes(ranges)} bytes, more than the budget of "
@@ -115,17 +116,19 @@ def _needed_bytes(observation: Observation, minima: Mapping[str, int]) -> int:
     )
 
 
-def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int:
-    """The size that a server keeps because of its curve's error, 0 if it is free."""
+def may_not_shrink(server: ServerObservation, observation: Observation) -> bool:
+    """Whether it is kept as it is, or too little is known of its curve."""
     most_error = observation.planning.maximum_curve_error_ratio
-    if server.curve_error_ratio <= most_error or is_quiet(server, observation):
+    uncertain = server.curve_error_ratio > most_error and not is_quiet(server, observation)
+    return server.keep_reason is not None or uncertain
+
+
+def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int:
+    """The least size of a server that its curve's error keeps from shrinking, else 0."""
+    if not may_not_shrink(server, observation):
         return 0
     most = server.maximum_bytes
     return server.maxmemory_bytes if most is None else min(server.maxmemory_bytes, most)
-
-
-def _is_kept(found: SizeRange) -> bool:
-    return found.is_fixed and found.kept_because is not None
 
 
 def listed(names: list[str]) -> str:
@@ -147,8 +150,9 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
     if server.keep_reason is not None:
         low, high, reason = size, size, server.keep_reason
     elif server.curve_error_ratio > most_error:
-        high = min(max(size, low), high)
-        low = low if size and is_quiet(server, observation) else high
+        if size and is_quiet(server, observation):
+            return SizeRange(low, high)
+        low = min(max(size, low), high)
         reason = (
             f"its curve's expected error of {server.curve_error_ratio:.3g} "
             f"is above {most_error:.3g}"

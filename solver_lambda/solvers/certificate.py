@@ -19,7 +19,6 @@ _FIRST_PART = 1 / 16
 _GROWTH = 4.0
 _CAUTION = 0.8
 _ROUNDING = 1e-12
-_ROWS_AT_ONCE = 64
 
 
 class CertifiedSplit(NamedTuple):
@@ -140,13 +139,13 @@ class Certifier:
         problem, price = self._problem, self._bound.price
         steps = price * np.arange(problem.utilities.shape[1])
         least = self._bound.tops - most_loss - self._slack
-        found = []
-        for first in range(0, len(least), _ROWS_AT_ONCE):
-            part = slice(first, first + _ROWS_AT_ONCE)
-            rows, units = np.nonzero(problem.utilities[part] - steps >= least[part, None])
-            found.append((rows + first, units))
-        rows = np.concatenate([pair[0] for pair in found])
-        units = np.concatenate([pair[1] for pair in found])
+        # One server after the other: its part of the grid stays in the processor's cache.
+        found = [
+            np.flatnonzero(curve - steps >= enough)
+            for curve, enough in zip(problem.utilities, least.tolist(), strict=True)
+        ]
+        rows = np.repeat(np.arange(len(found)), [len(units) for units in found])
+        units = np.concatenate(found)
         values = problem.utilities[rows, units]
         useful = (units == 0) | (values > problem.utilities[rows, units - 1])
         rows, units, values = rows[useful], units[useful], values[useful]

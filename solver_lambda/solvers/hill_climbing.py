@@ -6,13 +6,15 @@ import heapq
 import time
 
 import numpy as np
+import numpy.typing as npt
 
 from solver_lambda.documents.curve import FloatArray
 from solver_lambda.solvers.lagrangian import LagrangianBound
 from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
-# Passes over a curve that drop points which single neighbours show to lie below its hull.
-_THINNING_PASSES = 4
+# Of the points of a curve, those below its hull are dropped in passes: if this part is left, the
+# next pass looks further.
+_FEW_DROPPED = 31 / 32
 
 
 class LookAhead:
@@ -39,70 +41,109 @@ class LookAhead:
         self._problem = problem
         self._bound = bound
         self._deadline_seconds = deadline_seconds
-        # For each server the places where its next segments end, the nearest one last.
+        # For each server where its next segments end and minus their slopes, the nearest one last.
         self._ends: list[list[int]] = [[] for _ in bound.units]
+        self._falls: list[list[float]] = [[] for _ in bound.units]
 
     def solve(self) -> IntArray:
         """Units of each server, shape (n,); after the deadline those that it has come to."""
-        units = self._bound.units.copy()
-        balance = self._problem.capacity - int(units.sum())
+        units = self._bound.units.tolist()
+        balance = self._problem.capacity - sum(units)
         waiting: list[tuple[float, int, int]] = []
-        for row, start in enumerate(units.tolist()):
+        for row, start in enumerate(units):
             if self._look_ahead(row, start, balance):
-                heapq.heappush(waiting, self._next_step(row, start))
+                heapq.heappush(waiting, self._next_step(row))
         while waiting and balance:
-            _, row, end = heapq.heappop(waiting)
-            start = int(units[row])
-            if end - start <= balance:
-                balance -= end - start
-                units[row] = start = end
+            _, row, end = waiting[0]
+            if end - units[row] <= balance:
+                balance -= end - units[row]
+                units[row] = end
                 self._ends[row].pop()
+                self._falls[row].pop()
             else:
                 self._ends[row].clear()
-            if self._ends[row] or self._look_ahead(row, start, balance):
-                heapq.heappush(waiting, self._next_step(row, start))
-        return units
+            if self._ends[row] or self._look_ahead(row, units[row], balance):
+                heapq.heapreplace(waiting, self._next_step(row))
+            else:
+                heapq.heappop(waiting)
+        return np.array(units, dtype=np.int64)
 
-    def _next_step(self, row: int, start: int) -> tuple[float, int, int]:
+    def _next_step(self, row: int) -> tuple[float, int, int]:
         """Minus its marginal utility, the row and where it ends."""
-        curve, end = self._problem.utilities[row], self._ends[row][-1]
-        return -float(curve[end] - curve[start]) / (end - start), row, end
+        return self._falls[row][-1], row, self._ends[row][-1]
 
     def _look_ahead(self, row: int, start: int, balance: int) -> bool:
         """Find a server's steps as far as the balance reaches; whether there are any."""
         reach = min(balance, int(self._problem.limits[row]) - start)
         if reach > 0 and time.perf_counter() < self._deadline_seconds:
             curve = self._problem.utilities[row, start : start + reach + 1]
-            self._ends[row] = [start + place for place in reversed(hull_ends(curve))]
+            places = np.append(0, hull_ends(curve))
+            falls = -np.diff(curve[places]) / np.diff(places)
+            self._ends[row] = (start + places[:0:-1]).tolist()
+            self._falls[row] = falls[::-1].tolist()
         return bool(self._ends[row])
 
 
-def hull_ends(curve: FloatArray) -> list[int]:
+def hull_ends(curve: FloatArray) -> IntArray:
     """Where the segments of a curve's upper concave hull end, from place 0 to its first maximum.
 
     Points on a segment count as ends too: of two steps that gain the same, the smaller.
     """
     best = np.maximum.accumulate(curve)
     places = np.concatenate(([0], np.flatnonzero(best[1:] > best[:-1]) + 1))
-    for _ in range(_THINNING_PASSES):
-        # A point below the line between any two others is not on the hull.
-        slopes = np.diff(curve[places]) / np.diff(places)
-        kept = np.ones(len(places), dtype=bool)
-        kept[1:-1] = slopes[:-1] >= slopes[1:]
-        if kept.all():
-            return [int(place) for place in places[1:]]
-        places = places[kept]
-    ends: list[int] = []
-    slopes_to: list[float] = []
-    values = curve.tolist() if len(places) * 4 > len(curve) else curve
-    for place in places[1:].tolist():
-        while True:
-            last = ends[-1] if ends else 0
-            slope = float(values[place] - values[last]) / (place - last)
-            if not ends or slopes_to[-1] >= slope:
+    reach = 1
+    while len(places) > 2 * reach:
+        # A point below the line between any two others is not on the hull. Ever more distant
+        # ones show at once what lies in the shade of a cliff.
+        above = _is_above(places, curve[places], reach)
+        if reach == 1 and above.all():
+            return places[1:]
+        if above.sum() > _FEW_DROPPED * len(places):
+            reach *= 2
+        places = places[above]
+    return _on_hull(places, curve[places])
+
+
+def _is_above(places: IntArray, values: FloatArray, reach: int = 1) -> npt.NDArray[np.bool_]:
+    """Whether a point is not below the line between those ``reach`` before and after it.
+
+    Of the first and the last ones, between the end of the curve and the other.
+    """
+    slopes = (values[reach:] - values[:-reach]) / (places[reach:] - places[:-reach])
+    near = slice(1, reach)
+    first = (values[near] - values[0]) / (places[near] - places[0])
+    near = slice(-reach, -1)
+    last = (values[-1] - values[near]) / (places[-1] - places[near])
+    above = np.ones(len(places), dtype=bool)
+    above[1:-1] = np.concatenate((first, slopes[:-1])) >= np.concatenate((slopes[1:], last))
+    return above
+
+
+def _on_hull(places: IntArray, values: FloatArray) -> IntArray:
+    """The places on the hull, but for the first.
+
+    One point after the other goes on the hull and takes away those before it that then lie below.
+    In a stretch that bends down nobody does, so it goes on as a whole.
+    """
+    at, value = places.tolist(), values.tolist()
+    ends_of_stretches = [*np.flatnonzero(~_is_above(places, values)).tolist(), len(at) - 1]
+    hull = [0]
+    stretch = 0
+    point = 1
+    while point < len(at):
+        while len(hull) > 1:
+            before, last = hull[-2], hull[-1]
+            slope = (value[last] - value[before]) / (at[last] - at[before])
+            if slope >= (value[point] - value[last]) / (at[point] - at[last]):
                 break
-            ends.pop()
-            slopes_to.pop()
-        ends.append(place)
-        slopes_to.append(slope)
-    return ends
+            hull.pop()
+        is_next = hull[-1] == point - 1
+        hull.append(point)
+        point += 1
+        if is_next:
+            while ends_of_stretches[stretch] < point - 1:
+                stretch += 1
+            end = ends_of_stretches[stretch]
+            hull.extend(range(point, end + 1))
+            point = end + 1
+    return places[hull[1:]]

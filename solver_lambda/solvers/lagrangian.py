@@ -51,18 +51,17 @@ def lagrangian_bound(problem: PartitionProblem) -> LagrangianBound:
         tops = utilities[rows, many]
         return LagrangianBound(0.0, many, tops, float(tops.sum()))
     few = np.zeros(servers, dtype=np.int64)
-    flat = utilities.ravel()
+    steps = np.arange(width)
     for _ in range(_MOST_ROUNDS):
         value_few, value_many = utilities[rows, few].sum(), utilities[rows, many].sum()
         taken_few, taken_many = int(few.sum()), int(many.sum())
         price = float((value_many - value_few) / (taken_many - taken_few))
-        lengths = many - few + 1
-        starts = np.cumsum(lengths) - lengths
-        places = np.repeat(few - starts, lengths) + np.arange(int(lengths.sum()))
-        values = flat[np.repeat(rows * width, lengths) + places] - price * places
-        tops = np.maximum.reduceat(values, starts)
-        hits = np.flatnonzero(values == np.repeat(tops, lengths))
-        units = places[hits[np.searchsorted(hits, starts)]]
+        units = few.copy()
+        # One server after the other: its part of the grid stays in the processor's cache.
+        for row in np.flatnonzero(few < many).tolist():
+            part = slice(few[row], many[row] + 1)
+            units[row] += (utilities[row, part] - price * steps[part]).argmax()
+        tops = utilities[rows, units] - price * units
         taken = int(units.sum())
         met = value_few - price * taken_few
         if tops.sum() - met <= _ROUNDING * abs(met) or taken in (taken_few, taken_many):

@@ -16,7 +16,14 @@ from solver_lambda.solvers.partition_problem import IntArray
 # Fewer pairs than this are made at once, more of them choice by choice.
 _PAIRS_AT_ONCE = 1 << 9
 _SPARSE = 4
-_ROWS = 32
+# Sums of so many choices and so many totals are made at once: they stay in the processor's cache.
+_ROWS = 64
+_COLUMNS = 512
+# Elements that numpy may buffer: with its usual 8,192 it copies tiles before it adds them, which
+# takes four times as long.
+_BUFFER = 256
+# Each so many-th choice is tried first: what it reaches, most sums of the others do not beat.
+_EACH = 32
 
 
 class OutOfTimeError(Exception):
@@ -129,7 +136,12 @@ class LossProgramme:
         best = np.full(span, np.inf)
         losses = _dense(second)
         if first.totals[-1] - first.totals[0] < _SPARSE * len(first.totals):
-            self._add_diagonally(_dense(first), losses, best)
+            self._add_one_by_one(first, losses, best, _EACH)
+            buffer = np.setbufsize(_BUFFER)
+            try:
+                self._add_diagonally(_dense(first), losses, best)
+            finally:
+                np.setbufsize(buffer)
         else:
             self._add_one_by_one(first, losses, best)
         found = np.flatnonzero(best <= self.most_loss)
@@ -139,11 +151,13 @@ class LossProgramme:
         if time.perf_counter() > self.deadline_seconds:
             raise OutOfTimeError
 
-    def _add_one_by_one(self, first: Choices, second: FloatArray, best: FloatArray) -> None:
-        """Lower ``best`` to the sums of each choice of ``first`` and a dense ``second``."""
+    def _add_one_by_one(
+        self, first: Choices, second: FloatArray, best: FloatArray, each: int = 1
+    ) -> None:
+        """Lower ``best`` to the sums of ``each``-th choice of ``first`` and a dense ``second``."""
         sums = np.empty_like(second)
-        offsets = (first.totals - first.totals[0]).tolist()
-        for offset, loss in zip(offsets, first.losses.tolist(), strict=True):
+        offsets = (first.totals[::each] - first.totals[0]).tolist()
+        for offset, loss in zip(offsets, first.losses[::each].tolist(), strict=True):
             length = min(len(second), len(best) - offset)
             if length <= 0:
                 break
@@ -155,20 +169,28 @@ class LossProgramme:
         """Lower ``best`` to the sums of two dense lists.
 
         A row of the table first[i] + second[j] is moved i places to the right, so that sums of
-        one total stand below each other.
+        one total stand below each other. The table is made in tiles, and not where even the least
+        of a tile's rows is too much: above what ``best`` has already, or above ``most_loss``.
         """
-        width = len(second) + _ROWS - 1
+        tiles = -(-len(second) // _COLUMNS)
+        columns = np.full((tiles, _COLUMNS), np.inf)
+        columns.ravel()[: len(second)] = second
+        width = _COLUMNS + _ROWS - 1
         table = np.full((_ROWS, width), np.inf)
-        shifted = np.lib.stride_tricks.as_strided(table, (_ROWS, len(second)), ((width + 1) * 8, 8))
+        shifted = np.lib.stride_tricks.as_strided(table, (_ROWS, _COLUMNS), ((width + 1) * 8, 8))
+        useful = np.full(len(first) + columns.size + _ROWS, -np.inf)
+        useful[: len(best)] = np.minimum(best, self.most_loss)
+        useful = _greatest_of_next(useful, _ROWS)
         for offset in range(0, len(first), _ROWS):
             rows = first[offset : offset + _ROWS, None]
-            np.add(rows, second, out=shifted[: len(rows)])
-            length = min(width, len(best) - offset)
-            if length <= 0:
-                break
+            if np.isinf(rows.min()):
+                continue
             self._watch_the_clock()
-            part = best[offset : offset + length]
-            np.minimum(part, table[: len(rows), :length].min(axis=0), out=part)
+            reach = useful[offset : offset + columns.size].reshape(columns.shape)
+            for tile in np.flatnonzero((columns + rows.min() <= reach).any(axis=1)).tolist():
+                np.add(rows, columns[tile], out=shifted[: len(rows)])
+                part = best[offset + tile * _COLUMNS :][:width]
+                np.minimum(part, table[: len(rows), : len(part)].min(axis=0), out=part)
 
     def _join(self, first: Choices, second: Choices) -> tuple[float, dict[int, int]] | None:
         """The best pair of choices, and what it means for each row; not all sums are made."""
@@ -214,6 +236,15 @@ def _pairs(first: Choices, second: Choices, total: int) -> tuple[FloatArray, Int
     places = np.minimum(np.searchsorted(second.totals, wanted), len(second.totals) - 1)
     matched = second.totals[places] == wanted
     return np.where(matched, first.losses + second.losses[places], np.inf), places
+
+
+def _greatest_of_next(values: FloatArray, count: int) -> FloatArray:
+    """The greatest of each value and those after it, ``count`` in all, a power of two."""
+    reach = 1
+    while reach < count:
+        values = np.maximum(values, np.append(values[reach:], np.full(reach, -np.inf)))
+        reach *= 2
+    return values
 
 
 def _dense(choices: Choices) -> FloatArray:

@@ -40,9 +40,16 @@ class Solution(NamedTuple):
 
 
 def solve(
-    problem: PartitionProblem, planning: PlanningSettings, *, deadline_seconds: float
+    problem: PartitionProblem,
+    planning: PlanningSettings,
+    *,
+    deadline_seconds: float,
+    enough_gap_ratio: float = 0.0,
 ) -> Solution:
     """Search, and certify unless ``planning.certify`` is false.
+
+    The certificate's search for a better split is left out if the Lagrangian bound alone proves
+    that the gap of what was found is ``enough_gap_ratio`` at most.
 
     ``deadline_seconds`` is on the clock of ``time.perf_counter``; when it has passed, the answer
     is the best split so far, at once. The gap is always given; of the bare search it is the gap to
@@ -65,7 +72,7 @@ def solve(
     else:
         units = LookAhead(problem, bound, deadline_seconds=search_deadline).solve()
     found = split = CertifiedSplit(units, problem.value(units), bound.value)
-    if planning.certify:
+    if planning.certify and found.gap_ratio > enough_gap_ratio:
         split = Certifier(
             problem,
             bound,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import redis
 
 from sidecar.daemon import Sidecar
 from solver_lambda.documents.observation import ServerObservation
@@ -37,7 +38,7 @@ budget = {budget_bytes}
 endpoint = "ipc://{folder}/samples"
 rate = 1.0
 [cycle]
-maximum_age = "1s"
+samples = 1
 [controller]
 kind = "embedded"
 [[server]]
@@ -62,11 +63,12 @@ def load_in_both_databases(url: str, keys: list[int]) -> float:
         return 1 - sum(c.tally.hits for c in clients) / sum(c.tally.requests for c in clients)
 
 
-def observed(sidecar: Sidecar) -> ServerObservation:
+def observed(sidecar: Sidecar, client: redis.Redis) -> ServerObservation:
     """The server in an observation that knows all that has happened until now."""
     now = time.time()
 
     def is_newer() -> bool:
+        client.get("key:0")  # a sample makes an observation due
         seen = sidecar.last_observation
         return seen is not None and seen.made_at_seconds - seen.window_seconds > now
 
@@ -106,7 +108,7 @@ def test_a_curve_holds_at_twice_the_size(
                 lambda: client.info("spreds").get("spreds_on"), lambda: client.info("spreds")
             )
             measured = load_in_both_databases(server.url, keys.tolist())
-            cache = observed(sidecar)
+            cache = observed(sidecar, client)
         objects = sum(database["keys"] for database in client.info("keyspace").values())
         assert client.info("stats")["evicted_keys"] > objects  # it was full
     twice = objects * (2 * SIZE_BYTES - empty_bytes) / (SIZE_BYTES - empty_bytes)

@@ -21,9 +21,15 @@ class ActuatedNode:
     """An actuator over started servers; steps are made by the test, or by its own thread."""
 
     def __init__(
-        self, config: SidecarConfig, servers: dict[str, LocalServer], state_file: Path
+        self,
+        config: SidecarConfig,
+        servers: dict[str, LocalServer],
+        state_file: Path,
+        *,
+        gradual: bool,
     ) -> None:
         self.config = config
+        self.gradual = gradual
         self.servers = servers
         self.store = StateStore(state_file)
         self.metrics = Metrics()
@@ -36,6 +42,7 @@ class ActuatedNode:
             self.config.sampling,
             self.store,
             self.metrics,
+            gradual=self.gradual,
         )
 
     def maxmemory(self) -> dict[str, int]:

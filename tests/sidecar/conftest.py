@@ -70,18 +70,20 @@ def load_node(write_node: WriteNode) -> Callable[..., SidecarConfig]:
 def make_node(
     start_server: StartServer, load_node: Callable[..., SidecarConfig], tmp_path: Path
 ) -> Callable[..., ActuatedNode]:
-    """Starts a server of each size, with an actuator over all."""
+    """Starts a server of each size, with an actuator over all, which takes targets at once unless
+    ``gradual``."""
 
     def make(
         *sizes: object,
         memory: str = 'rss_wait = "0s"',
         server_keys: str = "",
+        gradual: bool = False,
         **settings: object,
     ) -> ActuatedNode:
         servers = {f"s{place}": start_server(size, **settings) for place, size in enumerate(sizes)}
         urls = {name: server.url for name, server in servers.items()}
         config = load_node(urls, memory=memory, server_keys=server_keys)
-        return ActuatedNode(config, servers, tmp_path / "state")
+        return ActuatedNode(config, servers, tmp_path / "state", gradual=gradual)
 
     return make
 

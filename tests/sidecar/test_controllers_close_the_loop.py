@@ -17,7 +17,7 @@ from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from tests.sidecar.played_function import Function, by_queue
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, settled_sizes
 
 MB = 1 << 20
 # Every window moves something: what is tested is the loop, not the plan.
@@ -67,7 +67,7 @@ def plan_of(sidecar: Sidecar) -> AdaptationPlan:
 
 
 def total(servers: list[LocalServer]) -> int:
-    return sum(int(server.client.config_get("maxmemory")["maxmemory"]) for server in servers)
+    return sum(settled_sizes({server.url: server for server in servers}).values())
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.initial_sizes import initial_sizes, sizes_to_begin_with
 from solver_lambda.documents.reader import DocumentError
 
 MB = 1 << 20
@@ -69,3 +69,27 @@ def test_a_server_that_does_not_evict_and_has_no_limit_is_refused() -> None:
         initial_sizes(_servers(1), {"s0": 0}, {"s0"}, BUDGET)
     with pytest.raises(DocumentError, match=r"s0\) and the others' minima need"):
         initial_sizes(_servers(2), {"s0": BUDGET, "s1": 0}, {"s0"}, BUDGET)
+
+
+Begun = tuple[dict[str, int], dict[str, int]]
+
+
+def test_who_was_interrupted_goes_on_from_what_is_found_if_that_fits() -> None:
+    servers = [ServerConfig(name, "", minimum_bytes=1) for name in ("a", "b", "down")]
+    planned = {"a": 10, "b": 60, "down": 30}
+
+    def begin(found: dict[str, int], fixed: set[str], *, interrupted: bool = True) -> Begun:
+        return sizes_to_begin_with(servers, found, planned, fixed, 100, {}, interrupted=interrupted)
+
+    found = {"a": 40, "b": 30}
+    assert begin(found, set()) == ({**found, "down": 30}, planned)
+    sizes = {**found, "down": 30}
+    assert begin(found, set(), interrupted=False) == (sizes, sizes)
+    # Without a limit, or above the budget, there is nothing to wait for.
+    assert begin({"a": 0, "b": 30}, set()) == (planned, planned)
+    assert begin({"a": 50, "b": 30}, set()) == (planned, planned)
+    # Who does not evict keeps what it has.
+    assert begin({"a": 15, "b": 30}, {"a"}) == (
+        {"a": 15, "b": 30, "down": 28},
+        {"a": 15, "b": 56, "down": 28},
+    )

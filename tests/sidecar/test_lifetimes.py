@@ -75,7 +75,7 @@ def test_a_server_of_one_size_predicts_the_others(capacity: int) -> None:
     size = 1000
     capacities = (400, 1000, 2000, 4000)
     caches = {c: TtlCache(c, ttl) for c in capacities}
-    monitor = ServerMonitor("one", half_life_seconds=1e9)
+    monitor = ServerMonitor("one", cycle_seconds=1e9)
     monitor.calibration.overhead_bytes = 0
     budget = FIRST_FIXED_BYTES + 5000 * size
     monitor.observe(stats_of(caches[capacity], size, 0), budget)
@@ -104,7 +104,7 @@ def test_a_server_of_one_size_predicts_the_others(capacity: int) -> None:
             monitor.observe(stats_of(caches[capacity], size, now), budget)
         if place == count // 3:
             warm = {c: (cache.reads, cache.misses) for c, cache in caches.items()}
-            monitor.decay(0.0)
+            monitor.forget()
     told = monitor.observe(stats_of(caches[capacity], size, now + 1), budget)
     assert told is not None
     for c, cache in caches.items():

@@ -27,13 +27,22 @@ def test_counts_are_kept_by_label_and_summed_over_those_not_given() -> None:
         metrics.value("servers_lots")
 
 
+def test_what_was_counted_since_the_last_time() -> None:
+    metrics = Metrics()
+    metrics.observations.inc()
+    assert metrics.since_last_asked() == {"observations": 1}
+    assert metrics.since_last_asked() == {}
+    metrics.observations.inc(2)
+    assert metrics.since_last_asked() == {"observations": 2}
+
+
 def test_prometheus_reads_every_metric_with_its_meaning() -> None:
     metrics = Metrics()
     metrics.plans_refused.labels("old_cycle").inc()
     families = {family.name: family for family in text_string_to_metric_families(metrics.text())}
     assert families["spreds_plans_refused"].samples[0].labels == {"reason": "old_cycle"}
     counters = {name for name in vars(Metrics) if not name.startswith("_")}
-    counters -= {"counter", "value", "snapshot", "text"}
+    counters -= {"counter", "value", "snapshot", "since_last_asked", "text"}
     assert {f"spreds_{name}" for name in counters} == families.keys()
     assert all(family.documentation for family in families.values())
 

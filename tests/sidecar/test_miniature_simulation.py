@@ -68,7 +68,7 @@ def simulated(
     simulation = MiniatureSimulation(np.array(sizes), EvictionSettings())
     simulation.set_rate(rate)
     simulation.access(SimulatedAccesses(keys, operations, [10] * len(keys)), 10, 0, rate)
-    return list(simulation.misses)
+    return list(simulation.misses.new.sum(axis=0))
 
 
 def test_misses_at_each_size_from_a_server_that_misses_everything() -> None:

@@ -18,7 +18,7 @@ distance_lists = st.lists(
 def filled(distances: list[float], weight: float = 1.0) -> MissRatioHistogram:
     histogram = MissRatioHistogram()
     histogram.add(np.array(distances), weight, np.arange(len(distances)).astype(np.uint64) << 32)
-    histogram.reads = weight * len(distances)
+    histogram.reads.new += weight * len(distances)
     return histogram
 
 
@@ -37,7 +37,7 @@ def test_miss_ratio_at_an_edge_is_the_share_of_greater_distances(
 def test_reads_that_no_sample_stands_for_are_hits(distances: list[float], more: int) -> None:
     histogram = filled(distances)
     before = histogram.miss_ratios()
-    histogram.reads += more
+    histogram.reads.new += more
     share = len(distances) / (len(distances) + more)
     assert histogram.miss_ratios() == pytest.approx(before * share)
 
@@ -46,19 +46,20 @@ def test_reads_that_no_sample_stands_for_are_hits(distances: list[float], more: 
 @given(distance_lists, st.floats(-100, 500))
 def test_always_a_curve(distances: list[float], more: float) -> None:
     histogram = filled(distances, 3.0)
-    histogram.reads = max(0.0, histogram.reads + more)
+    histogram.reads.new += max(more, -histogram.reads.new)
     histogram.stretch(1.037)
     ratios = histogram.miss_ratios()
     assert np.all((ratios >= 0) & (ratios <= 1))
     assert np.all(np.diff(ratios) <= 0)
 
 
-def test_decay_changes_no_ratio_but_lets_new_reads_count_more() -> None:
+def test_fading_changes_no_ratio_but_lets_new_reads_count_more() -> None:
     histogram = filled([500.0] * 100)
-    histogram.decay(0.25)
+    histogram.step(0)
+    histogram.step(2)  # cycles: they count a quarter
     assert histogram.miss_ratios()[0] == 1
     histogram.add(np.full(75, 10.0), 1.0, np.zeros(75, np.uint64))
-    histogram.reads += 75
+    histogram.reads.new += 75
     assert histogram.miss_ratios()[0] == pytest.approx(0.25)
 
 
@@ -86,7 +87,7 @@ def test_standard_error_is_that_of_the_spread_between_groups() -> None:
     groups = random.integers(0, 256, size)
     histogram = MissRatioHistogram()
     histogram.add(distances, 1.0, groups.astype(np.uint64) << 32)
-    histogram.reads = size
+    histogram.reads.new += size
     naive = [np.sum(distances[groups % GROUPS == g] > 5e6) * GROUPS / size for g in range(GROUPS)]
     place = int(np.searchsorted(EDGES_BYTES, 5e6))
     assert histogram.standard_errors()[place] == pytest.approx(

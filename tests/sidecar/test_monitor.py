@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sidecar.curves.estimate import Estimate
-from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.monitor import CYCLE_SECONDS, ServerMonitor
+from sidecar.curves.remembered import CYCLE
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.servers.reading_window import ReadingWindow
@@ -70,7 +71,8 @@ def test_mean_error_of_a_tenth_of_the_objects_is_small_and_is_foretold() -> None
         worst.append(off.max())
         foretold.append(told.curve_error_ratio)
     assert np.median(errors) < 0.008
-    assert np.median(worst) / 2 < np.median(foretold) < 0.03
+    # Before any window showed how far off its prediction was, 0.05 is taken for that.
+    assert np.median(worst) / 2 < np.median(foretold) < 0.06
 
 
 def test_curve_reaches_the_budget_and_is_one_at_the_baseline() -> None:
@@ -131,16 +133,18 @@ def test_windows_go_on_from_each_other() -> None:
 
 
 def test_old_load_fades_with_its_half_life() -> None:
-    monitor = ServerMonitor("one", half_life_seconds=100)
-    server = SampledServer()
+    """That of a cycle, whatever steps the time comes in."""
+    monitor = ServerMonitor("one", cycle_seconds=100)
     monitor.observe(STATS, BUDGET)
-    for start, second in ((0, 1), (100_000, 701)):
-        hashes = number_hashes(start + np.tile(np.arange(300), 30), 0)
-        for message in server.batches(hashes, 3 if start else 1, SIZE, times_us=second * 10**6):
-            monitor.take(decode_batch(message))
-        if not start:
-            before = monitor.histogram.reads
-    assert monitor.histogram.reads == pytest.approx(before / 2**7)
+    hashes = number_hashes(np.tile(np.arange(300), 30), 0)
+    for message in SampledServer().batches(hashes, 1, SIZE):
+        monitor.take(decode_batch(message))
+    monitor.step(1)
+    before = monitor.counts.histogram.reads.by(CYCLE)
+    assert before > 5000
+    for seconds in (300, *[10] * 40):
+        monitor.step(seconds)
+    assert monitor.counts.histogram.reads.by(CYCLE) == pytest.approx(before / 2**7)
 
 
 def test_restarted_server_starts_with_an_empty_stack() -> None:
@@ -149,7 +153,7 @@ def test_restarted_server_starts_with_an_empty_stack() -> None:
     for instance in (1, 2):
         for batch in batches(np.arange(50), SampledServer(instance=instance)):
             monitor.take(batch)
-    assert monitor.histogram.miss_ratios()[-1] == 1
+    assert monitor.counts.histogram.miss_ratios()[-1] == 1
     assert monitor.observe(replace(later(STATS), instance=2), BUDGET) is None
 
 
@@ -231,7 +235,7 @@ def test_order_of_servers_does_not_matter() -> None:
             for i in order:
                 if place < len(streams[i]):
                     monitors[i].take(streams[i][place])
-        curves.append([monitors[i].histogram.miss_ratios() for i in (1, 2, 3)])
+        curves.append([monitors[i].counts.histogram.miss_ratios() for i in (1, 2, 3)])
     assert np.array_equal(*curves)
 
 
@@ -247,7 +251,8 @@ def test_a_server_that_is_hardly_read_is_not_kept_for_want_of_samples() -> None:
     assert (told.keep_reason or "").startswith("few_samples:")
     for batch in batches(zipf(1000, 5000)):
         monitor.take(batch)
-    monitor.decay(1e-6)  # what was known long ago
+    monitor.step(1)
+    monitor.step(20 * CYCLE_SECONDS)  # what was known long ago
     stats = later(stats, hits=50)
     told = monitor.observe(stats, BUDGET)
     assert told is not None
@@ -272,8 +277,9 @@ def test_what_was_counted_goes_on_fading_after_the_clock_was_put_back() -> None:
         first, sequence=first.sequence + 2, seen_reads=first.seen_reads + 100
     )
     monitor.take(back)
-    before = monitor.histogram.reads
+    before = monitor.counts.histogram.reads.by(CYCLE)
     for hours in range(1, 11):
+        monitor.step(3600)
         later_us = first.last_time_us + hours * hour_us
         monitor.take(
             dataclasses.replace(
@@ -284,7 +290,7 @@ def test_what_was_counted_goes_on_fading_after_the_clock_was_put_back() -> None:
                 records=first.records[:0],
             )
         )
-    assert monitor.histogram.reads < before / 500
+    assert monitor.counts.histogram.reads.by(CYCLE) < before / 500
 
 
 def test_a_curve_is_of_the_usual_memory_beside_the_keys_and_says_how_far_that_swings() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureCache
+from sidecar.curves.remembered import CYCLE
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
@@ -190,7 +191,7 @@ def test_what_was_counted_under_another_policy_is_forgotten() -> None:
     told = monitor.observe(stats, BUDGET)
     assert told is not None
     assert (told.keep_reason or "").startswith("few_samples:")
-    assert monitor.histogram.reads == 0
+    assert monitor.counts.histogram.reads.by(CYCLE) == 0
     simulation = monitor.shards.simulation
     assert simulation is not None
     monitor.observe(later(stats), BUDGET)

@@ -12,11 +12,11 @@ from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.node import (
     CycleConfig,
     MemoryConfig,
-    SamplingConfig,
     ServerConfig,
     SettingsLimits,
     SidecarConfig,
 )
+from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import Estimate
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.plans.plan_check import check_plan

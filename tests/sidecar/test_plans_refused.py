@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
+from tests.sidecar.actuated_node import fill
 from tests.sidecar.waiting_sidecar import MB, WaitingSidecar
 from workloads.local_node import wait_until
 
@@ -63,9 +64,13 @@ def test_the_good_notification_is_carried_out_and_not_twice(waiting: WaitingSide
     assert waiting.post(waiting.message(Subject="Amazon S3 Notification")) == 200
     assert waiting.sidecar.cycles == 1
     sidecar = waiting.sidecar
-    wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
-    sizes = [int(server.client.config_get("maxmemory")["maxmemory"]) for server in waiting.servers]
-    assert sizes == [12 * MB, 20 * MB]
+
+    def sizes() -> list[int]:
+        fill(waiting.servers[1], 20)
+        found = [server.client.config_get("maxmemory")["maxmemory"] for server in waiting.servers]
+        return [int(size) for size in found]
+
+    wait_until(lambda: sizes() == [12 * MB, 20 * MB], sidecar.metrics.snapshot)
     assert waiting.post(waiting.message()) == 200
     assert waiting.sidecar.cycles == 1
     assert waiting.refused()["plans_refused[reason=old_cycle]"] == 1

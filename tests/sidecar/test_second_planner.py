@@ -37,7 +37,7 @@ def test_its_plan_is_checked_and_carried_out(
     function.plan = plan_equally
     equal = {"modest": BUDGET_BYTES // 2, "hungry": BUDGET_BYTES // 2}
     with LocalNode("n1", by_queue(cloud)) as node:
-        node.servers["modest"].client.config_set("maxmemory", BUDGET_BYTES // 8)
+        node.servers["hungry"].client.config_set("maxmemory", BUDGET_BYTES // 4)
         with caplog.at_level("INFO"), node.load(), node.sidecar() as sidecar:
             wait_until(
                 lambda: function.answer() or node.sizes_bytes() == equal, sidecar.metrics.snapshot

@@ -15,7 +15,9 @@ from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore, load_state
+from tests.sidecar.actuated_node import fill
 from tests.sidecar.sidecar_process import sidecar_process
+from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
@@ -102,12 +104,15 @@ def test_a_transition_that_was_interrupted_goes_on(
     with StateStore(path.parent / "state.json").update() as interrupted:
         interrupted.targets_bytes = {"a": 8 * MB, "b": 16 * MB}
         interrupted.settled = False
+
+    def are_there() -> bool:
+        fill(servers["b"], 16)
+        return [_knob(servers[name], "maxmemory") for name in "ab"] == [str(8 * MB), str(16 * MB)]
+
     with sidecar_process(path) as process:
+        process.read_until("initial sizes: servers are on the way to their sizes")
+        wait_until(are_there, lambda: process.lines)
         process.read_until("initial sizes: servers are at their sizes")
-        assert [_knob(server, "maxmemory") for server in servers.values()] == [
-            str(8 * MB),
-            str(16 * MB),
-        ]
         assert process.end() == 0
 
 

@@ -24,6 +24,7 @@ def state() -> SidecarState:
         replaced={"a": SavedSettings("0" * 40, {"hz": "10"})},
         before_shrink={"a": {"hz": "10"}, "b": {"hz": "25"}},
         latencies={"a": ObservedLatency(0.1, "team", None, 0.5)},
+        first_bytes={"a": 3, "b": 2},
     )
     made.ask(PendingRequest(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
     return made
@@ -91,7 +92,7 @@ def test_a_damaged_one_is_started_without(text: str, tmp_path: Path) -> None:
 
 def test_one_of_another_version_keeps_what_is_known(state: SidecarState, tmp_path: Path) -> None:
     document = {**json.loads(json.dumps(state.to_json())), "a key of tomorrow": 5}
-    del document["latencies"]
+    del document["latencies"], document["first_bytes"]
     (tmp_path / "state").write_text(json.dumps(document))
     read = load_state(tmp_path / "state")
     assert (read.targets_bytes, read.latencies) == (state.targets_bytes, {})

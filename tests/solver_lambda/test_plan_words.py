@@ -24,10 +24,19 @@ PLAN_CODES = {
         "over_budget",
         "no_limit",
         "bounds",
+        "back",
         "latency_bound",
         "miss_bound",
     },
-    "keep": {"optimal", "best_found", "small_gain", "step_limit", "no_demand", "infeasible"},
+    "keep": {
+        "optimal",
+        "best_found",
+        "small_gain",
+        "step_limit",
+        "no_demand",
+        "infeasible",
+        "back",
+    },
 }
 FROM_TO = re.compile(r"mean access time from (\S+) ms to (\S+) ms")
 GAIN = re.compile(r"(-?[\d.]+)% less with the cost of moving counted")

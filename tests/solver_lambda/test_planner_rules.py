@@ -122,13 +122,10 @@ def test_a_server_with_a_flat_curve_gives_what_others_take_and_no_more(make_obse
             assert after.name == "server-1" or after.eat_seconds <= after.eat_before_seconds
 
 
-def test_kept_dwelling_and_uncertain_servers_keep_their_size_and_the_plan_says_why(
-    make_observation,
-):
+def test_kept_and_dwelling_servers_keep_their_size_and_the_plan_says_why(make_observation):
     base = make_observation(4, seed=5)
     cases = {
         "replica": {"keep_reason": "replica"},
-        "expected error": {"curve_error_ratio": 0.3},
         "a change holds for 600 s": {"changed_at_seconds": base.made_at_seconds - 30},
     }
     for words, change in cases.items():
@@ -261,54 +258,3 @@ def test_the_misses_of_a_move_are_those_of_a_cache_that_fills(make_observation):
         size += 0.01
     assert float(moving_misses(server, 800)) == pytest.approx(extra, rel=0.05)
     assert float(moving_misses(server, 200)) == 0.0
-
-
-def closed_loop(make_observation, cycles, load, **planning):
-    """Changes in each cycle of 60 s when every plan is applied."""
-    base = make_observation(4, seed=5, **planning)
-    in_force = {s.name: (s.maxmemory_bytes, None) for s in base.servers}
-    changes = []
-    for cycle in range(cycles):
-        now = 1e6 + 60 * cycle
-        servers = tuple(
-            dataclasses.replace(
-                load(s, number, cycle),
-                maxmemory_bytes=in_force[s.name][0],
-                changed_at_seconds=in_force[s.name][1],
-            )
-            for number, s in enumerate(base.servers)
-        )
-        plan = make_plan(
-            dataclasses.replace(base, servers=servers, made_at_seconds=now), now_seconds=now
-        )
-        moved = [s for s in plan.servers if s.maxmemory_bytes != in_force[s.name][0]]
-        for server in moved:
-            in_force[server.name] = (server.maxmemory_bytes, now)
-        changes.append(len(moved))
-    return changes
-
-
-def test_a_stationary_noisy_load_changes_at_most_once_in_24_cycles(make_observation):
-    generator = np.random.default_rng(0)
-
-    def noisy(server, number, cycle):
-        ratios = server.curve.miss_ratios + generator.normal(0, 0.001)
-        ratios = np.clip(ratios, 0, 1)
-        rate = server.request_rate_per_second * generator.normal(1, 0.02)
-        curve = MissRatioCurve(server.curve.sizes_bytes, ratios)
-        return dataclasses.replace(server, curve=curve, request_rate_per_second=rate)
-
-    changes = closed_loop(make_observation, 28, noisy)
-    assert changes[0] > 0
-    assert sum(count > 0 for count in changes[4:]) <= 1
-
-
-def test_a_swinging_load_changes_no_more_than_the_dwell_rule_allows(make_observation):
-    def swing(server, number, cycle):
-        busy = 10.0 if number % 2 == cycle % 2 else 0.1
-        rate = server.request_rate_per_second * busy
-        return dataclasses.replace(server, request_rate_per_second=rate)
-
-    # 360 s are 6 cycles, so a server moves in 4 of 24 cycles at most.
-    changes = closed_loop(make_observation, 24, swing, dwell_seconds=360.0)
-    assert 0 < sum(changes) <= 4 * 4

@@ -108,14 +108,41 @@ def test_a_server_that_is_quiet_for_one_window_loses_little():
     assert "a tenth of its size at most: hardly any reads of a" in plan.reason
 
 
-def test_an_uncertain_curve_keeps_a_quiet_server_from_growing_but_not_from_giving():
-    plan = plan_for(server("a", 40, 0.1, curve_error_ratio=0.5), server("b", 24))
+def test_an_uncertain_curve_keeps_a_server_from_shrinking_but_not_from_growing():
+    uncertain = {"curve_error_ratio": 0.5}
+    plan = plan_for(server("a", 40, **uncertain), server("b", 24))
+    assert sizes_mib(plan) == [40, 24]
+    assert "its curve's expected error of 0.5 is above 0.3" in plan.servers[0].reason
+    plan = plan_for(server("a", 24, **uncertain), server("b", 40))
+    assert sizes_mib(plan) == [32, 32]
+    assert plan.servers[0].reason.startswith("grows: ")
+    assert plan.what_if == plan_for(server("a", 24), server("b", 40)).what_if
+    # Within its bounds, which come first.
+    plan = plan_for(server("a", 40, maximum_bytes=36 * MIB, **uncertain), server("b", 24))
     assert sizes_mib(plan) == [36, 28]
-    plan = plan_for(server("a", 20, 0.1, curve_error_ratio=0.5), server("b", 24, 0))
-    assert sizes_mib(plan) == [20, 24]
-    assert "its curve's expected error of 0.5 is above 0.1" in plan.servers[0].reason
-    busy = plan_for(server("a", 40, 1.0, curve_error_ratio=0.5), server("b", 24))
-    assert sizes_mib(busy) == [40, 24]
+    plan = plan_for(server("a", 40, **uncertain), server("b", 24, **uncertain), budget_mib=60)
+    assert plan.reason.startswith("infeasible: the sizes that must be kept (a, b)")
+    plan = plan_for(server("a", 0, **uncertain), server("b", 24))
+    assert plan.reason.startswith("infeasible: a has no maxmemory and is to be kept")
+
+
+def test_an_uncertain_curve_does_not_keep_what_a_quiet_server_has():
+    for error in (0.0, 0.5):
+        plan = plan_for(server("a", 40, 0.1, curve_error_ratio=error), server("b", 24))
+        assert sizes_mib(plan) == [36, 28]
+    plan = plan_for(server("a", 40, 1.0, curve_error_ratio=0.5), server("b", 24))
+    assert sizes_mib(plan) == [40, 24]
+
+
+@settings(max_examples=200)
+@given(observation=odd_observations())
+def test_no_server_with_reads_shrinks_by_a_curve_that_may_be_wrong(observation):
+    plan = make_plan(observation, now_seconds=1e6)
+    for before, after in zip(observation.servers, plan.servers, strict=True):
+        known = before.curve_error_ratio <= observation.planning.maximum_curve_error_ratio
+        if not known and not is_quiet(before, observation):
+            most = min(before.maximum_bytes or observation.budget_bytes, observation.budget_bytes)
+            assert after.maxmemory_bytes >= min(before.maxmemory_bytes, most)
 
 
 def test_a_quiet_server_gives_more_where_the_budget_demands_it():
@@ -206,7 +233,7 @@ def closed_loop(cycles: int, *servers: ServerObservation, **planning: object) ->
 def test_small_steps_lead_to_where_a_large_one_leads():
     servers = (server("a", 8, 900.0), server("b", 28, 50.0), server("c", 28, 50.0))
     at_once = plan_for(*servers)
-    first = plan_for(*servers, maximum_step_ratio=0.01)
+    first = plan_for(*servers, maximum_step_ratio=0.01, minimum_gain_ratio=0.005)
     assert first.decision == "apply"
     assert first.reason.startswith("step: ")
     assert first.predicted_gain_ratio < 0.005
@@ -323,3 +350,30 @@ def test_a_backend_that_is_said_to_be_faster_than_its_cache_makes_memory_no_harm
     hopeless = dataclasses.replace(mistaken, bounds={"latency_bound_seconds": 1.5e-4})
     plan = plan_for(hopeless, server("db", 20, curve=steep), budget_mib=75)
     assert "cannot be met: it is below the time of its cache itself" in plan.servers[0].reason
+
+
+def test_going_back_needs_no_gain_and_no_curve_stops_it():
+    """The observation's bounds are the sizes to go back to."""
+
+    def bounded(name: str, size_mib: float, back_mib: int) -> ServerObservation:
+        back = {"minimum_bytes": back_mib * MIB, "maximum_bytes": back_mib * MIB}
+        return server(name, size_mib, curve_error_ratio=1.0, **back)
+
+    def plan(*servers: ServerObservation) -> AdaptationPlan:
+        observation = Observation("n1", 7, 1e6, 60.0, 64 * MIB, servers, goes_back=True)
+        return make_plan(observation, now_seconds=1e6)
+
+    back = plan(bounded("a", 50, 32), bounded("b", 14, 32))
+    assert (back.decision, sizes_mib(back)) == ("apply", [32, 32])
+    assert back.reason.startswith("back: to the sizes from before there were plans")
+    assert "shrinks: 18 MiB less" in back.servers[0].reason
+    there = plan(bounded("a", 32, 32), bounded("b", 32, 32))
+    assert there.decision == "keep"
+    assert there.reason.startswith("back: the sizes in force are those from before")
+
+
+def test_where_too_little_is_known_the_best_is_said_to_be_the_best_of_what_is_allowed():
+    unknown = server("a", 32, curve_error_ratio=1.0), server("b", 32, curve_error_ratio=1.0)
+    assert plan_for(*unknown).reason == (
+        "optimal: the sizes in force are the best that the rules allow: a, b may not shrink now"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import numpy as np
@@ -91,7 +92,7 @@ def test_a_hull_is_one_best_step_after_the_other(curve):
         if not slopes or max(slopes)[0] <= 0:
             break
         ends.append(place := -max(slopes)[1])
-    assert hull_ends(np.array(curve, dtype=float)) == ends
+    assert hull_ends(np.array(curve, dtype=float)).tolist() == ends
 
 
 def test_look_ahead_looks_over_a_curve_a_few_times_only(monkeypatch):
@@ -228,6 +229,17 @@ def test_the_clock_is_looked_at_within_a_merge(monkeypatch):
     certifier = Certifier(problem, bound, epsilon_ratio=0.0, deadline_seconds=1.0)
     with pytest.raises(OutOfTimeError):
         certifier._least_loss(certifier._points(1000.0), 1, 1000.0)
+
+
+@given(problem=problems(6, 60), enough=st.floats(0, 0.5))
+def test_what_is_proven_good_enough_is_not_improved(problem, enough):
+    planning = PlanningSettings(method="hill_climbing")
+    bare = solve(problem, dataclasses.replace(planning, certify=False), deadline_seconds=NEVER)
+    best = solve(problem, planning, deadline_seconds=NEVER)
+    found = solve(problem, planning, deadline_seconds=NEVER, enough_gap_ratio=enough)
+    expected = bare if bare.gap_ratio <= enough else best
+    assert found.units.tolist() == expected.units.tolist()
+    assert found.gap_ratio <= max(enough, best.gap_ratio)
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3, 6, 9])

@@ -13,6 +13,7 @@ import pytest
 
 from infra.deploy_local import CDK
 from workloads.demo.command import LEAST_SECONDS
+from workloads.demo.kept import kept_in_words
 from workloads.local_server import BUILD
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,3 +76,12 @@ def test_the_mean_access_time_is_that_of_the_servers(finished):
     for server in result["servers"]:
         assert server["name"] in printed
         assert all(0 < ratio < 1 for ratio in server["hit_ratio"].values())
+
+
+def test_it_tells_which_share_of_the_possible_gain_it_kept(finished):
+    printed, result, report = finished
+    kept = result["kept_gain"]
+    assert 0 <= kept["possible_ms"] < result["mean_access_time_ms"]["static"]
+    assert 0 <= kept["late_possible_ms"] < result["late_mean_access_time_ms"]["static"]
+    assert kept_in_words(kept) in printed
+    assert kept_in_words(kept) in report

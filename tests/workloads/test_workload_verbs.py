@@ -49,6 +49,16 @@ def test_replay_reports_hits_and_access_time(tmp_path):
         assert "Zipf 0.99 over 10,000 keys" in table.stdout
 
 
+def test_whole_plans_are_measured(tmp_path):
+    found = tmp_path / "plans.json"
+    few = ("--servers", 2, "--instances", 1, "--traces", tmp_path)
+    done = run("bench", "plan", *few, "--json", found)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(found.read_text())
+    assert {(row["curves"], row["settings"]) for row in rows} >= {("ramps", "default")}
+    assert all(0 < row["memory_bytes"] < 1 << 27 and len(row["seconds"]) == 1 for row in rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -15,6 +15,7 @@ from typing import Any
 from sidecar.traces.trace_reader import TraceError
 from workloads.arguments import at_least, seed
 from workloads.demo.half import HalfResult, mean_access_time_seconds, run_half
+from workloads.demo.kept import kept_gain, kept_in_words
 from workloads.demo.loop import SidecarRun, local_cloud, running_sidecar
 from workloads.demo.report_page import Report, write_report
 from workloads.demo.scenario import (
@@ -145,6 +146,8 @@ def _result(
             name: mean_access_time_seconds(servers, half.late_tallies) * 1000
             for name, half in halves.items()
         },
+        # Of what the best sizes for each half of the load would have gained.
+        "kept_gain": kept_gain(servers, BUDGET_BYTES, static, spreds),
         "servers": [
             {
                 "name": server.name,
@@ -196,6 +199,7 @@ def _print_summary(result: dict[str, Any], rows: list[list[str]]) -> None:
         f"in the second half of the load: {late['static']:.2f} ms and {late['spreds']:.2f} ms "
         f"({late['spreds'] / late['static'] - 1:+.1%})"
     )
+    print(kept_in_words(result["kept_gain"]))
     print(
         f"{result['cycles']} cycles; the sum of maxmemory was at most "
         f"{mebibytes(result['max_total_maxmemory_bytes'])} of {mebibytes(result['budget_bytes'])}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
 from workloads.interruption import uninterrupted
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, settled_sizes
 from workloads.lookaside import LookAsideClient, Tally, replay
 from workloads.table import percent
 
@@ -146,21 +146,8 @@ class _Watch:
         self._line_at = 0.0
         self._tallies = {server: Tally() for server in clients}
 
-    def _sizes(self) -> dict[str, int]:
-        return {
-            name: int(server.client.config_get("maxmemory")["maxmemory"] or 0)
-            for name, server in self._running.items()
-        }
-
-    def _settled_sizes(self) -> dict[str, int]:
-        """Sizes that were in force together: no change fell between two readings."""
-        sizes = self._sizes()
-        while sizes != (again := self._sizes()):
-            sizes = again
-        return sizes
-
     def look(self, last: bool = False) -> None:
-        sizes = self._settled_sizes()
+        sizes = settled_sizes(self._running)
         result = self._result
         result.max_total_maxmemory_bytes = max(
             result.max_total_maxmemory_bytes, sum(sizes.values())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +19,12 @@ from sidecar.state.state_store import load_state
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
-from workloads.interruption import uninterrupted
 from workloads.local_server import LocalServer
+from workloads.running_program import ROOT, running_program
 
-ROOT = Path(__file__).resolve().parents[2]
 NODE = "demo"
 WINDOW_SECONDS = 6.0
 START_LIMIT_SECONDS = 120.0
-STOP_LIMIT_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def local_cloud(servers: list[DemoServer], folder: Path) -> Iterator[Cloud]:
         port = probe.getsockname()[1]
     command = ["infra.deploy_local", "--port", str(port), "--stack", str(stack)]
     command += ["--outputs", str(outputs)]
-    with _program(command, log, signal.SIGINT, stdout=subprocess.PIPE) as process:
+    with running_program(command, log, signal.SIGINT, stdout=subprocess.PIPE) as process:
         yield Cloud(_exported(process, log), outputs)
 
 
@@ -121,7 +118,7 @@ def running_sidecar(
     text = _configuration(servers, running, budget_bytes, folder, state) + controller_text(cloud)
     config.write_text(text)
     command = ["sidecar.cli", "run", str(config)]
-    with _program(command, log, signal.SIGTERM, environment=cloud.environment) as process:
+    with running_program(command, log, signal.SIGTERM, environment=cloud.environment) as process:
         _wait_until_sampled(process, running, log)
         yield
         if process.poll() is not None:
@@ -205,43 +202,3 @@ def _what_happened(cloud: Cloud, applied_cycle: int) -> SidecarRun:
         body = s3.get_object(Bucket=outputs["ObservationsBucket"], Key=name)["Body"]
         observation = Observation.loads(body.read(), name)
     return SidecarRun(len(plans), observation)
-
-
-@contextmanager
-def _program(
-    command: list[str],
-    log: Path,
-    stopped_by: signal.Signals,
-    *,
-    environment: dict[str, str] | None = None,
-    stdout: int | None = None,
-) -> Iterator[subprocess.Popen[str]]:
-    """Run one of our programs as a user would, in a process group of its own."""
-    with ExitStack() as stack:
-        messages = stack.enter_context(log.open("wb"))
-        with uninterrupted():
-            process = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                cwd=ROOT,
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=messages if stdout is None else stdout,
-                stderr=messages,
-                text=True,
-                start_new_session=True,  # Ctrl-C is for us, who then stop it
-            )
-            stack.callback(_stop, process, stopped_by)
-        yield process
-
-
-def _stop(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """End a process that leads a group, and everything in the group."""
-    if process.poll() is None:
-        os.killpg(process.pid, number)
-        try:
-            process.wait(STOP_LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout:
-        process.stdout.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 from solver_lambda.documents.observation import Observation
 from workloads.demo.half import HalfResult
+from workloads.demo.kept import kept_in_words
 
 MEBIBYTE = 1 << 20
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # told apart by everyone
@@ -61,7 +62,7 @@ pre {{ overflow-x: auto; font-size: .8rem; background: #f4f4f4; padding: 1rem }}
 <p>Weighted mean access time: <b>{times["static"]:.2f} ms</b> with equal shares,
 <b>{times["spreds"]:.2f} ms</b> with SPREDS (<b>{-gain:+.1%}</b>), over the whole load, the time
 that SPREDS needed to learn included. In the second half of the load:
-{late["static"]:.2f} and {late["spreds"]:.2f} ms.</p>
+{late["static"]:.2f} and {late["spreds"]:.2f} ms. {kept_in_words(report.result["kept_gain"])}.</p>
 <p>Budget {report.result["budget_bytes"] / MEBIBYTE:.0f} MiB; the sum of <code>maxmemory</code>
 was never above {report.result["max_total_maxmemory_bytes"] / MEBIBYTE:.2f} MiB;
 {report.result["cycles"]} cycles; seed {report.result["seed"]}.</p>

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.remembered import CYCLE
 from sidecar.samples.receiver import SampleReceiver
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
@@ -70,7 +71,7 @@ class _Window:
 
     def __init__(self, server: FastServer, receiver: SampleReceiver, budget_bytes: int) -> None:
         # Nothing fades, so that the curve stands for the time that is measured.
-        self.monitor = ServerMonitor("experiment", half_life_seconds=1e12)
+        self.monitor = ServerMonitor("experiment", cycle_seconds=1e12)
         self._server = server
         self._receiver = receiver
         self._budget_bytes = budget_bytes
@@ -145,7 +146,7 @@ def measure(
         replay(server, load.part(0, warm_end), REQUESTS_PER_SECOND, window.drain)
         warm = window.read()
         monitor.observe(warm, budget_bytes)
-        monitor.decay(0.0)
+        monitor.forget()
         rest = load.part(warm_end, len(load.keys))
         replay(server, rest, REQUESTS_PER_SECOND, window.drain)
         last = window.read()
@@ -156,7 +157,9 @@ def measure(
     assert estimate is not None
     corrected = estimate.raw_curve.miss_ratio(sizes_bytes)
     # Without the correction, sampled reads are all reads there are.
-    factor = monitor.histogram.reads / max(1.0, monitor.histogram.sampled_reads)
+    histogram = monitor.counts.histogram
+    sampled = float(histogram.counts.by(CYCLE).sum())
+    factor = float(histogram.reads.by(CYCLE)) / max(1.0, sampled)
     forms = (np.minimum(1, corrected * factor), corrected, estimate.curve.miss_ratio(sizes_bytes))
     curve = estimate.curve
     return Run(

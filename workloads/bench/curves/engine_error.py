@@ -83,5 +83,5 @@ def _miss_ratios(requests: Requests, shards: Shards, server: SampledServer) -> F
             batch = decode_batch(message)
             taken = shards.take(batch)
             histogram.add(taken.distances_bytes, 1 / taken.rate, taken.ids)
-            histogram.reads = batch.seen_reads
+            histogram.reads.new[...] = batch.seen_reads
     return histogram.miss_ratios()

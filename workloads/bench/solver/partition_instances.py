@@ -111,11 +111,15 @@ def curves_of_traces(folder: Path) -> MakeCurve | None:
     return make
 
 
-def partition_problem(
-    generator: np.random.Generator, servers: int, units: int, make_curve: MakeCurve
-) -> PartitionProblem:
-    """A node with ``units`` of memory; weights, rates and backends are random too."""
-    observation = Observation(
+def node_observation(
+    generator: np.random.Generator,
+    servers: int,
+    units: int,
+    make_curve: MakeCurve,
+    mean_object_bytes: float | None = None,
+) -> Observation:
+    """A node with ``units`` of memory, in equal parts; weights, rates and backends are random."""
+    return Observation(
         node="bench",
         cycle=0,
         made_at_seconds=0.0,
@@ -131,11 +135,19 @@ def partition_problem(
                 request_rate_per_second=float(generator.uniform(1.0, 1000.0)),
                 cache_latency_seconds=0.0002,
                 backend_latency_seconds=float(generator.uniform(0.001, 0.5)),
+                mean_object_bytes=mean_object_bytes,
                 curve=make_curve(generator, units),
             )
             for number in range(servers)
         ),
     )
+
+
+def partition_problem(
+    generator: np.random.Generator, servers: int, units: int, make_curve: MakeCurve
+) -> PartitionProblem:
+    """The problem of such a node, at no cost of moving."""
+    observation = node_observation(generator, servers, units, make_curve)
     return build_problem(
         observation,
         {server.name: SizeRange(0, observation.budget_bytes) for server in observation.servers},

@@ -1,0 +1,126 @@
+"""What was counted of one server's reads, by each memory, and the misses that it stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sidecar.curves.miniature_simulation import MiniatureSimulation
+from sidecar.curves.miss_ratio_histogram import (
+    COARSE_EDGES_BYTES,
+    EDGES_BYTES,
+    FloatArray,
+    MissRatioHistogram,
+)
+from sidecar.curves.object_groups import GROUPS
+from sidecar.curves.outlook import Outlook
+from sidecar.curves.remembered import Memory, Remembered
+from sidecar.curves.window_error import WindowError
+
+
+class ReadCounts:
+    """Of one server.
+
+    Attributes:
+        histogram: by stack distance.
+        simulation: of a policy that is not a stack's, ``None`` with LRU.
+        seconds: in which it was counted.
+        outlook: how much deeper reads will reach.
+        window_error: how far off predictions were.
+        empty_bytes: what the server takes without any key.
+        object_bytes: what a key takes.
+    """
+
+    def __init__(self) -> None:
+        self.histogram = MissRatioHistogram()
+        self.simulation: MiniatureSimulation | None = None
+        self.seconds = Remembered()
+        self.outlook = Outlook()
+        self.window_error = WindowError()
+        self._window: list[FloatArray] = []
+        self._window_reads = 0.0
+        self.empty_bytes = 0
+        self.object_bytes = 0.0
+
+    def step(self, seconds: float, cycles: float) -> None:
+        """Close a step that took so long."""
+        self.seconds.new += seconds
+        self.seconds.step(cycles)
+        self.histogram.step(cycles)
+        if self.simulation is not None:
+            self.simulation.misses.step(cycles)
+        self._window.append(self._tails(None, by_group=False)[0][0])
+        self._window_reads += float(self.histogram.reads.last)
+
+    def end_window(self, least_bytes: float, most_bytes: float, rate: float) -> None:
+        """Compare what the steps since the last call say of sizes in this range with what had been
+        predicted of them; ``rate`` is R."""
+        rows, reads = self._window, self._window_reads
+        self._window, self._window_reads = [], 0.0
+        depths = self._tails(None, by_group=False)[1]
+        if reads <= 0 or any(len(row) != len(depths) for row in rows):
+            return
+        sizes = depths + self.empty_bytes
+        within = (sizes >= least_bytes) & (sizes <= most_bytes)
+        ratios = np.clip(np.sum(rows, axis=0) / reads, 0.0, 1.0)
+        self.window_error.compare(sizes[within], ratios[within], reads * rate)
+
+    def forget(self) -> None:
+        """As if no read had been counted."""
+        self.window_error = WindowError()
+        self._window, self._window_reads = [], 0.0
+        self.seconds.forget()
+        self.histogram.forget()
+        if self.simulation is not None:
+            self.simulation.misses.forget()
+
+    def miss_ratios(self, length: int) -> tuple[FloatArray, FloatArray]:
+        """Depths in bytes, and the miss ratio of a server that holds so many bytes of keys."""
+        if self.simulation is None:
+            return EDGES_BYTES, self.histogram.miss_ratios(length)
+        reads = max(1.0, float(self.histogram.reads.by(length)))
+        ratios = np.clip(self.simulation.misses.by(length).sum(axis=0) / reads, 0.0, 1.0)
+        return self.simulation.sizes_bytes, np.minimum.accumulate(ratios)
+
+    def reads(self, memory: Memory | None) -> float:
+        """Reads a second: by a memory, or in the last step (``None``)."""
+        reads, seconds = self.histogram.reads, self.seconds
+        if memory is None:
+            return float(reads.last) / max(1e-9, float(seconds.last))
+        return float(reads.faded[memory.rate]) / max(1e-9, float(seconds.faded[memory.rate]))
+
+    def misses(
+        self, sizes_bytes: FloatArray, memory: Memory | None, *, by_group: bool = False
+    ) -> FloatArray:
+        """Misses a second of servers of these sizes: by a memory and looking ahead, or as they
+        were in the last step (``None``). Shape as given.
+
+        By group: what each group of objects says, as if it stood for all; shape (GROUPS, n).
+        """
+        reads = self.histogram.reads
+        read = float(reads.last if memory is None else reads.faded[memory.shape])
+        if read <= 0:
+            return np.zeros((GROUPS, len(sizes_bytes)) if by_group else len(sizes_bytes))
+        counted, depths = self._tails(memory, by_group=by_group)
+        if memory is not None:
+            depths = self.outlook.depths(depths)
+        held = np.maximum(0.0, sizes_bytes - self.empty_bytes)
+        found = np.stack([np.interp(held, depths, row) for row in counted])
+        return np.asarray((found if by_group else found[0]) / read * self.reads(memory))
+
+    def filled_bytes(self, sizes_bytes: FloatArray) -> FloatArray:
+        """By the misses of the last step, of servers of these sizes; shape as given."""
+        return self.misses(sizes_bytes, None) * float(self.seconds.last) * self.object_bytes
+
+    def _tails(self, memory: Memory | None, *, by_group: bool) -> tuple[FloatArray, FloatArray]:
+        """Misses that were counted, shape (1 or GROUPS, k), of servers with keys of k sizes."""
+        if self.simulation is not None:
+            misses, depths = self.simulation.misses, self.simulation.sizes_bytes
+            groups = misses.last if memory is None else misses.faded[memory.shape]
+            return (groups * GROUPS if by_group else groups.sum(axis=0)[None]), depths
+        histogram = self.histogram
+        counts, depths = histogram.counts, EDGES_BYTES
+        if by_group:
+            counts, depths = histogram.groups, COARSE_EDGES_BYTES
+        rows = np.atleast_2d(counts.last if memory is None else counts.faded[memory.shape])
+        beyond = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1] * len(rows)
+        return beyond, np.concatenate(([0.0], depths))

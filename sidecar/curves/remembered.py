@@ -1,0 +1,65 @@
+"""Counts that fade, over several memory lengths at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+HALF_LIVES_CYCLES = np.array([1 / 12, 1 / 6, 1.0, 6.0])
+"""After so many times the longest time between two plans, a count counts half; shape (m,)."""
+CYCLE = 2
+"""The place of one such time."""
+STEPS_A_CYCLE = 12
+
+
+class Memory(NamedTuple):
+    """How far back one looks, as places in ``HALF_LIVES_CYCLES``: for the rate of reads, which is
+    known exactly, and for the shape of the curve, which takes many samples."""
+
+    rate: int
+    shape: int
+
+
+MEMORIES = (Memory(0, 0), Memory(1, 1), Memory(2, 2), Memory(0, 3), Memory(3, 3))
+
+
+class Remembered:
+    """An array that is added to.
+
+    Attributes:
+        new: since the last step.
+        last: of the last step.
+        faded: what came before ``new``, shape (m, *shape).
+    """
+
+    def __init__(self, *shape: int) -> None:
+        self.new = np.zeros(shape)
+        self.last = np.zeros(shape)
+        self.faded = np.zeros((len(HALF_LIVES_CYCLES), *shape))
+
+    def step(self, cycles: float) -> None:
+        """Close a step that took so long; what is added from now on is another's."""
+        factors = 0.5 ** (cycles / HALF_LIVES_CYCLES)
+        self.faded *= factors.reshape(-1, *[1] * self.new.ndim)
+        self.faded += self.new
+        self.last = self.new
+        self.new = np.zeros_like(self.last)
+
+    def by(self, length: int) -> FloatArray:
+        """What a memory length holds now; shape as given."""
+        return np.asarray(self.faded[length] + self.new)
+
+    def forget(self) -> None:
+        """As if nothing had been counted."""
+        for part in (self.new, self.last, self.faded):
+            part[...] = 0.0
+
+    def change(self, how: Callable[[FloatArray], FloatArray]) -> None:
+        """Put ``how(array)`` in the place of each array of the shape."""
+        self.new, self.last = how(self.new), how(self.last)
+        self.faded = np.stack([how(row) for row in self.faded])

@@ -1,0 +1,31 @@
+"""Why too little is known of a server to give it another size."""
+
+from __future__ import annotations
+
+from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
+from sidecar.curves.warm_up import WarmUp
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.planning.quiet import QUIET_READS
+
+FEWEST_SAMPLES = 100
+
+
+def unknown_reason(
+    reading: ServerReading, warm_up: WarmUp, *, samples: int, reads: int
+) -> str | None:
+    """For people; ``None`` if enough is known. ``samples``: under the present policy, ``reads``: of
+    the window."""
+    if fixed := reading.keep_reason():
+        return fixed
+    if reading.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
+        return f"no_model: for maxmemory-policy {reading.maxmemory_policy}"
+    # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's
+    # rules. What has faded since it was known is known well enough for that.
+    if warm_up.is_on and reads >= QUIET_READS:
+        return (
+            f"warming_up: {warm_up.unseen_share:.0%} of the last reads were of keys that "
+            "were there before the sampler"
+        )
+    if samples < FEWEST_SAMPLES and reads >= QUIET_READS:
+        return f"few_samples: {samples} reads sampled so far"
+    return None

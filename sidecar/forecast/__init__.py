@@ -1,0 +1,1 @@
+"""Which memory of the past tells best what comes: several are tried, and judged by what came."""

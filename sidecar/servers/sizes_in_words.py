@@ -1,0 +1,44 @@
+"""The sizes that servers have, and what keeps them from those that are planned, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sidecar.servers.transitions import ServerState
+from solver_lambda.documents.units import format_size
+
+
+def sizes_in_words(states: Sequence[ServerState], under_way: Collection[str]) -> str:
+    """A sentence on all servers. ``under_way``: those whose memory is being handed over."""
+    left_out = {state.name: _left_out(state, state.name in under_way) for state in states}
+    near = "at their sizes"
+    if under_way:
+        near = "on the way to their sizes"
+    elif any(left_out.values()):
+        near = "as near to their sizes as they can be"
+    sizes = ", ".join(
+        f"{state.name} {format_size(state.maxmemory_bytes)}{left_out[state.name]}"
+        for state in states
+    )
+    return f"servers are {near}: {sizes}"
+
+
+def handed_over(size_bytes: float, target_bytes: int) -> str:
+    """What a server on the way to its planned size waits for."""
+    return "gets the rest as it fills" if size_bytes < target_bytes else "gives as others fill"
+
+
+def _left_out(state: ServerState, is_under_way: bool) -> str:
+    """What keeps it from its planned size; empty if it has it."""
+    if not state.reachable:
+        return " (out of reach)"
+    if state.maxmemory_bytes == state.target_bytes:
+        return ""
+    why = "waits for memory"
+    if state.refuses:
+        why = "it refuses"
+    elif not state.evicts:
+        why = "does not evict"
+    elif is_under_way:
+        why = handed_over(state.maxmemory_bytes, state.target_bytes)
+    return f" (planned {format_size(state.target_bytes)}, {why})"

@@ -1,0 +1,302 @@
+"""The handover's promises, for any servers: the budget, the targets, and nothing lost in vain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.servers import waypoints
+from sidecar.servers.handover import Holding, attainable, handover
+from sidecar.servers.transitions import Grow, ServerState, Shrink, resolve
+from sidecar.servers.waypoints import Need, Waypoints
+
+MB = 1 << 20
+BUDGET = 100 * MB
+
+sizes = st.integers(0, BUDGET)
+shares = st.lists(st.integers(1, 50), min_size=2, max_size=6)
+
+
+def _divided(shares: list[int], budget_bytes: int = BUDGET) -> list[int]:
+    return [budget_bytes * share // sum(shares) for share in shares]
+
+
+@st.composite
+def holdings(draw: st.DrawFn, *, fills: bool = True) -> list[Holding]:
+    """Sizes and targets within the budget; ``fills=False``: those to grow have room and do not
+    fill it."""
+    has = _divided(draw(shares), draw(st.integers(BUDGET // 2, BUDGET)))
+    count = len(has)
+    wanted = draw(st.lists(st.integers(1, 50), min_size=count, max_size=count))
+    targets = _divided(wanted, draw(st.integers(MB, BUDGET)))
+    made = []
+    for place, (size, target) in enumerate(zip(has, targets, strict=True)):
+        used, filled = draw(sizes), draw(sizes)
+        if not fills:
+            used, filled = (0 if target > size else used), 0
+            if target > size:
+                target = min(target, 4 * size)
+        least, most = draw(st.integers(0, size)), draw(st.none() | sizes) if fills else None
+        made.append(Holding(f"s{place}", size, target, used, filled, least, most))
+    return made
+
+
+def _total(given: list[Holding], *, target: bool = False) -> int:
+    return sum(one.target_bytes if target else one.size_bytes for one in given)
+
+
+@settings(max_examples=400)
+@given(given=holdings(), left=st.integers(0, BUDGET))
+def test_the_sizes_stay_within_the_budget_and_between_those_of_now_and_the_targets(
+    given: list[Holding], left: int
+) -> None:
+    found = handover(given, left)
+    goals = attainable(given, left)
+    for one in given:
+        low, high = sorted((one.size_bytes, goals[one.name]))
+        assert low <= found[one.name] <= high
+        assert goals[one.name] <= one.target_bytes
+    # Where what is left is too little, everybody is at its goal, and none of them grows.
+    assert sum(found.values()) <= left or found == goals
+    assert sum(goals.values()) <= left or all(
+        goals[one.name] <= max(0, min(one.size_bytes, one.target_bytes)) for one in given
+    )
+
+
+@settings(max_examples=400)
+@given(given=holdings())
+def test_who_is_full_and_is_to_grow_gets_room(given: list[Holding]) -> None:
+    given = [replace(one, used_bytes=one.size_bytes) for one in given]
+    found = handover(given, BUDGET)
+    for one in given:
+        if one.target_bytes > one.size_bytes:
+            room = max(2 * one.filled_bytes, one.target_bytes // 50, 64 << 10)
+            assert found[one.name] == min(one.target_bytes, one.size_bytes + room)
+
+
+@settings(max_examples=400)
+@given(given=holdings(fills=False))
+def test_nobody_loses_what_it_uses_while_nobody_fills(given: list[Holding]) -> None:
+    found = handover(given, BUDGET)
+    # A plan that gives less in all does not wait for anybody.
+    due = max(0, _total(given) - _total(given, target=True))
+    lost = sum(max(0, min(one.size_bytes, one.used_bytes) - found[one.name]) for one in given)
+    assert lost <= (due + len(given) if due else 0)
+    for one in given:
+        if one.target_bytes > one.size_bytes:
+            assert found[one.name] == one.size_bytes
+
+
+@settings(max_examples=200)
+@given(given=holdings())
+def test_it_ends_at_the_targets_if_all_who_grow_fill(given: list[Holding]) -> None:
+    for _ in range(60):
+        found = handover(given, BUDGET)
+        given = [
+            replace(
+                one,
+                size_bytes=found[one.name],
+                used_bytes=found[one.name],
+                filled_bytes=max(0, found[one.name] - one.size_bytes),
+            )
+            for one in given
+        ]
+    assert [one.size_bytes for one in given] == [one.target_bytes for one in given]
+
+
+@pytest.mark.parametrize("filled_a_look", [16 << 10, 64 << 10, 256 << 10])
+def test_a_growth_by_half_takes_some_twenty_to_sixty_sizes_and_a_donor_as_few(
+    filled_a_look: int,
+) -> None:
+    grower = Holding("grower", 40 * MB, 60 * MB, 40 * MB, 0)
+    donor = Holding("donor", 60 * MB, 40 * MB, 60 * MB, 0)
+    changes = {"grower": 0, "donor": 0}
+    for _ in range(2000):
+        found = handover([grower, donor], BUDGET)
+        changes["grower"] += found["grower"] != grower.size_bytes
+        changes["donor"] += found["donor"] != donor.size_bytes
+        used = min(grower.used_bytes + filled_a_look, found["grower"])
+        grower = Holding("grower", found["grower"], 60 * MB, used, used - grower.used_bytes)
+        donor = Holding("donor", found["donor"], 40 * MB, found["donor"], 0)
+    assert (grower.size_bytes, donor.size_bytes) == (60 * MB, 40 * MB)
+    assert 15 <= changes["grower"] <= 60
+    assert 10 <= changes["donor"] <= changes["grower"]
+
+
+def test_what_is_not_used_is_given_first() -> None:
+    grower = Holding("grower", 20 * MB, 40 * MB, 20 * MB, 2 * MB)
+    idle = Holding("idle", 40 * MB, 30 * MB, 25 * MB, 0)
+    full = Holding("full", 40 * MB, 30 * MB, 40 * MB, 0)
+    found = handover([grower, idle, full], BUDGET)
+    assert found == {"grower": 24 * MB, "idle": 36 * MB, "full": 40 * MB}
+
+
+def test_a_plan_for_less_in_all_does_not_wait() -> None:
+    grower = Holding("grower", 20 * MB, 30 * MB, 0, 0)
+    donor = Holding("donor", 80 * MB, 40 * MB, 80 * MB, 0)
+    assert handover([grower, donor], BUDGET) == {"grower": 20 * MB, "donor": 50 * MB}
+
+
+@dataclass
+class Node:
+    """Servers that do what they are told, some of them not always, and fill at will."""
+
+    states: list[ServerState]
+    targets: dict[str, int]
+    way: Waypoints
+
+    def step(self, carried_out: int | None = None) -> None:
+        planned = [replace(s, target_bytes=self.targets[s.name]) for s in self.states]
+        self.way.follow(planned, {s.name: Need(s.held_bytes, 0) for s in self.states})
+        wanted = self.way.sizes_bytes
+        before = sum(state.maxmemory_bytes for state in self.states)
+        states = [replace(s, target_bytes=wanted[s.name]) for s in self.states]
+        for transition in list(resolve(states, BUDGET))[:carried_out]:
+            if isinstance(transition, Shrink | Grow):
+                place = [state.name for state in states].index(transition.name)
+                self.states[place] = replace(
+                    self.states[place], maxmemory_bytes=transition.to_bytes
+                )
+            after = sum(state.maxmemory_bytes for state in self.states)
+            assert after <= max(before, BUDGET)
+
+
+def _retarget(node: Node, shares: list[int]) -> None:
+    targets = _divided(shares)
+    node.targets = {state.name: size for state, size in zip(node.states, targets, strict=True)}
+    node.way.retarget(node.targets)
+
+
+@settings(max_examples=300)
+@given(data=st.data(), first=shares)
+def test_with_the_resolver_it_keeps_the_budget_whatever_happens_and_arrives_when_all_is_well(
+    data: st.DataObject, first: list[int]
+) -> None:
+    begun = {f"s{place}": size for place, size in enumerate(_divided(first))}
+    states = [ServerState(name, size, 0, size) for name, size in begun.items()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waypoints, "LOOK_SECONDS", 0.0)
+        way = Waypoints(BUDGET, gradual=True)
+        way.begin(begun)
+        node = Node(states, begun, way)
+        new_shares = st.lists(st.integers(1, 50), min_size=len(first), max_size=len(first))
+        for _ in range(data.draw(st.integers(1, 8), "events")):
+            if data.draw(st.booleans(), "new plan"):
+                _retarget(node, data.draw(new_shares))
+            place = data.draw(st.integers(0, len(first) - 1))
+            change = data.draw(
+                st.sampled_from(["reachable", "evicts", "refuses", "stuck", "by hand"])
+            )
+            one = node.states[place]
+            if change == "by hand":
+                size = data.draw(st.one_of(st.integers(1, 2 * BUDGET), st.just(math.inf)))
+                node.states[place] = replace(one, maxmemory_bytes=size)
+            else:
+                node.states[place] = replace(one, **{change: data.draw(st.booleans())})
+            _fill(node, data.draw(st.floats(0, 1), "filled"))
+            # resolve itself says so if the sizes exceed the budget.
+            node.step(data.draw(st.integers(0, 10), "carried out"))
+        node.states = [
+            replace(state, reachable=True, evicts=True, refuses=False, stuck=False)
+            for state in node.states
+        ]
+        for _ in range(120):
+            _fill(node, 1.0)
+            node.step()
+    assert [s.maxmemory_bytes for s in node.states] == [node.targets[s.name] for s in node.states]
+
+
+def _fill(node: Node, share: float) -> None:
+    node.states = [
+        replace(
+            state,
+            held_bytes=round(state.held_bytes + share * (state.maxmemory_bytes - state.held_bytes))
+            if math.isfinite(state.maxmemory_bytes)
+            else state.held_bytes,
+        )
+        for state in node.states
+    ]
+
+
+def _way(sizes_bytes: dict[str, int]) -> tuple[Waypoints, Callable[..., dict[str, int]]]:
+    way = Waypoints(BUDGET, gradual=True)
+    way.begin(sizes_bytes)
+
+    def follow(states: list[ServerState], **needs: Need) -> dict[str, int]:
+        way.follow(states, {state.name: Need(0, 0) for state in states} | needs)
+        return way.sizes_bytes
+
+    return way, follow
+
+
+def test_who_would_refuse_writes_does_not_wait_for_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(waypoints, "LOOK_SECONDS", 3600.0)
+    way, follow = _way({"a": 20 * MB, "b": 80 * MB})
+    states = [ServerState("a", 20 * MB, 0, 50 * MB), ServerState("b", 80 * MB, 0, 50 * MB)]
+    assert follow(states, a=Need(19 * MB, 0), b=Need(80 * MB, 0))["a"] == 20 * MB
+    assert follow(states, a=Need(20 * MB, 0), b=Need(80 * MB, 0))["a"] == 20 * MB
+    assert follow(states, a=Need(20 * MB, 30 * MB), b=Need(80 * MB, 0)) == {
+        "a": 30 * MB,
+        "b": 70 * MB,
+    }
+    # Nor does a new plan.
+    way.retarget({"a": 60 * MB, "b": 40 * MB})
+    states = [ServerState("a", 30 * MB, 0, 60 * MB), ServerState("b", 70 * MB, 0, 40 * MB)]
+    assert follow(states, a=Need(30 * MB, 0), b=Need(70 * MB, 0))["a"] > 30 * MB
+
+
+def test_what_cannot_be_had_beside_a_server_that_keeps_its_size_is_not_under_way() -> None:
+    way, _ = _way({"fixed": 60 * MB, "a": 40 * MB})
+    fixed = ServerState("fixed", 60 * MB, 0, 20 * MB, refuses=True)
+    grower = ServerState("a", 40 * MB, 0, 80 * MB)
+    assert way.under_way([fixed, grower]) == {}
+    assert way.under_way([replace(fixed, refuses=False), grower]) == {
+        "fixed": 20 * MB,
+        "a": 80 * MB,
+    }
+
+
+def test_a_donor_that_frees_nothing_does_not_hold_up_another() -> None:
+    _, follow = _way({"stuck": 30 * MB, "donor": 40 * MB, "a": 20 * MB})
+    stuck = ServerState("stuck", 30 * MB, 36 * MB, 10 * MB, stuck=True)
+    donor = ServerState("donor", 40 * MB, 40 * MB, 20 * MB)
+    grower = ServerState("a", 20 * MB, 20 * MB, 60 * MB)
+    needs = {state.name: Need(state.held_bytes, 0) for state in (stuck, donor, grower)}
+    sizes = follow([stuck, donor, grower], **needs)
+    assert sizes["stuck"] == 30 * MB
+    assert 20 * MB < sizes["a"] <= BUDGET - 36 * MB - sizes["donor"]
+
+
+def test_who_holds_more_than_it_may_because_nothing_can_be_evicted_still_grows() -> None:
+    _, follow = _way({"donor": 80 * MB, "a": 20 * MB})
+    donor = ServerState("donor", 80 * MB, 70 * MB, 60 * MB)
+    grower = ServerState("a", 20 * MB, 25 * MB, 40 * MB, stuck=True)
+    sizes = follow([donor, grower], donor=Need(70 * MB, 0), a=Need(25 * MB, 28 * MB))
+    assert sizes["a"] >= 28 * MB
+
+
+def test_without_gradual_the_targets_count_at_once() -> None:
+    way = Waypoints(BUDGET, gradual=False)
+    way.begin({"a": 20 * MB, "b": 80 * MB})
+    way.retarget({"a": 80 * MB, "b": 20 * MB})
+    assert way.sizes_bytes == {"a": 80 * MB, "b": 20 * MB}
+
+
+def test_bounds_count_at_once_though_nobody_fills_the_memory() -> None:
+    way, follow = _way({"a": 60 * MB, "b": 40 * MB})
+    states = [ServerState("a", 60 * MB, 0, 30 * MB), ServerState("b", 40 * MB, 0, 70 * MB)]
+    assert follow(states)["a"] == 60 * MB
+    # A plan by an older maximum says nothing of this one.
+    way.bounds_bytes = {"a": (1, 20 * MB)}
+    way.retarget({})
+    assert follow(states)["a"] == 60 * MB
+    way.bounds_bytes = {"a": (1, 45 * MB), "b": (50 * MB, None)}
+    way.retarget({})
+    assert follow(states) == {"a": 45 * MB, "b": 50 * MB}

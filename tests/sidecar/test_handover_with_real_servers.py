@@ -1,0 +1,226 @@
+"""The handover on real servers: memory goes to who fills it, and what nobody fills stays."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.servers import waypoints
+from sidecar.servers.claims import BudgetKeeper
+from sidecar.state.state_store import StateStore
+from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
+
+MakeNode = Callable[..., ActuatedNode]
+StartServer = Callable[..., LocalServer]
+WriteNode = Callable[..., Path]
+
+
+@pytest.fixture
+def looks_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waypoints, "LOOK_SECONDS", 0.0)
+
+
+@pytest.fixture
+def node(make_node: MakeNode, looks_each_step: None) -> ActuatedNode:
+    """A donor that uses most of what it has, a grower that does not, and a plan for 12 MB."""
+    node = make_node("24mb", "24mb", gradual=True)
+    fill(node.servers["s0"], 18)
+    fill(node.servers["s1"], 10)
+    node.actuator.set_targets({"s0": 24 * MB, "s1": 24 * MB}, "as they are")
+    node.step_until(lambda: node.actuator.settled)
+    node.actuator.set_targets({"s0": 12 * MB, "s1": 36 * MB}, "plan")
+    return node
+
+
+def _keys(node: ActuatedNode, name: str) -> int:
+    return int(node.servers[name].client.dbsize())
+
+
+def _write(server: LocalServer, keys: range) -> None:
+    pipe = server.client.pipeline(transaction=False)
+    for key in keys:
+        pipe.set(f"new{key}", b"x" * 1000)
+    pipe.execute()
+
+
+def test_who_does_not_fill_takes_nothing(
+    node: ActuatedNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = _keys(node, "s0")
+    with caplog.at_level(logging.INFO):
+        for _ in range(20):
+            node.actuator.step()
+    assert node.actuator.settled
+    assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
+    assert _keys(node, "s0") == keys
+    assert node.actuator.targets() == {"s0": 12 * MB, "s1": 36 * MB}
+    assert node.actuator.under_way() == {"s0": 12 * MB, "s1": 36 * MB}
+    assert not node.store.now.settled
+    (said,) = [text for text in caplog.messages if text.startswith("plan: servers")]
+    assert "s0 24 MiB (planned 12 MiB, gives as others fill)" in said
+    assert "s1 24 MiB (planned 36 MiB, gets the rest as it fills)" in said
+
+
+def test_who_fills_ends_at_the_targets_and_the_log_tells_of_begin_and_end(
+    node: ActuatedNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    greatest = 0
+    with caplog.at_level(logging.INFO):
+        for key in range(0, 60_000, 300):
+            node.actuator.step()
+            greatest = max(greatest, sum(node.maxmemory().values()))
+            if node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}:
+                break
+            _write(node.servers["s1"], range(key, key + 300))
+        node.step_until(lambda: node.actuator.settled)
+    assert node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}
+    assert greatest <= BUDGET
+    assert node.store.now.settled
+    assert node.actuator.under_way() == {}
+    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+    begin, end = [text for text in caplog.messages if text.startswith("plan: servers")]
+    assert "on the way to their sizes" in begin
+    assert "at their sizes: s0 12 MiB, s1 36 MiB" in end
+    for name in ("s0", "s1"):
+        assert 5 <= node.metrics.value("config_set_maxmemory", server=name) <= 60
+
+
+@pytest.mark.parametrize("size", ["0", "8mb", "40mb"])
+@pytest.mark.parametrize("name", ["s0", "s1"])
+def test_a_change_by_hand_is_put_back_to_what_the_server_had_been_given(
+    node: ActuatedNode, name: str, size: str
+) -> None:
+    node.actuator.step()
+    node.servers[name].client.config_set("maxmemory", size)
+    node.step_until(lambda: node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB})
+
+
+def test_a_donor_that_refuses_keeps_its_own_and_the_other_gets_what_is_left(
+    make_node: MakeNode, looks_each_step: None
+) -> None:
+    node = make_node("24mb", "20mb", gradual=True)
+    node.servers["s0"].client.config_set("maxmemory-policy", "noeviction")
+    fill(node.servers["s1"], 24)
+    node.actuator.set_targets({"s0": 24 * MB, "s1": 20 * MB}, "as they are")
+    node.step_until(lambda: node.actuator.settled)
+    node.actuator.set_targets({"s0": 12 * MB, "s1": 36 * MB}, "plan")
+    for key in range(0, 12_000, 600):
+        node.actuator.step()
+        _write(node.servers["s1"], range(key, key + 600))
+    node.step_until(lambda: node.actuator.settled)
+    assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
+    assert node.store.now.settled
+
+
+def test_room_for_what_cannot_be_evicted_leaves_the_others_on_their_way(
+    make_node: MakeNode, looks_each_step: None
+) -> None:
+    node = make_node("16mb", "16mb", "16mb", gradual=True)
+    fill(node.servers["s0"], 12)
+    node.actuator.set_targets(dict.fromkeys(node.servers, 16 * MB), "as they are")
+    node.step_until(lambda: node.actuator.settled)
+    node.actuator.set_targets({"s0": 8 * MB, "s1": 37 * MB, "s2": 3 * MB}, "plan")
+    for number in range(3):
+        node.servers["s2"].client.script_load(f"return {number} --" + "x" * MB)
+    node.step_until(lambda: node.actuator.too_small and node.actuator.settled)
+    BudgetKeeper(node.actuator, BUDGET, node.metrics).keep(node.config.servers)
+    targets = node.actuator.targets()
+    assert targets["s2"] > 4 * MB
+    assert targets["s1"] > 32 * MB
+    assert sum(targets.values()) <= BUDGET
+    keys = _keys(node, "s0")
+    node.step_until(lambda: node.actuator.settled)
+    assert min(node.maxmemory().values()) >= 16 * MB - 3  # a whole number of bytes each
+    assert _keys(node, "s0") == keys
+
+
+MORE = '[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\nsamples = 1000000000\n'
+
+
+@pytest.fixture
+def servers(start_server: StartServer) -> dict[str, LocalServer]:
+    """The first uses most of what it has."""
+    servers = {"donor": start_server("12mb"), "grower": start_server("12mb")}
+    fill(servers["donor"], 9)
+    return servers
+
+
+@pytest.fixture
+def path(write_node: WriteNode, servers: dict[str, LocalServer]) -> Path:
+    """Of a node whose sidecar was interrupted on the way."""
+    urls = {name: server.url for name, server in servers.items()}
+    path = write_node(urls, budget="24mb", more=MORE)
+    with StateStore(path.parent / "state.json").update() as state:
+        state.targets_bytes = {"donor": 8 * MB, "grower": 16 * MB}
+        state.settled = False
+        state.first_bytes = {"donor": 13 * MB, "grower": 11 * MB}
+    return path
+
+
+def _sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
+    return {n: int(s.client.config_get("maxmemory")["maxmemory"]) for n, s in servers.items()}
+
+
+def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planned(
+    path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    targets = {"donor": 8 * MB, "grower": 16 * MB}
+    keys = servers["donor"].client.dbsize()
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar.cycles, sidecar.metrics.snapshot)
+        observation = sidecar.last_observation
+        assert observation is not None
+        assert observation.in_force_bytes == targets
+        assert sidecar._store.now.first_bytes == {"donor": 13 * MB, "grower": 11 * MB}
+        assert _sizes(servers) == {"donor": 12 * MB, "grower": 12 * MB}
+        assert servers["donor"].client.dbsize() == keys
+        assert main(["status", str(path)]) == 0
+        printed = capsys.readouterr().out
+        assert "donor: planned 8 MiB, has 12 MiB: gives as others fill" in printed
+        assert "grower: planned 16 MiB, has 12 MiB: gets the rest as it fills" in printed
+    # Once more.
+    with sidecar_in_thread(path) as sidecar:
+        written = iter(range(0, 10**9, 100))
+
+        def there() -> bool:
+            _write(servers["grower"], range(key := next(written), key + 100))
+            return _sizes(servers) == targets
+
+        wait_until(there, sidecar.metrics.snapshot)
+        wait_until(lambda: sidecar._store.now.settled, sidecar.metrics.snapshot)
+    capsys.readouterr()
+    assert main(["status", str(path)]) == 0
+    assert "planned" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("found", ["0", "20mb"])
+def test_a_sidecar_that_finds_more_than_the_budget_does_not_wait(
+    path: Path, servers: dict[str, LocalServer], found: str
+) -> None:
+    servers["grower"].client.config_set("maxmemory", found)
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(
+            lambda: _sizes(servers) == {"donor": 8 * MB, "grower": 16 * MB},
+            sidecar.metrics.snapshot,
+        )
+
+
+def test_who_would_refuse_writes_does_not_wait_for_its_turn(
+    path: Path, servers: dict[str, LocalServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waypoints, "LOOK_SECONDS", 3600.0)
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        # Scripts cannot be evicted: first they fit into its plan, then they do not.
+        for scripts in (10, 14):
+            for number in range(scripts):
+                servers["grower"].client.script_load(f"return {number} --" + "x" * MB)
+            used = servers["grower"].client.info()["used_memory"]
+            wait_until(lambda used=used: _sizes(servers)["grower"] > used, sidecar.metrics.snapshot)
+            assert sum(_sizes(servers).values()) <= 24 * MB

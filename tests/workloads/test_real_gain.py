@@ -1,0 +1,85 @@
+"""``experiment real-gain``: a tiny mix on real servers, with a real sidecar."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workloads.__main__ import main
+from workloads.experiment.gain.exact_lru import BASELINE_BYTES
+from workloads.experiment.real_gain import node
+from workloads.experiment.real_gain.key_weights import key_weights
+from workloads.local_server import LocalServer
+from workloads.lookaside import LookAsideClient
+
+TINY = """
+budget = "6mb"
+cycles = 4
+
+[[server]]
+name = "wide"
+backend_latency = "40ms"
+phase = [{ requests = 4000, load = { kind = "zipf", keys = 5000, skew = 0.8, object = "900b" } }]
+
+[[server]]
+name = "narrow"
+backend_latency = "20ms"
+phase = [{ requests = 1000, load = { kind = "zipf", keys = 300, skew = 0.9, object = "400b" } }]
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+def real_gain(*arguments: object) -> int:
+    return main(["experiment", "real-gain", *map(str, arguments)])
+
+
+def test_a_mix_is_played_for_real_and_simulated(tiny, tmp_path, capsys):
+    figures, log = tmp_path / "gain.json", tmp_path / "sidecar.log"
+    options = ("--cycle", "700ms", "--json", figures, "--log", log)
+    assert real_gain("--mix", tiny, *options) == 0
+    printed = capsys.readouterr().out
+    runs = json.loads(figures.read_text())
+    assert list(runs) == [
+        "real",
+        "simulated",
+        "with Redis' overhead",
+        "and a look each 1 s",
+    ]
+    real, *_, alike = runs.values()
+    # Nothing is evicted in the first cycle, so that misses are the keys asked for.
+    assert real["equal_miss_ratios"][0] == pytest.approx(alike["equal_miss_ratios"][0], abs=0.01)
+    assert len(real["spreds_sizes_bytes"]) == 4
+    assert all(sum(sizes) <= 6 << 20 for sizes in real["spreds_sizes_bytes"])
+    assert "MiB at most, of 6.0 MiB" in printed
+    assert "observed: cycle" in log.read_text()
+
+
+def test_a_sidecar_that_fails_is_told_of(tiny, capsys, monkeypatch):
+    monkeypatch.setattr(node, "NODE", "no name for a node")
+    assert real_gain("--mix", tiny, "--cycle", "50ms") == 1
+    assert "no name for a node" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_mix_that_cannot_be_read_is_refused(tmp_path, capsys):
+    assert real_gain("--mix", tmp_path / "gone.toml") == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_weights_of_keys_are_what_the_server_holds():
+    sizes = np.linspace(50, 1500, 400).astype(np.uint32)
+    with LocalServer() as server, LookAsideClient(server.url) as client:
+        held = np.arange(0, 400, 2)
+        client.request([b"%d" % key for key in held], sizes[held].tolist(), [0.0] * len(held))
+        weights = key_weights(server.client, sizes)
+        counted = int(server.client.info("memory")["used_memory"])
+    assert BASELINE_BYTES + weights[held].sum() == pytest.approx(counted, rel=0.05)
+    assert np.all(np.diff(weights) >= 0)

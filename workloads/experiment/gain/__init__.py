@@ -1,0 +1,1 @@
+"""What dividing memory gains over leaving it alone, in simulated time."""

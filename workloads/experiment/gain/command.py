@@ -1,0 +1,132 @@
+"""``experiment gain``: SPREDS and its rivals on many mixes of load, in simulated time."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from sidecar.traces.file import TraceError
+from solver_lambda.documents.reader import DocumentError
+from workloads.arguments import output_file, picture_file, positive, seed
+from workloads.experiment.gain.divisions import (
+    Divided,
+    divided_by_rivals,
+    divided_by_spreds,
+    sampling_rates,
+)
+from workloads.experiment.gain.mix import Mix
+from workloads.experiment.gain.mix_files import mix_files
+from workloads.experiment.gain.report import Result, summary, told
+from workloads.experiment.gain.score import score
+from workloads.experiment.gain.verdicts import judge
+from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
+
+HELP = "how much of the possible gain SPREDS keeps, beside other ways to divide memory"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    parser.add_argument(
+        "--mix", action="append", metavar="NAME|FILE", help="run this one (default: all)"
+    )
+    parser.add_argument("--quick", action="store_true", help="run six mixes with two salts")
+    parser.add_argument(
+        "--salts", type=positive, metavar="N", help="how many samples (default: 4; quick: 2)"
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=1, help="seed of the requests and the salts (default: 1)"
+    )
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the figures here"
+    )
+    parser.add_argument(
+        "--picture", type=picture_file, metavar="FILE", help="draw what each division gains"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="end with exit code 3 if a target is missed"
+    )
+    add_traces(parser, ORM_BUSY, ORM_NIGHT)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0; 2: a mix cannot be read, or a package is missing; 3: a target is missed, where
+    that is asked."""
+    started = time.monotonic()
+    try:
+        if arguments.picture:
+            _check_matplotlib()
+        mixes = mix_files(arguments.mix, arguments.quick, arguments.traces)
+    except (DocumentError, TraceError) as error:
+        print(f"experiment gain: {error}", file=sys.stderr)
+        return 2
+    count = arguments.salts or (2 if arguments.quick else 4)
+    random = np.random.default_rng(arguments.seed)
+    salts = [int(salt) for salt in random.integers(1 << 64, size=count, dtype=np.uint64)]
+    results: list[Result] = []
+    for result in _results(mixes, arguments.seed, salts):
+        results.append(result)
+        print(told(result), flush=True)
+        if arguments.json:
+            text = json.dumps([one.to_json() for one in results], indent=1)
+            arguments.json.write_text(f"{text}\n")
+    print(summary(results))
+    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+    if arguments.picture:
+        from workloads.experiment.gain.picture import draw
+
+        draw(results, arguments.picture)
+    return 3 if arguments.strict and not all(one.is_met for one in results) else 0
+
+
+def _check_matplotlib() -> None:
+    """Raises DocumentError: before minutes have passed."""
+    try:
+        importlib.import_module("matplotlib")
+    except ImportError as error:
+        raise DocumentError(
+            "--picture needs the Python package 'matplotlib' (pip install matplotlib)"
+        ) from error
+
+
+def _results(mixes: dict[Path, Mix], seed: int, salts: list[int]) -> Iterator[Result]:
+    """Of each mix, as soon as it and those before it are done."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        try:
+            tasks: dict[Path, list[Future[list[Divided]]]] = {
+                path: [
+                    pool.submit(divided_by_rivals, mix, seed),
+                    *(
+                        pool.submit(divided_by_spreds, mix, seed, rate, salt)
+                        for rate in sampling_rates(mix, seed)
+                        for salt in salts
+                    ),
+                ]
+                for path, mix in mixes.items()
+            }
+            for path, mix in mixes.items():
+                yield _result(mix, [one for task in tasks[path] for one in task.result()])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _result(mix: Mix, divided: list[Divided]) -> Result:
+    equal, static = (
+        next(one.outcome for one in divided if one.division == wanted)
+        for wanted in ("equal", "static oracle")
+    )
+    scores = [
+        score(one.division, one.outcome, equal, static, one.rate, one.salt, one.errors)
+        for one in divided
+    ]
+    verdicts = judge(mix.targets, mix.changes, scores)
+    return Result(mix.name, mix.description, mix.changes, scores, verdicts)

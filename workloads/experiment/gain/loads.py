@@ -1,0 +1,155 @@
+"""What may be asked of a simulated server: generated keys, or a trace's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.config.fields import size
+from sidecar.traces.trace_reader import load_trace
+from solver_lambda.documents.reader import DocumentError, Fields
+from workloads.zipf import key_sizes, zipf_keys
+
+IntArray = npt.NDArray[np.int64]
+
+
+class MissingTraceError(DocumentError):
+    """A mix names a trace that is in none of the folders where it may be."""
+
+
+class Load(ABC):
+    """Keys are whole numbers; ``key_count`` is more than the greatest of them."""
+
+    key_count: int
+
+    @abstractmethod
+    def keys(self, start: int, count: int, random: np.random.Generator) -> IntArray:
+        """``count`` requests, after ``start`` that this load has had; shape (count,)."""
+
+    @abstractmethod
+    def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:
+        """Key and value of each key; shape (key_count,)."""
+
+
+@dataclass(frozen=True)
+class ZipfLoad(Load):
+    """Independent draws of keys with Zipf popularity."""
+
+    key_count: int
+    skew: float
+    mean_bytes: float
+
+    def keys(self, start: int, count: int, random: np.random.Generator) -> IntArray:  # noqa: ARG002
+        return zipf_keys(self.key_count, self.skew, count, random).astype(np.int64)
+
+    def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:
+        return key_sizes(self.key_count, self.mean_bytes, random)
+
+
+@dataclass(frozen=True)
+class GrowingLoad(Load):
+    """Keys come to those that there are at the start, until there are all; the earliest ones are
+    the most popular, by about rank to the power of -``skew``."""
+
+    key_count: int
+    keys_at_start: int
+    keys_per_request: float
+    skew: float
+    mean_bytes: float
+
+    def keys(self, start: int, count: int, random: np.random.Generator) -> IntArray:
+        grown = self.keys_at_start + self.keys_per_request * (start + np.arange(count))
+        # Rank is u^(1 / (1 - skew)) of all: the inverse of the continuous Zipf distribution.
+        ranks = random.random(count) ** (1 / (1 - self.skew)) * np.minimum(self.key_count, grown)
+        keys: IntArray = ranks.astype(np.int64)
+        return keys
+
+    def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:
+        return key_sizes(self.key_count, self.mean_bytes, random)
+
+
+@dataclass(frozen=True)
+class LoopLoad(Load):
+    """All keys in turn, again and again."""
+
+    key_count: int
+    object_bytes: int
+
+    def keys(self, start: int, count: int, random: np.random.Generator) -> IntArray:  # noqa: ARG002
+        return (start + np.arange(count)) % self.key_count
+
+    def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:  # noqa: ARG002
+        return np.full(self.key_count, self.object_bytes, np.uint32)
+
+
+@dataclass(frozen=True)
+class TraceLoad(Load):
+    """A trace's requests, one after the other, and again from its start.
+
+    ``source`` tells the file and the part of it: what is from one source is the same load.
+    """
+
+    source: tuple[object, ...]
+    trace: IntArray = field(compare=False)
+    key_count: int = field(compare=False)
+    sizes: npt.NDArray[np.uint32] = field(compare=False)
+
+    def keys(self, start: int, count: int, random: np.random.Generator) -> IntArray:  # noqa: ARG002
+        return self.trace[(start + np.arange(count)) % len(self.trace)]
+
+    def sizes_bytes(self, random: np.random.Generator) -> npt.NDArray[np.uint32]:  # noqa: ARG002
+        return self.sizes
+
+
+def read_load(fields: Fields, folders: Sequence[Path]) -> Load:
+    """From the table of a mix's file; traces are looked for in ``folders``.
+
+    Raises:
+        DocumentError: something is wrong; ``MissingTraceError``: only the trace's file is missing.
+        TraceError: the trace cannot be read.
+    """
+    kind = fields.text("kind", choices=("zipf", "growing", "loop", "trace"))
+    if kind == "trace":
+        return _read_trace(fields, folders)
+    keys = fields.integer("keys", low=1)
+    object_bytes = size(fields, "object", low=1)
+    if kind == "loop":
+        load: Load = LoopLoad(keys, object_bytes)
+    elif kind == "growing":
+        load = GrowingLoad(
+            keys,
+            fields.integer("keys_at_start", low=1, high=keys),
+            fields.number("keys_per_request", low=0),
+            fields.number("skew", low=0, high=0.99),
+            object_bytes,
+        )
+    else:
+        load = ZipfLoad(keys, fields.number("skew", low=0), object_bytes)
+    fields.done()
+    return load
+
+
+def _read_trace(fields: Fields, folders: Sequence[Path]) -> TraceLoad:
+    name = fields.text("file")
+    object_bytes = size(fields, "object", low=1) if fields.has("object") else None
+    first = fields.integer("first", 0, low=0)
+    count = fields.integer("requests", low=1) if fields.has("requests") else None
+    fields.done()
+    path = next((folder / name for folder in folders if (folder / name).exists()), None)
+    if path is None:
+        looked = " nor in ".join(map(str, folders))
+        raise MissingTraceError(str(fields.refuse("file", f"{name!r} is not in {looked}")))
+    chunk = load_trace(path, limit=None if count is None else first + count)
+    if first >= len(chunk):
+        raise fields.refuse("first", f"must be less than the {len(chunk)} requests, not {first}")
+    _, places, keys = np.unique(chunk.keys[first:], return_index=True, return_inverse=True)
+    sizes = chunk.sizes_bytes[first:][places].astype(np.uint32)
+    if object_bytes is not None:
+        sizes = np.full(len(places), object_bytes, np.uint32)
+    source = (path, first, count, object_bytes)
+    return TraceLoad(source, keys.astype(np.int64), len(places), sizes)

@@ -1,0 +1,131 @@
+"""What is printed: the divisions of each mix, its targets, and a summary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from workloads.experiment.gain.score import Score
+from workloads.experiment.gain.verdicts import Verdict
+from workloads.table import mebibytes, milliseconds, percent, text_table
+
+_NAMES = {
+    "share": "share",
+    "late_share": "late share",
+    "gain_ratio": "gain over equal",
+    "loss_ratio": "loss to equal",
+    "worst_cycle_ratio": "worst cycle",
+    "moves": "moves",
+}
+_MORE_IS_BETTER = ("share", "late_share", "gain_ratio")
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one mix."""
+
+    mix: str
+    description: str
+    changes: bool
+    scores: list[Score]
+    verdicts: list[Verdict]
+
+    @property
+    def is_met(self) -> bool:
+        """All targets, at all rates."""
+        return not any(one.missed_by for one in self.verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mix": self.mix,
+            "description": self.description,
+            "changes": self.changes,
+            "scores": [one.to_json() for one in self.scores],
+            "verdicts": [one.to_json() for one in self.verdicts],
+        }
+
+
+def told(result: Result) -> str:
+    """A table of the divisions, and a line for each rate."""
+    rows = [
+        [
+            one.division,
+            milliseconds(one.access_seconds),
+            _share(one.share),
+            _share(one.late_share),
+            _signed(one.loss_ratio),
+            _signed(one.worst_cycle_ratio),
+            str(one.moves),
+            str(one.changes),
+            mebibytes(one.moved_bytes),
+        ]
+        for one in result.scores
+    ]
+    header = ["division", "access", "share", "late", "to equal", "worst", "moves", "sets", "moved"]
+    lines = [
+        "\n" + ": ".join(filter(None, (result.mix, result.description))),
+        text_table(header, rows),
+    ]
+    for rate, verdicts in groupby(result.verdicts, key=lambda one: one.rate):
+        missed = [_missed(one) for one in verdicts if one.missed_by]
+        lines.append(f"R = {rate:.3g}: {'; '.join(missed) or 'all targets are met'}")
+    return "\n".join(lines)
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Each mix and rate by its worst salt, with the targets that are missed."""
+    rows = []
+    for result in results:
+        for rate, group in groupby(result.verdicts, key=lambda one: one.rate):
+            mine = [one for one in result.scores if one.rate == rate]
+            missed = [f"{_NAMES[one.target]} by {_amount(one)}" for one in group if one.missed_by]
+            rows.append(
+                [
+                    f"{result.mix}, R = {rate:.3g}",
+                    _share(min((one.share for one in mine), key=_or_most)),
+                    _share(min((one.late_share for one in mine), key=_or_most)),
+                    _signed(max(one.loss_ratio for one in mine)),
+                    _signed(max(one.worst_cycle_ratio for one in mine)),
+                    str(max(one.moves for one in mine)),
+                    _mean([one.within_ratio for one in mine]),
+                    _mean([one.within_twice_ratio for one in mine]),
+                    "; ".join(missed) or "met",
+                ]
+            )
+    header = ["SPREDS, worst salt", "share", "late", "to equal", "worst", "moves"]
+    header += ["error", "twice", "missed"]
+    met = sum(result.is_met for result in results)
+    return f"\n{text_table(header, rows)}\n{met} of {len(results)} mixes meet all targets"
+
+
+def _missed(one: Verdict) -> str:
+    value, bound = (
+        (f"{number:.0f}" if one.target == "moves" else f"{100 * number:.2f} %")
+        for number in (one.reached, one.bound)
+    )
+    least = "at least" if one.target in _MORE_IS_BETTER else "at most"
+    return f"MISSED: {_NAMES[one.target]} {value} with salt {one.salt}, to be {least} {bound}"
+
+
+def _amount(one: Verdict) -> str:
+    return f"{one.missed_by:.0f}" if one.target == "moves" else f"{100 * one.missed_by:.2f} %"
+
+
+def _or_most(share: float | None) -> float:
+    return math.inf if share is None else share
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else percent(share)
+
+
+def _mean(ratios: Sequence[float | None]) -> str:
+    known = [ratio for ratio in ratios if ratio is not None]
+    return f"{100 * sum(known) / len(known):.0f} %" if known else "-"
+
+
+def _signed(ratio: float) -> str:
+    return f"{100 * ratio:+.1f} %"

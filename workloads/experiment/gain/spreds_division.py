@@ -1,0 +1,177 @@
+"""SPREDS itself in the simulation: its monitors, observer, documents and planner."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.config.node import SidecarConfig, read_config
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.forecast.forecast import Forecast
+from sidecar.observer import ServerSnapshot, observe
+from sidecar.samples.batch import decode_batch
+from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
+from sidecar.servers.handover import Holding, handover
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.reader import Fields
+from solver_lambda.planning.planner import make_plan
+from workloads.experiment.gain.exact_lru import BASELINE_BYTES, ExactLru
+from workloads.experiment.gain.loads import IntArray
+from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
+from workloads.experiment.gain.simulation import Division
+from workloads.sample_batches import SampledServer, number_hashes
+
+# Simulated time begins here: zero is no time for some.
+START_SECONDS = 1_700_000_000.0
+
+
+class SpredsDivision(Division):
+    """A plan each cycle, or early; memory is handed over as it is filled.
+
+    Args:
+        rate: R, of the sampled keys.
+        salt: 64 bits: another one gives another sample.
+        steps_a_look: memory is handed over after every so many steps.
+    """
+
+    def __init__(self, rate: float, salt: int, steps_a_look: int = 1) -> None:
+        self._threshold = max(1, round(rate * DEFAULT_MODULUS))
+        self._salt = salt
+        self._steps_a_look = steps_a_look
+        self._steps = 0
+        self.plans: list[AdaptationPlan] = []
+        self.observations: list[Observation] = []
+
+    def begin(self, mix: Mix, servers: list[ExactLru]) -> None:
+        self._config = _config(mix, self._threshold)
+        self._mix = mix
+        self._servers = servers
+        self._names = [server.name for server in mix.servers]
+        sampling = self._config.sampling
+        self._samplers = [
+            SampledServer(server.number, self._threshold, sampling.modulus, self._salt)
+            for server in servers
+        ]
+        self._monitors = [
+            ServerMonitor(
+                name,
+                live_objects=sampling.live_objects,
+                cycle_seconds=mix.cycle_seconds,
+            )
+            for name in self._names
+        ]
+        followed = dict(zip(self._names, self._monitors, strict=True))
+        self._forecast = Forecast(self._config, followed, 0.0)
+        self._changed_at: dict[str, float] = {}
+        self._planned_at = 0.0
+        self._targets = {name: one.maxmemory_bytes for name, one in self._by_name(servers)}
+        self._used = dict.fromkeys(self._names, 0)
+        for monitor, server in zip(self._monitors, servers, strict=True):
+            monitor.observe(server.reading(START_SECONDS), mix.budget_bytes)
+
+    def _by_name(self, servers: list[ExactLru]) -> list[tuple[str, ExactLru]]:
+        return list(zip(self._names, servers, strict=True))
+
+    def follow(
+        self, place: int, keys: IntArray, hit: npt.NDArray[np.bool_], seconds: tuple[float, float]
+    ) -> None:
+        # A miss is filled: a write follows it.
+        repeated = np.repeat(np.arange(len(keys)), np.where(hit, 1, 2))
+        operations = np.where(hit[repeated], Operation.READ_HIT, Operation.READ_MISS)
+        operations[1:][repeated[1:] == repeated[:-1]] = Operation.WRITE
+        sizes = self._servers[place].sizes_bytes[keys[repeated]]
+        begin, end = seconds
+        times = START_SECONDS + begin + (end - begin) * (repeated + 0.5) / max(1, len(keys))
+        for message in self._samplers[place].batches(
+            number_hashes(keys[repeated], self._salt),
+            operations,
+            np.where(operations == Operation.READ_MISS, 0, sizes),
+            times_us=(times * 1e6).astype(np.int64),
+        ):
+            self._monitors[place].take(decode_batch(message))
+
+    def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:
+        self._forecast.look(now_seconds, self._targets)
+        age_seconds = now_seconds - self._planned_at
+        if self._forecast.is_early or age_seconds >= self._mix.cycle_seconds - 1e-3:
+            self._planned_at = now_seconds
+            self._forecast.look(now_seconds, self._targets, at_once=True)
+            self._plan_and_take(now_seconds + START_SECONDS)
+        self._steps += 1
+        return None if self._steps % self._steps_a_look else self._hand_over()
+
+    def _plan_and_take(self, now_seconds: float) -> None:
+        plan = self._plan(now_seconds)
+        self.plans.append(plan)
+        applied = plan.decision == "apply"
+        self.applied += applied
+        self._forecast.planned(applied=applied)
+        wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
+        for name in self._names:
+            if wanted[name] != self._targets[name]:
+                self._changed_at[name] = now_seconds
+        self._targets = wanted
+
+    def _hand_over(self) -> Sequence[int] | None:
+        used = {name: BASELINE_BYTES + one.used_bytes for name, one in self._by_name(self._servers)}
+        holdings = [
+            Holding(
+                name,
+                one.maxmemory_bytes,
+                self._targets[name],
+                used[name],
+                max(0, used[name] - self._used[name]),
+            )
+            for name, one in self._by_name(self._servers)
+        ]
+        self._used = used
+        if all(one.size_bytes == one.target_bytes for one in holdings):
+            return None
+        sizes = handover(holdings, self._mix.budget_bytes)
+        return [sizes[name] for name in self._names]
+
+    def _plan(self, now_seconds: float) -> AdaptationPlan:
+        seen = []
+        for place, server in enumerate(self._servers):
+            reading = server.reading(now_seconds)
+            estimate = self._monitors[place].observe(
+                reading, self._mix.budget_bytes, memory=self._forecast.memory
+            )
+            config = self._config.servers[place]
+            changed_at = self._changed_at.get(config.name)
+            reading = dataclasses.replace(reading, maxmemory_bytes=self._targets[config.name])
+            seen.append(ServerSnapshot(config, reading, estimate, None, changed_at))
+        observation = observe(self._config, len(self.plans) + 1, now_seconds, seen, 0)
+        observation = self._forecast.judged(observation)
+        # As they travel.
+        observation = Observation.loads(observation.dumps(), "observation")
+        self.observations.append(observation)
+        plan = make_plan(observation, now_seconds=now_seconds)
+        return AdaptationPlan.loads(plan.dumps(), "plan")
+
+
+def _config(mix: Mix, threshold: int) -> SidecarConfig:
+    """As an operator would write it, with the defaults for all else."""
+    servers = [
+        {
+            "name": server.name,
+            "url": f"redis://127.0.0.1:{place}",
+            "weight": server.weight,
+            "backend_latency": f"{server.backend_latency_seconds}s",
+            "cache_latency": f"{CACHE_LATENCY_SECONDS}s",
+        }
+        for place, server in enumerate(mix.servers, 6379)
+    ]
+    table = {
+        "node": "simulated",
+        "memory": {"budget": mix.budget_bytes},
+        "cycle": {"maximum_age": f"{mix.cycle_seconds}s"},
+        "sampling": {"endpoint": "ipc:///run/samples", "threshold": threshold},
+        "server": servers,
+    }
+    return read_config(Fields(table, mix.name), Path())

@@ -1,0 +1,1 @@
+"""What dividing memory gains on real servers, beside its simulation."""

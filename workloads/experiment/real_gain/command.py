@@ -1,0 +1,162 @@
+"""``experiment real-gain``: one mix on real servers, beside the simulation of the same requests."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+
+from sidecar.servers.actuator import IDLE_SECONDS
+from sidecar.traces.file import TraceError
+from solver_lambda.documents.reader import DocumentError
+from workloads.arguments import output_file, seconds, seed
+from workloads.experiment.gain.exact_lru import OVERHEAD_BYTES
+from workloads.experiment.gain.mix import Mix
+from workloads.experiment.gain.mix_files import mix_files
+from workloads.experiment.gain.oracle import Oracle
+from workloads.experiment.gain.recorded_mix import Requests, record
+from workloads.experiment.gain.simulation import STEPS_A_CYCLE, Division, Outcome, simulate
+from workloads.experiment.gain.spreds_division import SpredsDivision
+from workloads.experiment.real_gain.node import plans_in, running_sidecar
+from workloads.experiment.real_gain.play import Played, play
+from workloads.experiment.real_gain.report import Run, by_cycle, compared
+from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
+from workloads.table import mebibytes, text_table
+
+HELP = "one mix with real servers and a real sidecar, in compressed time, beside its simulation"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    parser.add_argument("--mix", default="swap", metavar="NAME|FILE", help="default: swap")
+    parser.add_argument(
+        "--cycle",
+        type=seconds,
+        default=8.0,
+        metavar="TIME",
+        help="how long a cycle of the mix takes (default: 8s)",
+    )
+    parser.add_argument("--seed", type=seed, default=1, help="of the requests (default: 1)")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the figures here"
+    )
+    parser.add_argument(
+        "--log", type=output_file, metavar="FILE", help="also write what the sidecar says here"
+    )
+    add_traces(parser, ORM_BUSY, ORM_NIGHT)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0; 1: the sidecar or a server failed, or the sizes exceeded the budget; 2: the mix
+    cannot be read."""
+    try:
+        (mix,) = mix_files([arguments.mix], quick=False, traces=arguments.traces).values()
+        return _run(mix, arguments)
+    except (DocumentError, TraceError) as error:
+        print(f"experiment real-gain: {error}", file=sys.stderr)
+        return 2
+    except (RuntimeError, OSError) as error:
+        print(f"experiment real-gain: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(mix: Mix, arguments: argparse.Namespace) -> int:
+    requests = record(mix, arguments.seed)
+    cycle_seconds: float = arguments.cycle
+    _say(f"{mix.name}: {mix.cycles} cycles of {cycle_seconds:g} s, with equal shares")
+    equal = play(mix, requests, cycle_seconds, lambda _: nullcontext())
+    _say("and with SPREDS")
+    with tempfile.TemporaryDirectory(prefix="spreds-gain-") as name:
+        folder = Path(name)
+        try:
+            spreds = play(
+                mix,
+                requests,
+                cycle_seconds,
+                lambda running: running_sidecar(mix, running, cycle_seconds, folder),
+            )
+        finally:
+            if arguments.log and (folder / "sidecar.log").exists():
+                shutil.copy(folder / "sidecar.log", arguments.log)
+        moves = sum(plan.decision == "apply" for plan in plans_in(folder))
+    _say("and simulated")
+    weighed = [
+        Requests(one.cycles, np.maximum(1, weights - OVERHEAD_BYTES).astype(np.uint32))
+        for one, weights in zip(requests, equal.key_weights, strict=True)
+    ]
+    # An idle sidecar looks once in this time whether memory is to be handed over.
+    steps_a_look = max(1, round(IDLE_SECONDS * STEPS_A_CYCLE / cycle_seconds))
+    ways = {
+        "simulated": (requests, 1),
+        "with Redis' overhead": (weighed, 1),
+        f"and a look each {IDLE_SECONDS:g} s": (weighed, steps_a_look),
+    }
+    simulated = _simulated(mix, ways, arguments.seed)
+    *_, alike = simulated.values()
+    real = Run(equal.outcome, spreds.outcome, alike.simulated_equal, alike.static, moves)
+    runs = {"real": real, **simulated}
+    print(by_cycle(mix, runs))
+    print(f"\n{compared(runs)}\n")
+    print(_overheads(mix, requests, equal))
+    most_bytes = max(equal.most_bytes, spreds.most_bytes)
+    print(
+        f"\nmaxmemory of all servers was {mebibytes(most_bytes)} at most, of "
+        f"{mebibytes(mix.budget_bytes)}; the load was "
+        f"{max(equal.late_seconds, spreds.late_seconds):.2f} s late at most"
+    )
+    if arguments.json:
+        document = {name: one.to_json() for name, one in runs.items()}
+        arguments.json.write_text(f"{json.dumps(document, indent=1)}\n")
+    if most_bytes > mix.budget_bytes:
+        raise RuntimeError("the sizes exceeded the budget")
+    return 0
+
+
+def _simulated(
+    mix: Mix, ways: Mapping[str, tuple[Sequence[Requests], int]], seed: int
+) -> dict[str, Run]:
+    with ProcessPoolExecutor() as pool:
+        tasks = {
+            name: (
+                pool.submit(_fixed, mix, requests),
+                pool.submit(_spreds, mix, requests, seed, look),
+            )
+            for name, (requests, look) in ways.items()
+        }
+        runs = {}
+        for name, (fixed, adapted) in tasks.items():
+            (equal, static), spreds = fixed.result(), adapted.result()
+            runs[name] = Run(equal, spreds, equal, static, spreds.moves)
+        return runs
+
+
+def _spreds(mix: Mix, requests: Sequence[Requests], seed: int, steps_a_look: int) -> Outcome:
+    return simulate(mix, requests, SpredsDivision(1.0, seed, steps_a_look))
+
+
+def _fixed(mix: Mix, requests: Sequence[Requests]) -> tuple[Outcome, Outcome]:
+    """With equal shares, and with the best sizes that stay."""
+    best = Oracle(mix, requests).best_bytes()
+    return simulate(mix, requests, Division()), simulate(mix, requests, Division(), best)
+
+
+def _overheads(mix: Mix, requests: Sequence[Requests], equal: Played) -> str:
+    rows = []
+    for server, one, weights in zip(mix.servers, requests, equal.key_weights, strict=True):
+        asked = np.unique(np.concatenate(one.cycles))
+        own = one.sizes_bytes[asked].mean()
+        rows.append([server.name, f"{own:.0f}", f"{weights[asked].mean() - own:.0f}"])
+    header = ["bytes of a key, mean", "own", f"in Redis beside (simulated: {OVERHEAD_BYTES})"]
+    return text_table(header, rows)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

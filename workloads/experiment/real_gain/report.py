@@ -1,0 +1,99 @@
+"""What is printed: a mix's cycles, and the real gain beside the simulated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workloads.experiment.gain.mix import Mix
+from workloads.experiment.gain.score import LATE_CYCLE, Score, score
+from workloads.experiment.gain.simulation import Outcome
+from workloads.table import milliseconds, percent, text_table
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way to run a mix: with equal shares and with SPREDS.
+
+    Attributes:
+        simulated_equal, static: equal shares, and the best sizes that stay, both simulated.
+        moves: how often SPREDS decided on other sizes.
+    """
+
+    equal: Outcome
+    spreds: Outcome
+    simulated_equal: Outcome
+    static: Outcome
+    moves: int
+
+    def share(self) -> float | None:
+        """Of the simulated gain of the best sizes that stay; ``None`` where that is too small."""
+        whole = score("", self.static, self.simulated_equal, self.static)
+        if whole.share is None:
+            return None
+        possible = self.simulated_equal.access_seconds() - self.static.access_seconds()
+        return (self.equal.access_seconds() - self.spreds.access_seconds()) / possible
+
+    def score(self) -> Score:
+        """Of SPREDS beside equal shares."""
+        return score("SPREDS", self.spreds, self.equal, self.static)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "equal_access_seconds": _by_cycle(self.equal),
+            "spreds_access_seconds": _by_cycle(self.spreds),
+            "spreds_sizes_bytes": self.spreds.sizes_bytes.tolist(),
+            "equal_miss_ratios": (self.equal.misses / self.equal.reads.clip(1)).tolist(),
+            "spreds_miss_ratios": (self.spreds.misses / self.spreds.reads.clip(1)).tolist(),
+            "gain_ratio": self.score().gain_ratio,
+            "share": self.share(),
+            "moves": self.moves,
+        }
+
+
+def by_cycle(mix: Mix, runs: Mapping[str, Run]) -> str:
+    """Access times and sizes of each cycle; of the first two runs."""
+    shown = list(runs.items())[:2]
+    names = "/".join(server.name for server in mix.servers)
+    header = ["cycle"]
+    for name, _ in shown:
+        header += [f"equal, {name}", f"SPREDS, {name}"]
+    header += [f"MiB {name}: {names}" for name, _ in shown]
+    rows = []
+    for cycle in range(mix.cycles):
+        row = [str(cycle + 1)]
+        for _, one in shown:
+            row += [milliseconds(_by_cycle(part)[cycle]) for part in (one.equal, one.spreds)]
+        for _, one in shown:
+            row.append(
+                "/".join(f"{size / (1 << 20):.1f}" for size in one.spreds.sizes_bytes[cycle])
+            )
+        rows.append(row)
+    return text_table(header, rows)
+
+
+def compared(runs: Mapping[str, Run]) -> str:
+    """Of the whole runs."""
+    rows = []
+    for name, one in runs.items():
+        share, mine = one.share(), one.score()
+        late = [part.access_seconds(LATE_CYCLE - 1) for part in (one.equal, one.spreds)]
+        rows.append(
+            [
+                name,
+                milliseconds(one.equal.access_seconds()),
+                milliseconds(one.spreds.access_seconds()),
+                percent(mine.gain_ratio),
+                percent(1 - late[1] / late[0]) if late[0] else "-",
+                f"{100 * mine.worst_cycle_ratio:+.1f} %",
+                "-" if share is None else percent(share),
+                str(one.moves),
+            ]
+        )
+    header = ["", "equal", "SPREDS", "gain", "late gain", "worst cycle", "share", "moves"]
+    return text_table(header, rows)
+
+
+def _by_cycle(outcome: Outcome) -> list[float]:
+    return [outcome.access_seconds(k, k + 1) for k in range(len(outcome.reads))]
