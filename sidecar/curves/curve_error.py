@@ -11,16 +11,14 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 
 # A plan is expected not to go below this share of the present size.
 _LEAST_SHARE = 0.1
+# An error of 1 is kept for a curve of which nothing is known.
+_MOST_ERROR = 0.99
 
 
 def least_depth_bytes(depth_bytes: float, budget_bytes: int) -> float:
     """The least that a plan is expected to go to from ``depth_bytes``, the present size."""
     # Somebody may have set a maxmemory far above the budget.
     return min(_LEAST_SHARE * depth_bytes, budget_bytes)
-
-
-# An error of 1 is kept for a curve of which nothing is known.
-_MOST_ERROR = 0.99
 
 
 def stated_error(sampling_error: float, window_error: float, drift: float) -> float:

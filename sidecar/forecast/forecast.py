@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sidecar.config.node import SidecarConfig
+from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, Memory
@@ -42,13 +42,7 @@ class Forecast:
         self._planner: VirtualPlanner | None = None
         self._plan_by(
             [
-                PlannedServer(
-                    server.name,
-                    server.weight * server.cache_latency_seconds,
-                    server.weight * (server.backend_latency_seconds - server.cache_latency_seconds),
-                    server.minimum_bytes,
-                    server.maximum_bytes,
-                )
+                _planned(server, server.backend_latency_seconds)
                 for server in config.servers
                 if server.backend_latency_seconds
             ],
@@ -109,7 +103,10 @@ class Forecast:
         self._was_early = self.is_early
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
-        self._plan_by([_planned(server) for server in free], observation.budget_bytes - kept_bytes)
+        self._plan_by(
+            [_planned(server, server.backend_latency_seconds) for server in free],
+            observation.budget_bytes - kept_bytes,
+        )
         memory = self.memory
         if memory is None or self._planner is None:
             return observation
@@ -173,8 +170,10 @@ def _kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
     }
 
 
-def _planned(server: ServerObservation) -> PlannedServer:
-    penalty_seconds = server.backend_latency_seconds - server.cache_latency_seconds
+def _planned(
+    server: ServerConfig | ServerObservation, backend_latency_seconds: float
+) -> PlannedServer:
+    penalty_seconds = backend_latency_seconds - server.cache_latency_seconds
     return PlannedServer(
         server.name,
         server.weight * server.cache_latency_seconds,

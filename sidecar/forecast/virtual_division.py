@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sidecar.forecast.virtual_plans import UNITS, FloatArray
+from sidecar.forecast.virtual_plans import UNITS, FloatArray, at_units, cost_of
 
 
 class VirtualDivision:
@@ -30,16 +30,10 @@ class VirtualDivision:
             fills: units that misses fill in the step, shape (n, UNITS + 1).
         """
         before = self._filled
-        grown = np.maximum(before, np.minimum(self.planned, before + _at(before, fills)))
+        grown = np.maximum(before, np.minimum(self.planned, before + at_units(before, fills)))
         spare = np.maximum(0.0, grown - self.planned)
         needed = grown.sum() - UNITS
         if needed > 0 and spare.any():
             grown -= spare * min(1.0, needed / spare.sum())
         self._filled = grown
-        return float(np.sum(_at((before + grown) / 2, miss_costs)))
-
-
-def _at(units: FloatArray, rows: FloatArray) -> FloatArray:
-    """Of each server at its place, shape (n,)."""
-    grid = np.arange(rows.shape[-1])
-    return np.array([np.interp(u, grid, row) for u, row in zip(units, rows, strict=True)])
+        return cost_of((before + grown) / 2, miss_costs)

@@ -49,7 +49,6 @@ class VirtualPlanner:
 
     def __init__(self, servers: Sequence[PlannedServer], budget_bytes: int) -> None:
         self.servers = tuple(sorted(servers, key=lambda server: server.name))
-        self._counts: list[ReadCounts] = []
         self._minima = np.array([server.minimum_bytes for server in self.servers])
         self.unit_bytes = max(1, (budget_bytes - int(self._minima.sum())) // UNITS)
         limits = [
@@ -153,5 +152,10 @@ class VirtualPlanner:
 
 def cost_of(units: FloatArray, miss_costs: FloatArray) -> float:
     """Of a division, shape (n,), by ``VirtualPlanner.miss_costs``."""
-    grid = np.arange(miss_costs.shape[-1])
-    return float(sum(np.interp(u, grid, row) for u, row in zip(units, miss_costs, strict=True)))
+    return float(at_units(units, miss_costs).sum())
+
+
+def at_units(units: FloatArray, rows: FloatArray) -> FloatArray:
+    """What each server's row over units, shape (n, UNITS + 1), says at its place, shape (n,)."""
+    grid = np.arange(rows.shape[-1])
+    return np.array([np.interp(u, grid, row) for u, row in zip(units, rows, strict=True)])
