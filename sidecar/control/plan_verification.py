@@ -64,7 +64,7 @@ class PlanVerification:
         """The sizes are no longer those of the plan."""
         self._promise = None
 
-    def look(self, readings: Mapping[str, ServerReading]) -> None:
+    def look(self, readings: Mapping[str, ServerReading | None]) -> None:
         """Count what the servers say, again and again."""
         if self._promise is not None:
             self._promise.look(readings)
