@@ -230,7 +230,7 @@ class PlanPromise:
     ) -> str:
         said = (
             f"plan {self._plan.cycle} predicted a mean access time of {time_words(predicted)} "
-            f"(to {time_words(error)}), and it was {time_words(observed)}"
+            f"(give or take {time_words(error)}), and it was {time_words(observed)}"
         )
         if verdict == "kept":
             return f"{said}; without it, it would have been {time_words(without)}"
