@@ -34,6 +34,14 @@ class ServerRefusedError(Exception):
     """The server answered that it will not do it."""
 
 
+class WrongPasswordError(ServerRefusedError):
+    """It does not take the user's name or password; the message names file and key."""
+
+
+class MissingRightError(ServerRefusedError):
+    """Its user may not run the command."""
+
+
 class RedisServer:
     """A connection to one server. Not for use by two threads at once.
 
@@ -45,6 +53,7 @@ class RedisServer:
 
     def __init__(self, config: ServerConfig) -> None:
         self.name = config.name
+        self._config = config
         try:
             self._client: redis.Redis = redis.Redis.from_url(
                 config.url,
@@ -150,11 +159,15 @@ class RedisServer:
         try:
             self._connection.send_command(*command)
             return self._client.parse_response(self._connection, command[0])  # type: ignore[no-untyped-call]
+        except redis.exceptions.NoPermissionError as error:
+            raise MissingRightError(f"{command[0]}: {error}") from error
         except redis.ResponseError as error:
             raise ServerRefusedError(f"{command[0]}: {error}") from error
         except redis.AuthenticationError as error:
             self.close()
-            raise ServerRefusedError(f"{command[0]}: {error}") from error
+            raise WrongPasswordError(
+                f"{command[0]}: {_wrong_password(self._config)}: {error}"
+            ) from error
         except (redis.RedisError, OSError) as error:
             # A reply may still be on its way: never take it for the next command's.
             self.close()
@@ -162,3 +175,11 @@ class RedisServer:
         except ValueError as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error
+
+
+def _wrong_password(config: ServerConfig) -> str:
+    where = f"{config.source}: server[{config.name}]" if config.source else "it"
+    who = f"of user {config.username!r}" if config.username else "of the default user"
+    if config.password_from is None:
+        return f"{where} has neither password_file nor password_env, and a password {who} is needed"
+    return f"{where}.{config.password_from} is not the password {who}"
