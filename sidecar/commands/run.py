@@ -7,6 +7,7 @@ import logging
 import signal
 from typing import Any
 
+from sidecar.commands.arguments import add_command
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from sidecar.state.node_lock import node_lock
@@ -16,8 +17,12 @@ log = logging.getLogger(__name__)
 
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
-    parser = commands.add_parser("run", help="run the sidecar of this node")
-    parser.add_argument("config", metavar="CONFIG", help="the node's TOML file")
+    parser = add_command(
+        commands,
+        "run",
+        "run the sidecar of this node until SIGTERM or SIGINT; SIGHUP reads the file again",
+        json=False,
+    )
     parser.add_argument("--verbose", action="store_true", help="log every transition")
     parser.set_defaults(execute=execute)
 

@@ -1,0 +1,49 @@
+"""What the commands print for people: tables, times, ratios."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from datetime import datetime
+
+from solver_lambda.documents.units import format_duration, format_size
+
+WIDTH = 100
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """The first row names the columns; columns that are empty in all others are left out."""
+    kept = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
+    widths = {place: max(len(row[place]) for row in rows) for place in kept}
+    for row in rows:
+        print("  ".join(f"{row[place]:<{widths[place]}}" for place in kept).rstrip())
+
+
+def print_wrapped(text: str, indent: str = "") -> None:
+    """A paragraph; ``indent`` is for all lines but the first."""
+    print(textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False))
+
+
+def age_words(seconds: float) -> str:
+    """How long ago; whole seconds are exact enough."""
+    return f"{format_duration(max(0, round(seconds)))} ago"
+
+
+def time_of_day(at_seconds: float) -> str:
+    """Of a Unix time, local and with its zone."""
+    return datetime.fromtimestamp(at_seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+
+
+def size_or(size_bytes: float | None, otherwise: str = "") -> str:
+    """``otherwise`` for a size that is not known."""
+    return otherwise if size_bytes is None else format_size(size_bytes)
+
+
+def ratio_or(ratio: float | None, otherwise: str = "") -> str:
+    """A share in percent."""
+    return otherwise if ratio is None else f"{100 * ratio:.2f} %"
+
+
+def time_or(seconds: float | None, otherwise: str = "") -> str:
+    """An access time."""
+    return otherwise if seconds is None else f"{seconds * 1e3:.4g} ms"
