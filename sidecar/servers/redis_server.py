@@ -23,7 +23,15 @@ TIMEOUT_SECONDS = 1.0
 # Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
-_READ_PATTERNS = ("maxmemory*", "active*", "hz", "latency-tracking", "lfu*", "spreds*")
+_READ_PATTERNS = (
+    "maxmemory*",
+    "active*",
+    "hz",
+    "latency-tracking",
+    "lfu*",
+    "spreds*",
+    "tcp-backlog",
+)
 
 
 class ServerDownError(Exception):
@@ -154,6 +162,19 @@ class RedisServer:
     def stop_sampling(self, prefix: str) -> None:
         """Turn the sampler off."""
         self.set({f"{prefix}endpoint": ""})
+
+    def try_right(self, right: str, knob: str) -> None:
+        """Run the command that an ACL calls by this name, so that it changes nothing: CONFIG SET
+        gives ``knob`` the value that it has."""
+        words = right.removeprefix("+").replace("|", " ").upper()
+        if words == "CONFIG SET":
+            self.set({knob: self._ask("CONFIG GET", knob)[knob]})
+        elif words == "CONFIG GET":
+            self._ask(words, knob)
+        elif words == "CLIENT SETNAME":
+            self._ask(words, "spreds-check")
+        else:
+            self._ask(words)
 
     def _ask(self, *command: str) -> Any:
         try:
