@@ -11,6 +11,7 @@ from pathlib import Path
 from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import as_written, duration, secret, size
+from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
@@ -103,6 +104,7 @@ class SidecarConfig:
     servers: tuple[ServerConfig, ...]
     state_file: Path | None = None
     forecasts: bool = True
+    operators: OperatorsConfig = field(default_factory=OperatorsConfig)
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
         """What a reload cannot change: everything but who plans, when and for what."""
@@ -116,6 +118,7 @@ class SidecarConfig:
             "[sampling]": self.sampling,
             "state_file": self.state_file,
             "planning.forecast": self.forecasts,
+            "[operators]": self.operators,
             "the servers or how to reach them": [
                 (item.name, item.url, item.username, item.password) for item in self.servers
             ],
@@ -158,6 +161,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
     )
     servers = tuple(_read_server(table, folder) for table in fields.tables("server"))
     _check_servers(fields, servers, memory.budget_bytes)
+    state_file = folder / fields.text("state_file") if fields.has("state_file") else None
     config = SidecarConfig(
         node=node,
         memory=memory,
@@ -168,7 +172,8 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         forecasts=planning.forecasts,
         limits=_read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
         servers=servers,
-        state_file=folder / fields.text("state_file") if fields.has("state_file") else None,
+        state_file=state_file,
+        operators=read_operators(fields.table("operators", {}), folder, state_file),
     )
     fields.done()
     return config
