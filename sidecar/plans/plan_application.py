@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-from sidecar.base.metrics import Metrics
+from sidecar.base.metrics import Metrics, reason_code
 from sidecar.config.node import SidecarConfig
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.servers.actuator import Actuator
@@ -90,7 +90,7 @@ class PlanApplication:
             state.applied(plan.cycle)
         self.last_plan = plan
         self.cycles += 1
-        self._metrics.plans_taken.labels(plan.decision).inc()
+        self._metrics.plans.labels(plan.decision, reason_code(plan.reason)).inc()
         _log_decision(plan)
 
 

@@ -257,7 +257,11 @@ class ServerWatch:
         self._asked_at = time.monotonic()
         try:
             self._server.set(settings)
+        except ServerRefusedError:
+            self._metrics.config_set_errors.labels(self.name).inc()
+            raise
         except ServerDownError as error:
+            self._metrics.config_set_errors.labels(self.name).inc()
             self._lose(error)
             raise
 

@@ -254,6 +254,7 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
     assert config.controller.cloud is None
     # Every default, written out, changes nothing; nor is any key there that does not exist.
     other = ("username", "password_file", "maximum", "maximum_step_ratio", "observations_bucket")
+    other += ("group", "listen", "listen_anywhere", "token_file")
     other += tuple(bound.option for bound in BOUNDS.values())
     cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
     lines = [
