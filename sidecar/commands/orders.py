@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from sidecar.commands.arguments import add_command
-from sidecar.commands.running import client_of, who
+from sidecar.commands.running import client_of
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.order import Order
 from solver_lambda.documents.reader import DocumentError
@@ -58,7 +58,7 @@ def _add(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
         "--why", metavar="TEXT", default="", help="the reason, which the history keeps"
     )
     parser.add_argument(
-        "--by", metavar="NAME", default=who(), help="whose order it is (default: your user's name)"
+        "--by", metavar="NAME", default="", help="whose order it is, beside your user's name"
     )
     parser.set_defaults(execute=execute)
     return parser

@@ -24,9 +24,22 @@ def print_wrapped(text: str, indent: str = "") -> None:
     print(textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False))
 
 
+def about(seconds: float) -> str:
+    """A time in whole units, at least two of them: nobody needs to know an age exactly."""
+    for unit_seconds in (86400, 3600, 60, 1):
+        if seconds >= 2 * unit_seconds:
+            return _count(round(seconds / unit_seconds), unit_seconds)
+    return format_duration(round(max(0.0, seconds), 3))
+
+
+def _count(count: int, unit_seconds: int) -> str:
+    """So many of a unit: ``"36h"`` stays that and becomes no day and a half."""
+    return f"{count}{format_duration(unit_seconds).removeprefix('1')}"
+
+
 def age_words(seconds: float) -> str:
-    """How long ago; whole seconds are exact enough."""
-    return f"{format_duration(max(0, round(seconds)))} ago"
+    """How long ago."""
+    return f"{about(seconds)} ago"
 
 
 def time_of_day(at_seconds: float) -> str:

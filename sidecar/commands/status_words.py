@@ -6,6 +6,8 @@ from typing import Any
 
 from sidecar.commands.plan_words import plan_in_short
 from sidecar.commands.printing import (
+    about,
+    age_words,
     print_table,
     print_wrapped,
     ratio_or,
@@ -14,7 +16,7 @@ from sidecar.commands.printing import (
 )
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
-from solver_lambda.documents.units import format_duration, format_size
+from solver_lambda.documents.units import format_size
 
 _COLUMNS = (
     "server",
@@ -62,7 +64,7 @@ def _print_sidecar(told: dict[str, Any]) -> None:
             print_wrapped(words)
     print(
         f"sidecar {told['spreds_version']}, process {told['pid']}, up for "
-        f"{format_duration(max(0, round(now - told['started_at_seconds'])))}; {_lag(told)}"
+        f"{about(now - told['started_at_seconds'])}; {_lag(told)}"
     )
     samples = told["samples"]
     print(
@@ -110,9 +112,7 @@ def _lag(told: dict[str, Any]) -> str:
     now = told["now_seconds"]
     turns = {"main loop": told["loop_at_seconds"], "actuator": told["actuator_at_seconds"]}
     return ", ".join(
-        f"{name} has not turned yet"
-        if at is None
-        else f"{name} turned {format_duration(round(max(0.0, now - at), 3))} ago"
+        f"{name} has not turned yet" if at is None else f"{name} turned {age_words(now - at)}"
         for name, at in turns.items()
     )
 

@@ -56,7 +56,9 @@ class SidecarClient:
         Raises:
             OrderRefusedError: it was not.
         """
-        status, answer = self._ask("POST", "/api/orders", order.to_json())
+        # Without a name of its own it comes from the user whom the socket knows.
+        fields = {key: value for key, value in order.to_json().items() if value not in (None, "")}
+        status, answer = self._ask("POST", "/api/orders", fields)
         if not isinstance(answer, dict):
             raise self._puzzled(status)
         if status >= 400:
