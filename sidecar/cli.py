@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments
     )
     if getattr(options, "logs", True):
-        _log_to_stderr()
+        _warn_on_stderr()
     try:
         return int(options.execute(options))
     except Exception as error:
@@ -89,7 +89,7 @@ class _Version(argparse.Action):
         sys.exit(0)
 
 
-def _log_to_stderr() -> None:
+def _warn_on_stderr() -> None:
     import logging
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="spreds: %(message)s")

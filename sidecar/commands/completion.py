@@ -10,7 +10,7 @@ from sidecar.commands.arguments import add_command
 _BASH = """\
 _spreds() {{
     local cur="${{COMP_WORDS[COMP_CWORD]}}" words=""
-    case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
+    case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]:-}}" in
 {cases}
     esac
     [ "$COMP_CWORD" -eq 1 ] && words="{commands}"

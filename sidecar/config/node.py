@@ -11,6 +11,7 @@ from pathlib import Path
 from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import as_written, duration, secret, secret_key, size
+from sidecar.config.log_config import LogConfig, read_log
 from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
@@ -110,6 +111,7 @@ class SidecarConfig:
     state_file: Path | None = None
     forecasts: bool = True
     operators: OperatorsConfig = field(default_factory=OperatorsConfig)
+    log: LogConfig = field(default_factory=LogConfig)
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
         """What a reload cannot change: everything but who plans, when and for what."""
@@ -124,6 +126,7 @@ class SidecarConfig:
             "state_file": self.state_file,
             "planning.forecast": self.forecasts,
             "[operators]": self.operators,
+            "[log]": self.log,
             "the servers or how to reach them": [
                 (item.name, item.url, item.username, item.password) for item in self.servers
             ],
@@ -179,6 +182,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         servers=servers,
         state_file=state_file,
         operators=read_operators(fields.table("operators", {}), folder, state_file),
+        log=read_log(fields.table("log", {})),
     )
     fields.done()
     return config

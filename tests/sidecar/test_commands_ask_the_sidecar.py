@@ -334,7 +334,7 @@ def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
     for words in (
         "41 plans kept all sizes, the last one: small_gain: 40",
         "jobs 3 MiB -> 2 MiB (shrinks: it does not need it)",
-        "cycle 41: 1 ms predicted, 2 ms observed, 1.5 ms with the sizes before: it did harm and was",
+        "cycle 41: 1 ms predicted, 2 ms observed, 1.5 ms with the sizes before: it did harm",
         "rollback (by spreds): back to the sizes before cycle 41",
         "order (by ana): paused",
     ):
