@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-# A line that was the last of its kind is told again after this time, so that a lasting trouble is
-# not forgotten.
+# A trouble that lasts is told again after this time, so that it is not forgotten; what each cycle
+# has, once a day.
 REPEAT_SECONDS = 3600.0
+ROUTINE_SECONDS = 86_400.0
 # Cycles, ages and pauses are others each time; that makes a trouble no other.
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 # What these tell at INFO, such as where credentials were found, is of no use here.
@@ -66,11 +67,13 @@ class NotAgain(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         place = (record.pathname, record.lineno)
         text = record.getMessage()
-        if record.levelno >= logging.WARNING or getattr(record, "routine", False):
+        routine = getattr(record, "routine", False)
+        if routine or record.levelno >= logging.WARNING:
             text = _NUMBER.sub("#", text)
         now = self._now()
-        last, at = self._last.get(place, ("", -REPEAT_SECONDS))
-        if text == last and now - at < REPEAT_SECONDS and not record.exc_info:
+        again_seconds = ROUTINE_SECONDS if routine else REPEAT_SECONDS
+        last, at = self._last.get(place, ("", -again_seconds))
+        if text == last and now - at < again_seconds and not record.exc_info:
             self._dropped[place] = self._dropped.get(place, 0) + 1
             return False
         self._last[place] = (text, now)

@@ -15,6 +15,7 @@ from sidecar.config.log_config import LogConfig, read_log
 from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
+from sidecar.control.control_state import MODES
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
@@ -65,12 +66,15 @@ class MemoryConfig:
             to fall, before only ``used_memory`` counts; with 0 it does not count at all.
         eviction_tenacity: ``maxmemory-eviction-tenacity`` outside a shrink, for a server that is
             found with 0, which an interrupted shrink leaves behind.
+        holds_by_hand: a size that somebody sets by hand stays; otherwise the planned one is put
+            back.
     """
 
     budget_bytes: int
     unit_bytes: int = LEAST_UNIT_BYTES
     rss_wait_seconds: float = 60.0
     eviction_tenacity: int = 10
+    holds_by_hand: bool = True
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,8 @@ class SidecarConfig:
     Attributes:
         forecasts: plans look ahead, and memory is handed over as it is filled; otherwise the last
             window counts, and sizes are taken at once, as in the thesis.
+        mode: ``recommend``: plans are made and shown; ``apply``: and carried out; ``None``: the
+            file does not say, which is ``recommend`` until somebody orders otherwise.
     """
 
     node: str
@@ -112,6 +118,7 @@ class SidecarConfig:
     forecasts: bool = True
     operators: OperatorsConfig = field(default_factory=OperatorsConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    mode: str | None = None
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
         """What a reload cannot change: everything but who plans, when and for what."""
@@ -183,6 +190,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         state_file=state_file,
         operators=read_operators(fields.table("operators", {}), folder, state_file),
         log=read_log(fields.table("log", {})),
+        mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
     )
     fields.done()
     return config
@@ -199,6 +207,7 @@ def _read_memory(fields: Fields) -> MemoryConfig:
         eviction_tenacity=fields.integer(
             "eviction_tenacity", MemoryConfig.eviction_tenacity, low=0, high=100
         ),
+        holds_by_hand=fields.text("set_by_hand", "hold", ("hold", "put_back")) == "hold",
     )
     fields.done()
     return memory

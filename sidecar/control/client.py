@@ -11,9 +11,10 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
-from sidecar.config.addresses import MOST_SOCKET_PATH_BYTES
 from sidecar.control.order import Order, OrderRefusedError
 
+# As in sidecar/config/addresses.py, which knows this folder.
+MOST_SOCKET_PATH_BYTES = 107
 # An order may wait for a server that hangs.
 LIMIT_SECONDS = 10.0
 MOST_ANSWER_BYTES = 64 * 1024 * 1024
