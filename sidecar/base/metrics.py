@@ -1,6 +1,6 @@
 """Everything that the sidecar counts: each metric's name, labels and meaning, in one place.
 
-The log's "counted since" line is made from them, and, with what the status adds,
+The log's hourly "counted" line is made from them, and, with what the status adds,
 ``sidecar/web/exposition.py`` makes the answer to Prometheus.
 """
 

@@ -38,7 +38,7 @@ def test_help_reads_as_a_sentence(name: str) -> None:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for choice in action._choices_actions:
-                assert choice.help and choice.help[0].islower(), choice.dest
+                assert (choice.help or "")[:1].islower(), choice.dest
             continue
         assert action.help, f"{name}: {action.dest} has no help"
         assert action.help[0].islower(), action.help
