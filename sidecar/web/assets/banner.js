@@ -62,7 +62,8 @@ function memoryMeters(status) {
       meter({ title: element("span", {}, "Sum of ", term("maxmemory")), value: budget.maxmemory_bytes, most: budget.bytes, place: 0,
         over: budget.maxmemory_bytes > budget.bytes, words: `${size(budget.maxmemory_bytes)} of ${size(budget.bytes)}${share(budget.maxmemory_bytes, budget.bytes)}` }),
       meter({ title: term("resident memory", "Resident memory"), value: budget.rss_bytes, most: rss, place: 2,
-        over: budget.rss_bytes > rss, words: `${size(budget.rss_bytes)} of ${size(rss)}${share(budget.rss_bytes, rss)}` })),
+        over: budget.rss_budget_bytes && budget.rss_bytes > rss,
+        words: budget.rss_budget_bytes ? `${size(budget.rss_bytes)} of ${size(rss)}${share(budget.rss_bytes, rss)}` : size(budget.rss_bytes) })),
     element("p", { class: "small soft" }, term("budget", "Budget"), `: ${size(budget.bytes)}, ${budget.configured} ${source}.`,
       budget.rss_budget_bytes ? ` Resident memory may have ${size(budget.rss_budget_bytes)}.` : " Resident memory has no limit of its own here."));
 }
