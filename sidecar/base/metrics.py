@@ -55,6 +55,7 @@ class Metrics:
     plans = _Declared(
         "Plans that passed every check, by the first word of their reason", "decision", "reason"
     )
+    plans_checked = _Declared("Plans whose promise was held against what came", "verdict")
     plans_refused = _Declared("Plans that were not carried out", "reason")
     plans_overdue = _Declared("Observations without a plan in time")
     plans_embedded = _Declared("Plans made by the sidecar itself")

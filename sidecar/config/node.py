@@ -14,6 +14,7 @@ from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
+from sidecar.control.control_state import MODES
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
@@ -59,12 +60,15 @@ class MemoryConfig:
             to fall, before only ``used_memory`` counts; with 0 it does not count at all.
         eviction_tenacity: ``maxmemory-eviction-tenacity`` outside a shrink, for a server that is
             found with 0, which an interrupted shrink leaves behind.
+        holds_by_hand: a size that somebody sets by hand stays; otherwise the planned one is put
+            back.
     """
 
     budget_bytes: int
     unit_bytes: int = LEAST_UNIT_BYTES
     rss_wait_seconds: float = 60.0
     eviction_tenacity: int = 10
+    holds_by_hand: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,8 @@ class SidecarConfig:
     Attributes:
         forecasts: plans look ahead, and memory is handed over as it is filled; otherwise the last
             window counts, and sizes are taken at once, as in the thesis.
+        mode: ``recommend``: plans are made and shown; ``apply``: and carried out; ``None``: the
+            file does not say, which is ``recommend`` until somebody orders otherwise.
     """
 
     node: str
@@ -105,6 +111,7 @@ class SidecarConfig:
     state_file: Path | None = None
     forecasts: bool = True
     operators: OperatorsConfig = field(default_factory=OperatorsConfig)
+    mode: str | None = None
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
         """What a reload cannot change: everything but who plans, when and for what."""
@@ -174,6 +181,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         servers=servers,
         state_file=state_file,
         operators=read_operators(fields.table("operators", {}), folder, state_file),
+        mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
     )
     fields.done()
     return config
@@ -190,6 +198,7 @@ def _read_memory(fields: Fields) -> MemoryConfig:
         eviction_tenacity=fields.integer(
             "eviction_tenacity", MemoryConfig.eviction_tenacity, low=0, high=100
         ),
+        holds_by_hand=fields.text("set_by_hand", "hold", ("hold", "put_back")) == "hold",
     )
     fields.done()
     return memory

@@ -75,7 +75,7 @@ function serverCard(server, place, { now, scaleBytes, width, planned, isOpen }) 
     element("div", { class: "heading" }, element("span", { class: "name" }, swatch(place), element("h3", {}, server.name)), tags(server)),
     rest,
     server.held && element("p", { class: "note warn" }, `An operator set ${size(server.held.bytes)} by hand ${when(server.held.at_seconds, now)}; it stays until SPREDS is told to resume.`),
-    server.keep_reason && element("p", { class: "small" }, `It keeps its size: ${ended(server.keep_reason)}`),
+    server.keep_reason && element("p", { class: "small" }, `It keeps its size. ${reason(server.keep_reason)}`),
     why && !server.keep_reason && element("p", { class: "small" }, "The last plan: ", reason(why)),
     element("p", { class: "small soft" }, changeWords(server, now)),
     server.up && element("details", { "data-key": `curve-${server.name}`, open: isOpen ? "" : null },
