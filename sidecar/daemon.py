@@ -167,8 +167,9 @@ class Sidecar:
             OSError: the endpoint for samples cannot be bound, or another sidecar controls a server.
             DocumentError: a server cannot be brought under the budget.
         """
+        endpoint = self.config.sampling.endpoint
         with (
-            bind_endpoint(self.config.sampling.endpoint, self.metrics) as self._receiver,
+            bind_endpoint(endpoint, self.metrics) as self._receiver,
             OperatorsServer(self.config.operators, self),
         ):
             try:

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, disable_created_metric
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # they are all as old as the process
 
-_PREFIX = "spreds_"
-_SUFFIX = "_total"
+PREFIX = "spreds_"
+SUFFIX = "_total"
 _REASON_CODE = re.compile(r"[a-z_]{1,32}")
 
 
@@ -95,7 +95,7 @@ class Metrics:
         self._asked: dict[str, int] = {}
         self._counters = {
             name: Counter(
-                f"{_PREFIX}{name}", declared.meaning, declared.labels, registry=self.registry
+                f"{PREFIX}{name}", declared.meaning, declared.labels, registry=self.registry
             )
             for name, declared in vars(Metrics).items()
             if isinstance(declared, _Declared)
@@ -104,6 +104,13 @@ class Metrics:
     def counter(self, name: str) -> Counter:
         """Raises KeyError: there is no such metric."""
         return self._counters[name]
+
+    @staticmethod
+    def labels_of(name: str) -> tuple[str, ...]:
+        """Of a metric. Raises KeyError: there is none of this name."""
+        declared = vars(Metrics)[name]
+        assert isinstance(declared, _Declared)
+        return declared.labels
 
     def value(self, name: str, **labels: str) -> int:
         """The count of a metric, over all labels that are not given.
@@ -115,7 +122,7 @@ class Metrics:
         return sum(
             int(sample.value)
             for sample in family.samples
-            if sample.name.endswith(_SUFFIX) and labels.items() <= sample.labels.items()
+            if sample.name.endswith(SUFFIX) and labels.items() <= sample.labels.items()
         )
 
     def snapshot(self) -> dict[str, int]:
@@ -123,8 +130,8 @@ class Metrics:
         found = {}
         for family in self.registry.collect():
             for sample in family.samples:
-                if sample.name.endswith(_SUFFIX) and sample.value:
-                    name = sample.name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+                if sample.name.endswith(SUFFIX) and sample.value:
+                    name = sample.name.removeprefix(PREFIX).removesuffix(SUFFIX)
                     labels = ",".join(f"{key}={value}" for key, value in sample.labels.items())
                     found[f"{name}[{labels}]" if labels else name] = int(sample.value)
         return dict(sorted(found.items()))

@@ -32,14 +32,12 @@ class Engagement:
             sizes = {name: reading.maxmemory_bytes for name, reading in seen.items()}
             installed = {**sizes, **state.control.installed_bytes}
             state.control = replace(state.control, installed_bytes=installed)
-            if not state.control.engaged:
-                share_bytes = self.config.memory.budget_bytes // len(self.config.servers)
-                state.targets_bytes = {
-                    server.name: seen[server.name].size_bytes
-                    if server.name in seen
-                    else state.targets_bytes.get(server.name, share_bytes)
-                    for server in self.config.servers
-                }
+            share_bytes = self.config.memory.budget_bytes // len(self.config.servers)
+            wanted = {server.name: share_bytes for server in self.config.servers}
+            wanted |= {name: reading.size_bytes for name, reading in seen.items()}
+            if state.control.engaged:
+                wanted |= {n: size for n, size in state.targets_bytes.items() if n in wanted}
+            state.targets_bytes = wanted
 
     def begin(self) -> None:
         """Keep sizes from now on: those that there are, within the budget, or those to which the

@@ -11,6 +11,7 @@ from dataclasses import replace
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
+from sidecar.servers.arrival import Arrival
 from sidecar.servers.carrying_out import carry_out
 from sidecar.servers.claiming import claim_all
 from sidecar.servers.hands import Hands
@@ -84,9 +85,7 @@ class Actuator:
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
-        self._settled = threading.Event()
-        self._purpose = ""
-        self._told = self._is_there = False
+        self._arrival = Arrival(store)
         self._failure: Exception | None = None
 
     def start(
@@ -114,7 +113,8 @@ class Actuator:
         """From now on set nothing, whatever is planned."""
         with self._lock:
             self._looks_on = True
-            self._settled.set()
+            self.waypoints.begin({**self.targets(), **self.waypoints.sizes_bytes})
+            self._arrival.rest()
 
     def restore(self, sizes_bytes: Mapping[str, int]) -> dict[str, str]:
         """Look on, after ``restore_sizes``."""
@@ -154,9 +154,7 @@ class Actuator:
                 if sum(state.targets_bytes.values()) > self._budget_bytes:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
             self.waypoints.retarget(self._store.now.targets_bytes)
-            self._purpose = purpose
-            self._told = self._is_there = False
-            self._settled.clear()
+            self._arrival.depart(purpose)
         self._wake.set()
 
     @property
@@ -167,7 +165,7 @@ class Actuator:
     @property
     def settled(self) -> bool:
         """Whether nothing more will happen by itself to reach the targets, until a server fills."""
-        return self._settled.is_set()
+        return self._arrival.is_settled
 
     def claim(self) -> None:
         """As ``claim_all``. Raises NodeLockedError."""
@@ -263,12 +261,18 @@ class Actuator:
                     transition, self._watches[transition.name], self._metrics
                 ):
                     break
-            self._note(moved, any(state.reachable and state.still_frees for state in states))
+            self._arrival.note(
+                moved=moved,
+                freeing=any(state.reachable and state.still_frees for state in states),
+                is_there=self.waypoints.is_there(self.latest),
+                in_words=lambda: sizes_in_words(self.states(), self.under_way()),
+            )
 
     def _note_hands(self) -> None:
         for name, watch in self._watches.items():
             size_bytes = watch.taken_by_hand()
-            if size_bytes is None or not watch.evicts or not self._store.now.control.engaged:
+            nobody_plans = self._looks_on and not self._store.now.control.engaged
+            if size_bytes is None or nobody_plans or not watch.evicts:
                 continue
             if self._hands is None or not self._hands.note(name, size_bytes):
                 watch.contest()
@@ -282,22 +286,7 @@ class Actuator:
                 state.targets_bytes = {**state.targets_bytes, **found}
             self.waypoints.begin(self._store.now.targets_bytes)
         self.latest = self.states()
-        self._settled.set()
-
-    def _note(self, moved: bool, freeing: bool) -> None:
-        if moved:
-            self._settled.clear()
-            return
-        is_there = self.waypoints.is_there(self.latest)
-        if freeing or (self._settled.is_set() and is_there == self._is_there):
-            return
-        with self._store.update() as state:
-            state.settled = is_there
-        # While memory is handed over there is not a line for each portion.
-        if is_there or not self._told:
-            log.info("%s: %s", self._purpose, sizes_in_words(self.states(), self.under_way()))
-        self._told, self._is_there = True, is_there
-        self._settled.set()
+        self._arrival.rest()
 
     def _run(self) -> None:
         try:

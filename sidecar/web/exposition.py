@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from sidecar.base.metrics import Metrics
+from sidecar.base.metrics import PREFIX, SUFFIX, Metrics
 from sidecar.web.status_gauges import status_gauges
 
 
@@ -27,10 +27,23 @@ class _Everything(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        for families in (self._metrics.registry.collect(), status_gauges(self._status)):
-            for family in families:
-                made = Metric(family.name, family.documentation, family.type)
-                for sample in family.samples:
-                    labels = {"node": self._status["node"], **sample.labels}
-                    made.add_sample(sample.name, labels, sample.value)
-                yield made
+        for family in self._metrics.registry.collect():
+            yield self._of_node(self._from_0(family))
+        for gauges in status_gauges(self._status):
+            yield self._of_node(gauges)
+
+    def _from_0(self, family: Metric) -> Metric:
+        """With a 0 for each server that was not counted yet: the first count is an increase."""
+        if self._metrics.labels_of(family.name.removeprefix(PREFIX)) == ("instance",):
+            counted = {sample.labels["instance"] for sample in family.samples}
+            for server in self._status["servers"]:
+                if server["name"] not in counted:
+                    family.add_sample(f"{family.name}{SUFFIX}", {"instance": server["name"]}, 0)
+        return family
+
+    def _of_node(self, family: Metric) -> Metric:
+        made = Metric(family.name, family.documentation, family.type)
+        for sample in family.samples:
+            labels = {"node": self._status["node"], **sample.labels}
+            made.add_sample(sample.name, labels, sample.value)
+        return made

@@ -26,7 +26,7 @@ def why_not_live(status: Mapping[str, Any]) -> str | None:
 
 def why_not_ready(status: Mapping[str, Any]) -> str | None:
     """``None`` once samples can come, the servers were asked, and one of them answers."""
-    if status["loop_at_seconds"] is None:
+    if (status["loop_at_seconds"] or 0) <= status["started_at_seconds"]:
         return "the main loop, which receives samples, has not begun"
     if status["actuator_at_seconds"] is None:
         return "the servers have not been asked yet"

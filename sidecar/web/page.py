@@ -10,7 +10,17 @@ from pathlib import Path
 from sidecar.web.answer import Answer
 
 FOLDER = Path(__file__).parent / "assets"
-SCRIPTS = ("words.js", "drawing.js", "curves.js", "time.js", "servers.js", "orders.js", "page.js")
+SCRIPTS = (
+    "words.js",
+    "drawing.js",
+    "curves.js",
+    "time.js",
+    "servers.js",
+    "banner.js",
+    "decisions.js",
+    "orders.js",
+    "page.js",
+)
 _STYLE, _SCRIPT = "/* style.css */", "/* scripts */"
 
 

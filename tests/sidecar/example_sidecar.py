@@ -219,7 +219,9 @@ def example_series() -> dict[str, Any]:
             "maxmemory_bytes": line(
                 lambda place, e=earlier, b=before: (e if place < 88 else b) * MIB
             ),
-            "hit_ratio": line(lambda place, h=hits, o=order: h - 0.03 * math.sin(place / 9 + o)),
+            "hit_ratio": line(
+                lambda place, h=hits, o=order: min(1.0, h - 0.03 * math.sin(place / 9 + o))
+            ),
             "predicted_hit_ratio": line(lambda place, h=hits: h),
         }
     return {

@@ -46,7 +46,7 @@ def test_prometheus_reads_every_metric_with_its_meaning_and_node() -> None:
     (sample,) = families["spreds_plans_refused"].samples
     assert sample.labels == {"node": "cache-1", "reason": "old_cycle"}
     counters = {name for name in vars(Metrics) if not name.startswith("_")}
-    counters -= {"counter", "value", "snapshot", "since_last_asked"}
+    counters -= {"counter", "labels_of", "value", "snapshot", "since_last_asked"}
     found = {name for name, family in families.items() if family.type == "counter"}
     assert {f"spreds_{name}" for name in counters} == found
     assert all(family.documentation for family in families.values())
