@@ -95,7 +95,8 @@ def _last_change(server: Mapping[str, Any], history: Iterable[Mapping[str, Any]]
         f"{change['words']}."
     ]
     moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
-    moved = [entry for entry in moved if entry["kind"] == "plan" and entry.get("carried_out")]
+    # Whether it was carried out at once or by an order later, it was.
+    moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
     for entry in moved[-1:]:
         others = _others(entry, server["name"])
         found.append(f"In the same plan {others}." if others else "No other server changed then.")
