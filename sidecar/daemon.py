@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sidecar.base.hourly_summary import HourlySummary
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.control_room import ControlRoom
@@ -27,6 +28,7 @@ from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.state.state_store import StateStore
 from sidecar.storage.configured_stores import make_settings_store
+from sidecar.web.operators_server import OperatorsServer
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
@@ -47,6 +49,7 @@ class Sidecar:
         self.config = config
         self.metrics = Metrics()
         self.started_at_seconds = self.loop_at_seconds = time.time()
+        self._summary = HourlySummary(self.metrics)
         self._store = StateStore(config.state_file)
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -164,7 +167,11 @@ class Sidecar:
             OSError: the endpoint for samples cannot be bound, or another sidecar controls a server.
             DocumentError: a server cannot be brought under the budget.
         """
-        with bind_endpoint(self.config.sampling.endpoint, self.metrics) as self._receiver:
+        endpoint = self.config.sampling.endpoint
+        with (
+            bind_endpoint(endpoint, self.metrics) as self._receiver,
+            OperatorsServer(self.config.operators, self),
+        ):
             try:
                 self._begin()
                 while not self._stop.is_set():
@@ -173,6 +180,7 @@ class Sidecar:
                     with self._lock:
                         self._budget.keep(self.config.servers)
                     self._control.tick()
+                    self._summary.turn()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
                     if self._load_next is not None:

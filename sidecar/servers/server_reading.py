@@ -46,6 +46,7 @@ class ServerReading:
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
         config: what ``CONFIG GET`` said.
+        process_id: where it runs; 0 if it does not say.
     """
 
     run_id: str
@@ -67,6 +68,7 @@ class ServerReading:
     average_ttl_seconds: float
     at_seconds: float
     config: Mapping[str, str] = field(default_factory=dict)
+    process_id: int = 0
 
     @classmethod
     def parse(
@@ -116,6 +118,7 @@ class ServerReading:
             average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,
             at_seconds=at_seconds,
             config=config,
+            process_id=_number(info, "process_id", 0),
         )
 
     @property

@@ -287,7 +287,11 @@ class ServerWatch:
         self._reach.ask()
         try:
             self._server.set(settings)
+        except ServerRefusedError:
+            self._metrics.config_set_errors.labels(self.name).inc()
+            raise
         except ServerDownError as error:
+            self._metrics.config_set_errors.labels(self.name).inc()
             self._lose(error)
             raise
 
