@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import as_written, duration, secret, size
+from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
@@ -20,8 +20,6 @@ from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
-LEAST_UNIT_BYTES = 65536
-MOST_UNITS = 65536
 
 
 @dataclass(frozen=True)
@@ -45,25 +43,6 @@ class ServerConfig:
     bounds: Mapping[str, float] = field(default_factory=dict)
     username: str | None = None
     password: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class MemoryConfig:
-    """What may be divided, and how carefully.
-
-    Attributes:
-        budget_bytes: M.
-        unit_bytes: granularity of plans.
-        rss_wait_seconds: how long growth waits for the resident memory of servers that shrank
-            to fall, before only ``used_memory`` counts; with 0 it does not count at all.
-        eviction_tenacity: ``maxmemory-eviction-tenacity`` outside a shrink, for a server that is
-            found with 0, which an interrupted shrink leaves behind.
-    """
-
-    budget_bytes: int
-    unit_bytes: int = LEAST_UNIT_BYTES
-    rss_wait_seconds: float = 60.0
-    eviction_tenacity: int = 10
 
 
 @dataclass(frozen=True)
@@ -112,7 +91,7 @@ class SidecarConfig:
     def _fixed(self) -> dict[str, object]:
         return {
             "node": self.node,
-            "[memory]": self.memory,
+            "[memory]": self.memory.as_written,
             "[sampling]": self.sampling,
             "state_file": self.state_file,
             "planning.forecast": self.forecasts,
@@ -148,7 +127,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
     node = fields.text("node")
     if not NODE_PATTERN.fullmatch(node):
         raise fields.refuse("node", f"must be lower-case letters, digits and hyphens, not {node!r}")
-    memory = _read_memory(fields.table("memory"))
+    memory = read_memory(fields.table("memory"), folder)
     cycle = _read_cycle(fields.table("cycle", {}))
     planning = read_planning(
         fields.value("planning", {}),
@@ -157,7 +136,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         cycle_seconds=cycle.maximum_age_seconds,
     )
     servers = tuple(_read_server(table, folder) for table in fields.tables("server"))
-    _check_servers(fields, servers, memory.budget_bytes)
+    _check_servers(fields, servers, memory)
     config = SidecarConfig(
         node=node,
         memory=memory,
@@ -172,22 +151,6 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
     )
     fields.done()
     return config
-
-
-def _read_memory(fields: Fields) -> MemoryConfig:
-    budget = size(fields, "budget", low=LEAST_UNIT_BYTES)
-    # The smallest power of two that leaves the solver a grid of a size it can certify.
-    unit = max(LEAST_UNIT_BYTES, 1 << math.ceil(math.log2(budget / MOST_UNITS)))
-    memory = MemoryConfig(
-        budget_bytes=budget,
-        unit_bytes=size(fields, "unit", default=unit, low=1),
-        rss_wait_seconds=duration(fields, "rss_wait", default=MemoryConfig.rss_wait_seconds),
-        eviction_tenacity=fields.integer(
-            "eviction_tenacity", MemoryConfig.eviction_tenacity, low=0, high=100
-        ),
-    )
-    fields.done()
-    return memory
 
 
 def _read_cycle(fields: Fields) -> CycleConfig:
@@ -247,7 +210,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
     return server
 
 
-def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_bytes: int) -> None:
+def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], memory: MemoryConfig) -> None:
     fields.check_distinct("server", (server.name for server in servers))
     by_place: dict[tuple[str, int], str] = {}
     for server in servers:
@@ -257,7 +220,8 @@ def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_byt
                 "server", f"has {other!r} and {server.name!r} at one address: {server.url!r}"
             )
     minima = sum(server.minimum_bytes for server in servers)
-    if minima > budget_bytes:
+    # Where M is a share of what there is, minima may be cut (sidecar/servers/budget_fit.py).
+    if minima > memory.budget_bytes and memory.budget_share is None:
         raise fields.refuse(
-            "server", f"minima sum to {minima} bytes, more than memory.budget {budget_bytes}"
+            "server", f"minima sum to {minima} bytes, more than memory.budget {memory.budget_bytes}"
         )

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import MemoryConfig
+from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
