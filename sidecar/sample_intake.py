@@ -44,6 +44,7 @@ class SampleIntake:
             monitor = self.by_instance.get(batch.instance)
             if monitor is not None:
                 monitor.take(batch)
+                self._metrics.samples.inc(len(batch.records))
             if is_stopped():
                 return
             if time.thread_time() >= end_seconds:

@@ -31,6 +31,7 @@ WAIT_LIMIT_SECONDS = 60.0
 _FILE = """
 node = "{name}"
 state_file = "state.json"
+mode = "apply"
 
 [memory]
 budget = {budget_bytes}

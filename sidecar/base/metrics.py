@@ -36,6 +36,7 @@ class Metrics:
     """Counts of one sidecar; any thread may add to them, but no signal's handler."""
 
     # Samples.
+    samples = _Declared("Samples received")
     batches_lost = _Declared("Batches of samples that never came")
     batches_malformed = _Declared("Messages that are not a batch of samples", "reason")
     batches_of_unknown_instance = _Declared(
@@ -53,6 +54,7 @@ class Metrics:
     settings_late = _Declared("Observations made without waiting for the settings any longer")
     # Plans and how they come.
     plans_taken = _Declared("Plans that passed every check", "decision")
+    plans_checked = _Declared("Plans whose promise was held against what came", "verdict")
     plans_refused = _Declared("Plans that were not carried out", "reason")
     plans_overdue = _Declared("Observations without a plan in time")
     plans_embedded = _Declared("Plans made by the sidecar itself")

@@ -50,6 +50,8 @@ class MemoryConfig:
             to fall, before only ``used_memory`` counts; with 0 it does not count at all.
         eviction_tenacity: ``maxmemory-eviction-tenacity`` outside a shrink, for a server that is
             found with 0, which an interrupted shrink leaves behind.
+        holds_by_hand: a size that somebody sets by hand stays; otherwise the planned one is put
+            back.
     """
 
     budget_bytes: int
@@ -59,6 +61,7 @@ class MemoryConfig:
     unit_bytes: int = LEAST_UNIT_BYTES
     rss_wait_seconds: float = 60.0
     eviction_tenacity: int = 10
+    holds_by_hand: bool = True
 
     @property
     def budget(self) -> Amount:
@@ -99,6 +102,7 @@ def read_memory(fields: Fields, folder: Path) -> MemoryConfig:
         eviction_tenacity=fields.integer(
             "eviction_tenacity", MemoryConfig.eviction_tenacity, low=0, high=100
         ),
+        holds_by_hand=fields.text("set_by_hand", "hold", ("hold", "put_back")) == "hold",
     )
     fields.done()
     return memory

@@ -13,6 +13,7 @@ from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
+from sidecar.control.control_state import MODES
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
@@ -70,6 +71,8 @@ class SidecarConfig:
     Attributes:
         forecasts: plans look ahead, and memory is handed over as it is filled; otherwise the last
             window counts, and sizes are taken at once, as in the thesis.
+        mode: ``recommend``: plans are made and shown; ``apply``: and carried out; ``None``: the
+            file does not say, which is ``recommend`` until somebody orders otherwise.
     """
 
     node: str
@@ -82,6 +85,7 @@ class SidecarConfig:
     servers: tuple[ServerConfig, ...]
     state_file: Path | None = None
     forecasts: bool = True
+    mode: str | None = None
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
         """What a reload cannot change: everything but who plans, when and for what."""
@@ -148,6 +152,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         limits=_read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
         servers=servers,
         state_file=folder / fields.text("state_file") if fields.has("state_file") else None,
+        mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
     )
     fields.done()
     return config

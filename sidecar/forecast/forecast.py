@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sidecar.config.node import ServerConfig, SidecarConfig
@@ -25,7 +25,11 @@ _ERRORS, _MORE_ERRORS = 2.0, 4.0
 
 class Forecast:
     """Of one node. Times are those of any clock that does not go back, in seconds. ``first_bytes``
-    are the sizes from before there were plans, where they are known from an earlier process."""
+    are the sizes from before there were plans, where they are known from an earlier process.
+
+    Attributes:
+        on_step: told of each step that is over, with what was counted and how long it took.
+    """
 
     def __init__(
         self,
@@ -34,6 +38,7 @@ class Forecast:
         now_seconds: float,
         first_bytes: Mapping[str, int] | None = None,
     ) -> None:
+        self.on_step: Callable[[Mapping[str, ReadCounts], float], None] = lambda *_: None
         self._monitors = monitors
         self._stepped_at_seconds = now_seconds
         self._scores = MemoryScores(first_bytes or {})
@@ -93,6 +98,7 @@ class Forecast:
         self._stepped_at_seconds = now_seconds
         for monitor in self._monitors.values():
             monitor.step(seconds)
+        self.on_step(self._counts(), seconds)
         if self._looks_ahead and self._planner is not None:
             steps = seconds / self._step_seconds
             self._scores.step(self._planner, self._counts(), planned_bytes, steps)

@@ -1,15 +1,20 @@
-"""Judges a plan's document and hands its sizes to the actuator."""
+"""Judges a plan's document, and hands its sizes to the actuator or keeps it as a recommendation."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.control.engagement import Engagement
+from sidecar.control.history import History
+from sidecar.control.order import OrderRefusedError
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
-from sidecar.servers.actuator import Actuator
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
@@ -21,11 +26,16 @@ log = logging.getLogger(__name__)
 class PlanApplication:
     """Takes plans from whichever thread brings them.
 
-    ``lock`` keeps them apart from observations: a plan is judged by what was asked last.
+    ``lock`` keeps them apart from observations and orders: a plan is judged by what was asked last.
 
     Attributes:
         cycles: plans that passed every check, also those that keep all sizes.
         last_plan: the last of them.
+        taken_at_seconds: Unix time of that.
+        not_carried_out_because: why it was only noted, for people; ``None`` if it was carried out,
+            or had nothing to carry out.
+        on_carried_out: told of each plan whose sizes are now wanted.
+        on_recommended: told of each other one.
     """
 
     def __init__(
@@ -33,21 +43,29 @@ class PlanApplication:
         config: SidecarConfig,
         store: StateStore,
         lock: threading.RLock,
-        actuator: Actuator,
+        engagement: Engagement,
         metrics: Metrics,
+        history: History,
     ) -> None:
         self.config = config
         self.cycles = 0
         self.last_plan: AdaptationPlan | None = None
+        self.taken_at_seconds = 0.0
+        self.not_carried_out_because: str | None = None
+        self.on_carried_out: Callable[[AdaptationPlan], None] = lambda _plan: None
+        self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
         self._store = store
         self._lock = lock
-        self._actuator = actuator
+        self._engagement = engagement
         self._metrics = metrics
+        self._history = history
 
     @property
     def changes_sizes(self) -> bool:
-        """Whether the last one does."""
-        return self.last_plan is not None and self.last_plan.decision == "apply"
+        """Whether the last one was carried out, and does."""
+        plan = self.last_plan
+        moves = plan is not None and plan.decision == "apply"
+        return moves and self.not_carried_out_because is None
 
     def take(self, document: bytes, source: str) -> None:
         """Judge a plan's document and carry it out; a refusal is counted and logged."""
@@ -68,33 +86,115 @@ class PlanApplication:
                 self._metrics.plans_refused.labels(error.code).inc()
                 log.warning("plan refused: %s (%s)", error, source)
             else:
-                self._apply(plan)
+                self._take(plan)
 
-    def _apply(self, plan: AdaptationPlan) -> None:
-        changed: set[str] = set()
+    def carry_out_recommended(self) -> str:
+        """Carry out the last plan, which was only noted; what that does, for people.
+
+        Raises:
+            OrderRefusedError: there is none, or it does not fit what is now.
+        """
+        with self._lock:
+            plan = self.last_plan
+            if plan is None:
+                raise OrderRefusedError("there is no plan yet")
+            if plan.decision == "keep":
+                raise OrderRefusedError(f"the last plan keeps all sizes: {plan.reason}")
+            if self.not_carried_out_because is None:
+                raise OrderRefusedError("the last plan has been carried out")
+            age_seconds = time.time() - plan.observation_made_at_seconds
+            if age_seconds > self.config.controller.maximum_plan_age_seconds:
+                raise OrderRefusedError("the last plan is too old: wait for the next one")
+            now = self._store.now.targets_bytes
+            for server in plan.servers:
+                is_same = now[server.name] == server.maxmemory_before_bytes
+                if not is_same and self._engagement.has_limit(server.name):
+                    raise OrderRefusedError(
+                        f"{server.name} has another size than when the plan was made: wait for "
+                        "the next one"
+                    )
+            if not self._set_targets(plan):
+                raise OrderRefusedError("the plan does not fit the budget any more")
+            self.not_carried_out_because = None
+            return f"carrying out plan {plan.cycle}: {_sizes_words(plan)}"
+
+    def _take(self, plan: AdaptationPlan) -> None:
+        objection = None
         if plan.decision == "apply":
-            sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
-            before = self._actuator.targets()
-            try:
-                self._actuator.set_targets(sizes, f"cycle {plan.cycle}")
-            except ValueError as error:
-                self._metrics.plans_refused.labels("over_budget").inc()
-                log.warning("plan refused: over_budget: %s", error)
+            objection = self._store.now.control.objection(self.config.mode, time.time())
+            if objection is None and not self._set_targets(plan):
                 return
-            changed = {name for name in sizes if before[name] != sizes[name]}
+        with self._store.update() as state:
+            state.applied(plan.cycle)
+        self.last_plan = plan
+        self.taken_at_seconds = time.time()
+        self.not_carried_out_because = objection
+        self.cycles += 1
+        self._metrics.plans_taken.labels(plan.decision).inc()
+        if plan.decision == "keep" or objection is not None:
+            self.on_recommended(plan)
+        self._note(plan, objection)
+
+    def _set_targets(self, plan: AdaptationPlan) -> bool:
+        sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
+        before = self._store.now.targets_bytes
+        try:
+            self._engagement.move(sizes, f"cycle {plan.cycle}")
+        except ValueError as error:
+            self._metrics.plans_refused.labels("over_budget").inc()
+            log.warning("plan refused: over_budget: %s", error)
+            return False
+        changed = [name for name in sizes if before.get(name) != sizes[name]]
         with self._store.update() as state:
             state.changed_at_seconds = {
                 **state.changed_at_seconds,
                 **dict.fromkeys(changed, time.time()),
             }
-            state.applied(plan.cycle)
-        self.last_plan = plan
-        self.cycles += 1
-        self._metrics.plans_taken.labels(plan.decision).inc()
-        _log_decision(plan)
+            state.control = replace(state.control, before_plan_bytes=before)
+        self.on_carried_out(plan)
+        return True
+
+    def _note(self, plan: AdaptationPlan, objection: str | None) -> None:
+        carried_out = plan.decision == "apply" and objection is None
+        self._history.add("plan", _decision_words(plan, objection), **_details(plan, carried_out))
+        _log_decision(plan, objection)
 
 
-def _log_decision(plan: AdaptationPlan) -> None:
+def _details(plan: AdaptationPlan, carried_out: bool) -> dict[str, Any]:
+    return {
+        "cycle": plan.cycle,
+        "decision": plan.decision,
+        "carried_out": carried_out,
+        "reason": plan.reason,
+        "predicted_gain_ratio": plan.predicted_gain_ratio,
+        "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
+        "mean_access_time_seconds": plan.mean_access_time_seconds,
+        "sizes_before_bytes": {s.name: s.maxmemory_before_bytes for s in plan.servers},
+        "sizes_bytes": {s.name: s.maxmemory_bytes for s in plan.servers},
+        # Of those that stay it is the plan's own.
+        "reasons": {
+            s.name: s.reason for s in plan.servers if s.maxmemory_bytes != s.maxmemory_before_bytes
+        },
+    }
+
+
+def _decision_words(plan: AdaptationPlan, objection: str | None) -> str:
+    if plan.decision == "keep":
+        return f"plan {plan.cycle} keeps all sizes: {plan.reason}"
+    verb = "moves memory" if objection is None else f"would move memory ({objection})"
+    return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {plan.reason}"
+
+
+def _sizes_words(plan: AdaptationPlan) -> str:
+    return ", ".join(
+        f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
+        f"{format_size(server.maxmemory_bytes)}"
+        for server in plan.servers
+        if server.maxmemory_bytes != server.maxmemory_before_bytes
+    )
+
+
+def _log_decision(plan: AdaptationPlan, objection: str | None) -> None:
     # A plan that keeps all sizes promises nothing, one to go back is made because promises were not
     # kept, and not every planner predicts.
     promises = plan.decision == "apply" and not plan.reason.startswith("back:")
@@ -108,7 +208,7 @@ def _log_decision(plan: AdaptationPlan) -> None:
     log.info(
         "plan: cycle %d, %s%s, by %s with a gap of %.2f %%, reason %s: %s",
         plan.cycle,
-        plan.decision,
+        plan.decision if objection is None else f"recommended only, as {objection}",
         gain,
         plan.method,
         100 * plan.optimality_gap,

@@ -11,23 +11,18 @@ from dataclasses import replace
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
+from sidecar.servers.carrying_out import carry_out
+from sidecar.servers.claiming import claim_all
+from sidecar.servers.hands import Hands
+from sidecar.servers.leaving import leave_in_order
 from sidecar.servers.reading_window import ReadingWindow
-from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
-from sidecar.servers.server_lock import ServerTakenError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.restoring import end_shrink_modes, restore_sizes
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.sizes_in_words import sizes_in_words
-from sidecar.servers.transitions import (
-    EnterShrinkMode,
-    Grow,
-    LeaveShrinkMode,
-    ServerState,
-    Shrink,
-    Transition,
-    resolve,
-)
+from sidecar.servers.transitions import ServerState, resolve
 from sidecar.servers.waypoints import Waypoints
-from sidecar.state.node_lock import NodeLockedError
 from sidecar.state.state_store import StateStore
 
 log = logging.getLogger(__name__)
@@ -36,9 +31,8 @@ BUSY_SECONDS = 0.02
 IDLE_SECONDS = 1.0
 # A server that restarts has the maxmemory of its own file until it is seen.
 LOOK_SECONDS = 0.05
-# When the sidecar stops: for the call that is under way, and for leaving all servers in order.
+# When the sidecar stops: for the call that is under way.
 STOP_SECONDS = 1.0
-LEAVE_SECONDS = 0.5
 
 
 class Actuator:
@@ -48,9 +42,14 @@ class Actuator:
     method may be called from any thread.
 
     ``gradual``: memory is handed over as it is filled; otherwise the targets count at once.
+    ``hands`` is told of sizes that somebody else sets.
+
+    After ``watch``, until ``engage``, it only looks on: it sets no ``maxmemory``.
 
     Attributes:
         waypoints: on the way to the targets.
+        at_seconds: Unix time of the last step.
+        readings: then, the last of each server that answers.
         latest: what ``states`` said in the last step: no wait for a server that hangs.
         latest_least_bytes: then, what ``least_bytes`` says.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
@@ -65,8 +64,10 @@ class Actuator:
         metrics: Metrics,
         *,
         gradual: bool = True,
+        hands: Hands | None = None,
     ) -> None:
         self._budget_bytes = memory.budget_bytes
+        self._hands = hands
         self.waypoints = Waypoints(memory.budget_bytes, gradual=gradual)
         self._watches = {
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
@@ -77,6 +78,9 @@ class Actuator:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._looks_on = False
+        self.at_seconds = time.time()
+        self.readings: dict[str, ServerReading] = {}
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
@@ -86,13 +90,37 @@ class Actuator:
         self._failure: Exception | None = None
 
     def start(
-        self, sizes_bytes: Mapping[str, int], targets_bytes: Mapping[str, int] | None = None
+        self,
+        sizes_bytes: Mapping[str, int] | None = None,
+        targets_bytes: Mapping[str, int] | None = None,
     ) -> None:
-        """Begin to bring the servers to these sizes, and from there to the targets, if any."""
-        self.waypoints.begin(sizes_bytes)
-        self.set_targets(targets_bytes or sizes_bytes, "initial sizes")
+        """Begin, as ``engage`` if there are sizes."""
+        if sizes_bytes is not None:
+            self.engage(sizes_bytes, targets_bytes or sizes_bytes, "initial sizes")
         self._thread = threading.Thread(target=self._run, name="actuator", daemon=True)
         self._thread.start()
+
+    def engage(
+        self, sizes_bytes: Mapping[str, int], targets_bytes: Mapping[str, int], purpose: str
+    ) -> None:
+        """Have these sizes, and go on from there to the targets. Raises as ``set_targets``."""
+        with self._lock:
+            self.set_targets(targets_bytes, purpose)
+            self.waypoints.begin(sizes_bytes)
+            self._looks_on = False
+        self._wake.set()
+
+    def watch(self) -> None:
+        """From now on set nothing, whatever is planned."""
+        with self._lock:
+            self._looks_on = True
+            self._settled.set()
+
+    def restore(self, sizes_bytes: Mapping[str, int]) -> dict[str, str]:
+        """Look on, after ``restore_sizes``."""
+        with self._lock:
+            self.watch()
+            return restore_sizes(self._watches, sizes_bytes, self._metrics)
 
     def hurry(self) -> None:
         """Begin to stop: nothing more is asked of the servers; returns at once."""
@@ -110,17 +138,7 @@ class Actuator:
             if self._thread.is_alive():
                 log.warning("a server hangs: the servers could not be left in order")
                 return
-        leaving = [
-            threading.Thread(target=watch.leave, name=name, daemon=True)
-            for name, watch in self._watches.items()
-        ]
-        for thread in leaving:
-            thread.start()
-        until = time.monotonic() + LEAVE_SECONDS
-        for thread in leaving:
-            thread.join(max(0.0, until - time.monotonic()))
-            if thread.is_alive():
-                log.warning("server %s could not be left in order: it hangs", thread.name)
+        leave_in_order(self._watches.values())
 
     def set_targets(self, targets_bytes: Mapping[str, int], purpose: str) -> None:
         """Give servers new sizes; those not named keep their targets.
@@ -142,30 +160,29 @@ class Actuator:
         self._wake.set()
 
     @property
+    def looks_on(self) -> bool:
+        """Whether nothing is set."""
+        return self._looks_on
+
+    @property
     def settled(self) -> bool:
         """Whether nothing more will happen by itself to reach the targets, until a server fills."""
         return self._settled.is_set()
 
     def claim(self) -> None:
-        """Make sure that no other sidecar controls any of the servers; changes nothing on them.
-
-        Raises:
-            NodeLockedError: another one does, or two names lead to one server.
-        """
+        """As ``claim_all``. Raises NodeLockedError."""
         with self._lock:
-            for name, watch in self._watches.items():
-                try:
-                    watch.claim()
-                except ServerTakenError as error:
-                    raise NodeLockedError(f"server {name}: {error}") from error
+            claim_all(self._watches)
 
     def read_all(self) -> dict[str, ServerReading | None]:
         """What every server says now; ``None`` for one that does not answer, or after ``hurry``."""
         with self._lock:
-            return {
+            found = {
                 name: None if self._stop.is_set() else watch.read()
                 for name, watch in self._watches.items()
             }
+            self.readings = {name: reading for name, reading in found.items() if reading}
+            return found
 
     def targets(self) -> dict[str, int]:
         """The planned sizes in bytes."""
@@ -205,6 +222,10 @@ class Actuator:
             found = {name: watch.least_bytes() for name, watch in self._watches.items()}
             return {name: least for name, least in found.items() if least is not None}
 
+    def errors(self) -> dict[str, str]:
+        """Why servers do not answer, as last seen; waits for nobody."""
+        return {name: watch.error for name, watch in self._watches.items() if watch.error}
+
     def run_ids(self) -> dict[str, str]:
         """Of the servers' processes, as last seen."""
         with self._lock:
@@ -221,8 +242,14 @@ class Actuator:
             for watch in self._watches.values():
                 if self._stop.is_set():
                     return
-                if watch.read() is not None:
+                if watch.read() is not None and not self._looks_on:
                     watch.try_again()
+            self.at_seconds = time.time()
+            self.readings = {name: w.last for name, w in self._watches.items() if w.last}
+            self._note_hands()
+            if self._looks_on:
+                self._look_on()
+                return
             needs = {name: watch.need() for name, watch in self._watches.items()}
             self.waypoints.follow(self.states(), needs)
             self.latest = self.states()
@@ -232,9 +259,30 @@ class Actuator:
             states = self._steps()
             for transition in resolve(states, self._budget_bytes):
                 moved = True
-                if self._stop.is_set() or not self._carry_out(transition):
+                if self._stop.is_set() or not carry_out(
+                    transition, self._watches[transition.name], self._metrics
+                ):
                     break
             self._note(moved, any(state.reachable and state.still_frees for state in states))
+
+    def _note_hands(self) -> None:
+        for name, watch in self._watches.items():
+            size_bytes = watch.taken_by_hand()
+            if size_bytes is None or not watch.evicts or not self._store.now.control.engaged:
+                continue
+            if self._hands is None or not self._hands.note(name, size_bytes):
+                watch.contest()
+
+    def _look_on(self) -> None:
+        end_shrink_modes(self._watches)
+        if not self._store.now.control.engaged:
+            # Nobody has planned anything: what is there is what is wanted.
+            found = {name: w.last.size_bytes for name, w in self._watches.items() if w.last}
+            with self._store.update() as state:
+                state.targets_bytes = {**state.targets_bytes, **found}
+            self.waypoints.begin(self._store.now.targets_bytes)
+        self.latest = self.states()
+        self._settled.set()
 
     def _note(self, moved: bool, freeing: bool) -> None:
         if moved:
@@ -250,35 +298,6 @@ class Actuator:
             log.info("%s: %s", self._purpose, sizes_in_words(self.states(), self.under_way()))
         self._told, self._is_there = True, is_there
         self._settled.set()
-
-    def _carry_out(self, transition: Transition) -> bool:
-        watch = self._watches[transition.name]
-        try:
-            match transition:
-                case EnterShrinkMode():
-                    # What is normal must be on file before it changes. If it cannot be, the shrink
-                    # does not wait: memory that is missing hurts all servers, for as long as it is.
-                    if not watch.save_settings():
-                        self._metrics.shrinks_without_mode.labels(watch.name).inc()
-                        return True
-                    watch.enter_shrink_mode()
-                case LeaveShrinkMode():
-                    watch.leave_shrink_mode()
-                case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):
-                    if isinstance(transition, Shrink) and not watch.evicts_now():
-                        return False
-                    watch.set_maxmemory(to_bytes)
-                    self._metrics.config_set_maxmemory.labels(watch.name).inc()
-        except ServerRefusedError as error:
-            self._metrics.transitions_failed.labels(watch.name).inc()
-            watch.refused(error)
-            return False
-        except ServerDownError:
-            self._metrics.transitions_failed.labels(watch.name).inc()
-            return False
-        self._metrics.transitions.labels(watch.name).inc()
-        log.debug("%s", transition)
-        return True
 
     def _run(self) -> None:
         try:

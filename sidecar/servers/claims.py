@@ -66,7 +66,7 @@ class BudgetKeeper:
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
-        if not self._actuator.settled:
+        if self._actuator.looks_on or not self._actuator.settled:
             return
         states, too_small = self._actuator.latest, self._actuator.too_small
         fixed, sizes = unmovable(states), shrunk_bytes(states)

@@ -45,5 +45,8 @@ def tell_changes(
     if expected_bytes in (None, reading.maxmemory_bytes or math.inf):
         return False
     metrics.foreign_changes.labels(name).inc()
-    log.warning("server %s: somebody set maxmemory to %d; %s", name, reading.maxmemory_bytes, then)
+    if not reading.evicts:
+        log.warning(
+            "server %s: somebody set maxmemory to %d; %s", name, reading.maxmemory_bytes, then
+        )
     return True

@@ -129,6 +129,11 @@ class ServerReading:
         )
 
     @property
+    def size_bytes(self) -> int:
+        """``maxmemory``, or what it uses if it has none."""
+        return self.maxmemory_bytes or self.counted_bytes
+
+    @property
     def tenacity(self) -> int:
         """How long the server may evict before it serves the next command, 0 to 100."""
         return _number(self.config, TENACITY, 10)

@@ -39,6 +39,9 @@ class ServerWatch:
     """One server: last reading, what may be in force, and how it is being treated.
 
     Not for use by two threads at once.
+
+    Attributes:
+        error: why it does not answer, ``None`` if it does.
     """
 
     def __init__(
@@ -56,18 +59,25 @@ class ServerWatch:
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
         self._reachable = True
+        self.error: str | None = None
         self._asked_at = self._retry_at = 0.0
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
         self._sampler = ServerSampler(server, sampling, metrics)
         self._shrink_mode = ShrinkMode(server.name, memory.eviction_tenacity, store)
         self._held = HeldMemory(server.name, memory, metrics)
+        self._by_hand_bytes: int | None = None
         self._unread = BackOff()
         self._refusal = SizeRefusal(server.name)
 
     @property
     def name(self) -> str:
         return self._server.name
+
+    @property
+    def last(self) -> ServerReading | None:
+        """What it last said, if it answers."""
+        return self._last if self._reachable else None
 
     @property
     def run_id(self) -> str | None:
@@ -104,7 +114,7 @@ class ServerWatch:
             log.info("server %s answers again", self.name)
         expected = self._at_most_bytes if self._reachable and not self._refusal.reason else None
         if tell_changes(self.name, self._last, reading, expected, self._metrics):
-            self._refusal.contest(evicts=reading.evicts)
+            self._by_hand_bytes = reading.maxmemory_bytes
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
             self._refusal.forget()
@@ -112,11 +122,32 @@ class ServerWatch:
         self._window.add(reading)
         self._unread.reset()
         self._reachable = True
+        self.error = None
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
         self._shrink_mode.notice_process(reading)
         self._sampler.follow(reading, is_new)
         return reading
+
+    def taken_by_hand(self) -> int | None:
+        """The size that somebody else has set since the last call; 0 is no limit."""
+        size_bytes, self._by_hand_bytes = self._by_hand_bytes, None
+        return size_bytes
+
+    @property
+    def evicts(self) -> bool:
+        """As far as it is known."""
+        return self._last is None or self._last.evicts
+
+    def contest(self) -> None:
+        """What somebody else has set is to be put back, but not again and again."""
+        self._refusal.contest(evicts=self.evicts)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it has the size that somebody gave it by hand, to stay."""
+        hold = self._store.now.control.held.get(self.name)
+        return hold is not None and hold.bytes == self._at_most_bytes
 
     def evicts_now(self) -> bool:
         """Asked once more just before a shrink: others may have held up the step since."""
@@ -147,6 +178,7 @@ class ServerWatch:
             in_shrink_mode=self._shrink_mode.is_on(last) and (last.tenacity == 0 or not shrinks),
             evicts=last.evicts,
             refuses=refuses,
+            held=self.is_held,
         )
         # Where nothing is left to evict, there is nothing to wait for.
         stuck = self._held.is_stuck(state) or (
@@ -184,6 +216,9 @@ class ServerWatch:
         """Why it cannot be given another size now, in an observation's words."""
         if self._refusal.reason is not None:
             return f"refuses: {self._refusal.reason}"
+        if state.held:
+            size = format_size(state.maxmemory_bytes)
+            return f"held: somebody set it to {size} by hand; 'spreds resume' gives it back"
         if not state.stuck or self.is_too_small:
             return None
         held = format_size(state.held_bytes)
@@ -202,10 +237,10 @@ class ServerWatch:
         self._shrink_mode.end(self._seen(), self._set)
 
     def set_maxmemory(self, size_bytes: int) -> None:
-        """Shrink or grow. Raises as ``RedisServer``."""
-        before = self._at_most_bytes
-        if before is None or size_bytes > before:
-            self._at_most_bytes = size_bytes
+        """Shrink or grow; 0 is no limit. Raises as ``RedisServer``."""
+        before, after = self._at_most_bytes, size_bytes or math.inf
+        if before is None or after > before:
+            self._at_most_bytes = after
         else:
             self._held.note_shrink()
         try:
@@ -213,8 +248,12 @@ class ServerWatch:
         except ServerRefusedError:
             self._at_most_bytes = before
             raise
-        self._at_most_bytes = size_bytes
+        self._at_most_bytes = after
         self._refusal.take_back()
+
+    def grows_to(self, size_bytes: int) -> bool:
+        """Whether this (0: no limit) is more than it has."""
+        return not size_bytes or size_bytes > (self._at_most_bytes or 0)
 
     def refused(self, error: ServerRefusedError) -> None:
         """A transition was refused: nothing is asked of it for a while, each time for longer."""
@@ -262,6 +301,7 @@ class ServerWatch:
             raise
 
     def _lose(self, error: Exception) -> None:
+        self.error = str(error)
         now = time.monotonic()
         pause_seconds = max(LEAST_RETRY_SECONDS, RETRY_RATIO * (now - self._asked_at))
         if not isinstance(error, ServerDownError):

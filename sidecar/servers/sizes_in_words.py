@@ -39,6 +39,8 @@ def _left_out(state: ServerState, is_under_way: bool) -> str:
         why = "it refuses"
     elif not state.evicts:
         why = "does not evict"
+    elif state.held:
+        why = "set by hand"
     elif is_under_way:
         why = handed_over(state.maxmemory_bytes, state.target_bytes)
     return f" (planned {format_size(state.target_bytes)}, {why})"

@@ -42,6 +42,7 @@ class ServerState:
         evicts: a full server makes room. One that does not would refuse writes after a shrink.
         refuses: it took no setting lately, and is not to be asked again yet.
         stuck: it is freeing, but has freed nothing for long.
+        held: somebody gave it its size by hand, and it stays.
     """
 
     name: str
@@ -53,11 +54,12 @@ class ServerState:
     evicts: bool = True
     refuses: bool = False
     stuck: bool = False
+    held: bool = False
 
     @property
     def moves(self) -> bool:
         """Whether it can be given another size now."""
-        return self.reachable and self.evicts and not self.refuses
+        return self.reachable and self.evicts and not self.refuses and not self.held
 
     @property
     def goal_bytes(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sidecar.control.control_state import ControlState, Told
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
 from solver_lambda.documents.words import backend_latency_words
@@ -80,6 +81,7 @@ class SidecarState:
         before_shrink: what each server's last shrink replaced, also when it is over.
         latencies: of the servers of the last observation, for ``spreds status``.
         first_bytes: the sizes from before there were plans, by server.
+        control: who decides over the sizes.
     """
 
     last_cycle: int = 0
@@ -92,6 +94,7 @@ class SidecarState:
     before_shrink: dict[str, dict[str, str]] = field(default_factory=dict)
     latencies: dict[str, ObservedLatency] = field(default_factory=dict)
     first_bytes: dict[str, int] = field(default_factory=dict)
+    control: ControlState = field(default_factory=ControlState)
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -109,7 +112,8 @@ class SidecarState:
         asked = [dict(item.__dict__) for item in self.asked.values()]
         replaced = {name: item.__dict__ for name, item in self.replaced.items()}
         latencies = {name: item.__dict__ for name, item in self.latencies.items()}
-        return {**self.__dict__, "asked": asked, "replaced": replaced, "latencies": latencies}
+        nested = {"asked": asked, "replaced": replaced, "latencies": latencies}
+        return {**self.__dict__, **nested, "control": self.control.to_json()}
 
     @classmethod
     def from_json(cls, fields: Fields) -> SidecarState:
@@ -133,7 +137,20 @@ class SidecarState:
             first_bytes={
                 name: first.integer(name, low=0, high=MOST_BYTES) for name in first.names()
             },
+            control=(
+                ControlState.from_json(fields.table("control"))
+                if fields.has("control")
+                else _CONTROL_BEFORE_MODES
+            ),
         )
+
+
+# Of a sidecar that knew no modes: it carried out every plan, and goes on with that.
+_CONTROL_BEFORE_MODES = ControlState(
+    mode="apply",
+    mode_by=Told("spreds", 0.0, "it carried out plans before modes existed"),
+    engaged=True,
+)
 
 
 def _asked(fields: Fields) -> PendingRequest:

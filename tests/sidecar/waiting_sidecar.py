@@ -138,7 +138,7 @@ def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServe
     )
     path = folder / "node.toml"
     path.write_text(
-        f'node = "n1"\n[memory]\nbudget = "32mb"\n'
+        f'node = "n1"\nmode = "apply"\n[memory]\nbudget = "32mb"\n'
         f'[sampling]\nendpoint = "ipc://{folder}/samples"\nrate = 1\n'
         f"[cycle]\nsamples = 5000\n{cloud.controller(delivery)}{tables}"
     )

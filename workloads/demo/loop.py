@@ -138,6 +138,7 @@ def _configuration(
 # Sampling and cycles are far denser than an operator would choose: a demonstration is short.
 node = "{NODE}"
 state_file = "{state}"
+mode = "apply"
 
 [memory]
 budget = "{budget_bytes // 1024}kb"

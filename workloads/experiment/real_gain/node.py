@@ -59,6 +59,7 @@ def _configuration(
         f"""\
 node = "{NODE}"
 state_file = "state.json"
+mode = "apply"
 
 [memory]
 budget = {mix.budget_bytes}

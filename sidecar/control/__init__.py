@@ -1,0 +1,1 @@
+"""Who decides: the mode, operators' orders, and what became of what plans promised."""

@@ -1,0 +1,183 @@
+"""Who decides: brings plans, orders, checks and history of one sidecar together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import SidecarConfig
+from sidecar.control.command_post import CommandPost
+from sidecar.control.engagement import Engagement
+from sidecar.control.history import MOST_ENTRIES, History, history_path
+from sidecar.control.plan_verification import PlanVerification
+from sidecar.control.recommended_gain import RecommendedGain
+from sidecar.control.series import Series
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.observation_cycle import ObservationCycle
+from sidecar.plans.plan_application import PlanApplication
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.server_reading import ServerReading
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+
+LOOK_SECONDS = 1.0
+
+
+class ControlRoom:
+    """Of one sidecar. ``lock`` keeps plans, observations and orders apart; all methods take it.
+
+    Attributes:
+        plans, post, verification, history, series: its parts.
+        recommended: what plans that are not carried out would have saved.
+        last_changes: the last change of each server by a plan, as the status document has it.
+    """
+
+    def __init__(
+        self,
+        config: SidecarConfig,
+        store: StateStore,
+        lock: threading.RLock,
+        actuator: Actuator,
+        metrics: Metrics,
+    ) -> None:
+        self._store = store
+        self._lock = lock
+        self._actuator = actuator
+        self._config = config
+        self._cycle: ObservationCycle | None = None
+        self._looked_at = 0.0
+        self.history = History(history_path(config.state_file) if config.state_file else None)
+        self._engagement = Engagement(config, store, actuator)
+        self.plans = PlanApplication(config, store, lock, self._engagement, metrics, self.history)
+        self.verification = PlanVerification(
+            store, self._engagement, self.history, metrics, lambda: self.observation
+        )
+        self.post = CommandPost(
+            config, store, lock, actuator, self._engagement, self.plans, self.history
+        )
+        self.series = Series(config.cycle.maximum_age_seconds)
+        self.recommended = RecommendedGain(time.time())
+        self.last_changes: dict[str, dict[str, Any]] = {}
+        for entry in self.history.tail(MOST_ENTRIES):
+            self._note_changes(entry)
+        self.plans.on_carried_out = self._carried_out
+        self.plans.on_recommended = self._recommended
+
+    def follow(self, cycle: ObservationCycle) -> None:
+        """Judge plans by these observations."""
+        self._cycle = cycle
+        cycle.before_observation = self._conclude
+
+    @property
+    def observation(self) -> Observation | None:
+        """The last one."""
+        return self._cycle.last_observation if self._cycle else None
+
+    @property
+    def mode(self) -> str:
+        """``recommend`` or ``apply``."""
+        return self._store.now.control.mode_with(self._config.mode)
+
+    def begin(self, readings: Mapping[str, ServerReading | None]) -> None:
+        """Take over the servers as they were found, or only watch them.
+
+        Raises:
+            DocumentError: a server cannot be brought under the budget.
+        """
+        with self._lock:
+            self._engagement.found(readings)
+            self._take_over_or_watch()
+            does = "sets sizes" if self._store.now.control.sets_sizes else "sets nothing"
+            self.history.add("start", f"the sidecar started; its mode is {self.mode}, it {does}")
+
+    def _take_over_or_watch(self) -> None:
+        control = self._store.now.control
+        if control.pause is None and (control.engaged or self.mode == "apply"):
+            self._engagement.begin()
+        else:
+            self._actuator.watch()
+
+    def use(self, config: SidecarConfig) -> None:
+        """Go on with another configuration."""
+        with self._lock:
+            self._config = config
+            self.plans.config = self.post.config = self._engagement.config = config
+            if self.mode == "apply" and not self._store.now.control.engaged:
+                self._take_over_or_watch()
+
+    def tick(self) -> None:
+        """Again and again."""
+        now_seconds = time.time()
+        with self._lock:
+            self.post.tick(now_seconds)
+            if abs(now_seconds - self._looked_at) < LOOK_SECONDS:
+                return
+            self._looked_at = now_seconds
+            readings = self._actuator.readings
+            self.verification.look(readings)
+            self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
+
+    def note_step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
+        """A step of the curves is over that took so long."""
+        with self._lock:
+            self.verification.step(counts, seconds)
+            if self.mode == "recommend":
+                self.recommended.step(counts, self._actuator.targets(), seconds)
+
+    def predicted_hit_ratios(self) -> dict[str, float]:
+        """By the last plan, at the sizes that are wanted now."""
+        plan = self.plans.last_plan
+        if plan is None:
+            return {}
+        ratios = {
+            server.name: server.hit_ratio
+            if self.plans.not_carried_out_because is None
+            else server.hit_ratio_before
+            for server in plan.servers
+        }
+        return {name: ratio for name, ratio in ratios.items() if ratio is not None}
+
+    def _conclude(self) -> None:
+        with self._lock:
+            self.verification.look(self._actuator.readings)
+            self.verification.conclude(self._config.cycle.maximum_age_seconds)
+
+    def _carried_out(self, plan: AdaptationPlan) -> None:
+        self.verification.begin(plan)
+        for server in plan.servers:
+            if server.maxmemory_bytes != server.maxmemory_before_bytes:
+                self.last_changes[server.name] = _change(
+                    time.time(),
+                    server.maxmemory_before_bytes,
+                    server.maxmemory_bytes,
+                    plan.cycle,
+                    server.reason,
+                )
+        self.recommended = RecommendedGain(time.time())
+
+    def _recommended(self, plan: AdaptationPlan) -> None:
+        if self.observation is not None and self.observation.cycle == plan.cycle:
+            sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
+            self.recommended.recommend(self.observation.servers, sizes)
+
+    def _note_changes(self, entry: Mapping[str, Any]) -> None:
+        """Of an earlier process."""
+        keys = ("sizes_before_bytes", "sizes_bytes", "reasons")
+        before, after, reasons = (entry.get(key) for key in keys)
+        if not entry.get("carried_out") or not before or not after or not reasons:
+            return
+        for name in reasons.keys() & before.keys() & after.keys():
+            self.last_changes[name] = _change(
+                entry["at_seconds"], before[name], after[name], entry["cycle"], reasons[name]
+            )
+
+
+def _change(
+    at_seconds: float, from_bytes: int, to_bytes: int, cycle: int, words: str
+) -> dict[str, Any]:
+    sizes = {"from_bytes": from_bytes, "to_bytes": to_bytes}
+    return {"at_seconds": at_seconds, **sizes, "cycle": cycle, "words": words}

@@ -1,0 +1,152 @@
+"""Who decides over the sizes now; kept across restarts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from solver_lambda.documents.reader import MOST_BYTES, Fields
+
+MODES = ("recommend", "apply")
+
+
+@dataclass(frozen=True)
+class Told:
+    """Who gave an order, when (Unix time) and why."""
+
+    by: str
+    at_seconds: float
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Pause(Told):
+    """Nothing is set until then; ``None``: until ``resume``."""
+
+    until_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Wait:
+    """No plan is carried out until then, for so many in a row did not keep their promise."""
+
+    until_seconds: float
+    why: str
+    failures: int
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Somebody gave a server this size by hand, then (Unix time)."""
+
+    bytes: int
+    at_seconds: float
+
+
+@dataclass(frozen=True)
+class ControlState:
+    """What was ordered, and what else keeps plans from being carried out.
+
+    Attributes:
+        mode: that was ordered, ``None``: as the file says. It holds as long as the file says
+            ``file_mode``: whoever edits that line means it.
+        mode_by: who ordered it.
+        engaged: sizes are ours to keep: at least one plan was carried out, or the mode is
+            ``apply``.
+        wait: also when it is over, for the count of failures.
+        held: servers that somebody resized by hand.
+        installed_bytes: ``maxmemory`` as found when the sidecar came first; 0 is no limit.
+        before_plan_bytes: sizes before the last plan that was carried out.
+    """
+
+    mode: str | None = None
+    mode_by: Told | None = None
+    file_mode: str | None = None
+    engaged: bool = False
+    pause: Pause | None = None
+    wait: Wait | None = None
+    held: dict[str, Hold] = field(default_factory=dict)
+    installed_bytes: dict[str, int] = field(default_factory=dict)
+    before_plan_bytes: dict[str, int] = field(default_factory=dict)
+
+    def mode_with(self, file_mode: str | None) -> str:
+        """The one in force. ``file_mode``: as the configuration has it, ``None`` if it does not."""
+        if self.mode is not None and self.file_mode == file_mode:
+            return self.mode
+        return file_mode or MODES[0]
+
+    @property
+    def sets_sizes(self) -> bool:
+        """Whether servers may be given sizes at all."""
+        return self.engaged and self.pause is None
+
+    def objection(self, file_mode: str | None, now_seconds: float) -> str | None:
+        """Why no plan is carried out now, for people; ``None``: one is."""
+        if self.pause is not None:
+            return f"paused by {self.pause.by}"
+        if self.mode_with(file_mode) == "recommend":
+            return "the mode is recommend"
+        if self.wait is not None and now_seconds < self.wait.until_seconds:
+            return self.wait.why
+        return None
+
+    def ordered(self, mode: str, file_mode: str | None, told: Told) -> ControlState:
+        """The same with another mode."""
+        return replace(self, mode=mode, mode_by=told, file_mode=file_mode)
+
+    def to_json(self) -> dict[str, Any]:
+        nested = {
+            name: value.__dict__ if value is not None else None
+            for name, value in (
+                ("mode_by", self.mode_by),
+                ("pause", self.pause),
+                ("wait", self.wait),
+            )
+        }
+        held = {name: dict(hold.__dict__) for name, hold in self.held.items()}
+        return {**self.__dict__, **nested, "held": held}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> ControlState:
+        """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
+        held = fields.table("held", {})
+        return cls(
+            mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
+            mode_by=_told(fields.table("mode_by")) if fields.has("mode_by") else None,
+            file_mode=fields.text("file_mode", choices=MODES) if fields.has("file_mode") else None,
+            engaged=fields.boolean("engaged", False),
+            pause=_pause(fields.table("pause")) if fields.has("pause") else None,
+            wait=_wait(fields.table("wait")) if fields.has("wait") else None,
+            held={name: _hold(held.table(name)) for name in held.names()},
+            installed_bytes=_sizes(fields.table("installed_bytes", {})),
+            before_plan_bytes=_sizes(fields.table("before_plan_bytes", {})),
+        )
+
+
+def _told(fields: Fields) -> Told:
+    return Told(fields.text("by"), fields.number("at_seconds", low=0), _why(fields))
+
+
+def _pause(fields: Fields) -> Pause:
+    until = fields.number("until_seconds", low=0) if fields.has("until_seconds") else None
+    return Pause(fields.text("by"), fields.number("at_seconds", low=0), _why(fields), until)
+
+
+def _wait(fields: Fields) -> Wait:
+    return Wait(
+        fields.number("until_seconds", low=0),
+        fields.text("why"),
+        fields.integer("failures", low=0, high=1000),
+    )
+
+
+def _hold(fields: Fields) -> Hold:
+    return Hold(fields.integer("bytes", low=0, high=MOST_BYTES), fields.number("at_seconds", low=0))
+
+
+def _sizes(fields: Fields) -> dict[str, int]:
+    return {name: fields.integer(name, low=0, high=MOST_BYTES) for name in fields.names()}
+
+
+def _why(fields: Fields) -> str:
+    return fields.text("why") if fields.value("why", "") else ""

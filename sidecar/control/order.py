@@ -1,0 +1,59 @@
+"""What people tell a running sidecar to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from solver_lambda.documents.reader import Fields
+
+ORDERS = ("apply", "apply_from_now_on", "recommend", "pause", "resume", "rollback")
+ROLLBACKS = ("last", "installation")
+MOST_NAME, MOST_WHY = 200, 500
+
+
+class OrderRefusedError(Exception):
+    """It was not done, and nothing has changed; one sentence."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One order.
+
+    Attributes:
+        what: ``apply``: carry out the last recommended plan, once; ``apply_from_now_on``: and each
+            that follows; ``recommend``: no more plans, sizes stay; ``pause``: set nothing at all;
+            ``resume``: end a pause, a wait after a plan that failed, and holds of servers that
+            somebody resized by hand; ``rollback``: back to former sizes, and to ``recommend``.
+        by: who gives it.
+        for_seconds: how long a pause lasts; ``None``: until ``resume``.
+        server: whose hold ``resume`` ends; ``None``: all.
+        to: the sizes of a rollback: ``last``: before the last plan that was carried out;
+            ``installation``: as found before SPREDS set any.
+    """
+
+    what: str
+    by: str
+    why: str = ""
+    for_seconds: float | None = None
+    server: str | None = None
+    to: str = "last"
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Order:
+        """Raises DocumentError."""
+        order = cls(
+            what=fields.text("what", choices=ORDERS),
+            by=fields.text("by", most=MOST_NAME),
+            why=fields.text("why", most=MOST_WHY) if fields.value("why", "") else "",
+            for_seconds=(
+                fields.number("for_seconds", above=0) if fields.has("for_seconds") else None
+            ),
+            server=fields.text("server") if fields.has("server") else None,
+            to=fields.text("to", cls.to, ROLLBACKS),
+        )
+        fields.done()
+        return order
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.__dict__)

@@ -1,0 +1,111 @@
+"""Looks what became of each plan, and takes back one that did harm."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+
+from sidecar.base.metrics import Metrics
+from sidecar.control.control_state import Wait
+from sidecar.control.engagement import Engagement
+from sidecar.control.history import History
+from sidecar.control.promise import Check, PlanPromise
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.servers.server_reading import ServerReading
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.units import format_duration
+
+log = logging.getLogger(__name__)
+
+# Doubled with each plan in a row that failed, from one cycle on.
+_MOST_DOUBLINGS = 5
+
+
+class PlanVerification:
+    """Of one sidecar; called under the lock that keeps plans and observations apart.
+
+    Args:
+        asked: the last observation.
+
+    Attributes:
+        last: the last check, ``None`` before there was one.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        engagement: Engagement,
+        history: History,
+        metrics: Metrics,
+        asked: Callable[[], Observation | None],
+    ) -> None:
+        self._store = store
+        self._engagement = engagement
+        self._history = history
+        self._metrics = metrics
+        self._asked = asked
+        self._promise: PlanPromise | None = None
+        self._before_bytes: dict[str, int] = {}
+        self.last: Check | None = None
+
+    def begin(self, plan: AdaptationPlan) -> None:
+        """A plan is being carried out, from now on."""
+        observation = self._asked()
+        self._promise = None
+        if observation is not None and observation.cycle == plan.cycle:
+            self._promise = PlanPromise(observation, plan)
+            self._before_bytes = dict(self._store.now.control.before_plan_bytes)
+
+    def forget(self) -> None:
+        """The sizes are no longer those of the plan."""
+        self._promise = None
+
+    def look(self, readings: Mapping[str, ServerReading]) -> None:
+        """Count what the servers say, again and again."""
+        if self._promise is not None:
+            self._promise.look(readings)
+
+    def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
+        """A step of the curves is over that took so long."""
+        if self._promise is not None:
+            self._promise.step(counts, seconds)
+
+    def conclude(self, cycle_seconds: float) -> None:
+        """The next observation is due: judge the plan before it, and roll it back if it failed."""
+        promise, self._promise = self._promise, None
+        if promise is None:
+            return
+        check = promise.check()
+        words = check.words
+        if check.verdict == "failed":
+            words = self._roll_back(check, cycle_seconds)
+            check = replace(check, verdict="rolled_back", words=words)
+        elif check.verdict == "kept":
+            with self._store.update() as state:
+                state.control = replace(state.control, wait=None)
+        self.last = check
+        self._metrics.plans_checked.labels(check.verdict).inc()
+        log.log(logging.WARNING if check.verdict == "rolled_back" else logging.INFO, "%s", words)
+        details = {key: value for key, value in asdict(check).items() if key != "words"}
+        kind = "rollback" if check.verdict == "rolled_back" else "check"
+        self._history.add(kind, words, **details, realised_ratio=check.realised_ratio)
+
+    def _roll_back(self, check: Check, cycle_seconds: float) -> str:
+        before = self._store.now.control.wait
+        failures = (before.failures if before else 0) + 1
+        wait_seconds = cycle_seconds * 2 ** min(failures, _MOST_DOUBLINGS)
+        try:
+            self._engagement.back_to(self._before_bytes, "rollback")
+            done = "back to the sizes before it"
+        except ValueError as error:
+            done = f"it cannot be taken back: {error}"
+        words = f"{done}, and no plan is carried out for {format_duration(wait_seconds)}"
+        why = f"plan {check.cycle} did not keep its promise"
+        with self._store.update() as state:
+            wait = Wait(time.time() + wait_seconds, why, failures)
+            state.control = replace(state.control, wait=wait, before_plan_bytes={})
+        return f"{check.words}; {words}"

@@ -1,0 +1,239 @@
+"""What a plan promised, against what came after it, and against no plan at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+from solver_lambda.documents.words import time_words
+
+# Standard errors by which a promise must be missed.
+_ERRORS = 2.0
+_FEWEST_READS = 1000
+# A window's own curve explains what the server saw if it is no farther off, in miss ratio, beside
+# its stated error.
+_EXPLAINED = 0.02
+
+
+@dataclass(frozen=True)
+class Check:
+    """What became of a plan.
+
+    Attributes:
+        predicted_seconds, observed_seconds, without_seconds: the node's weighted mean access time
+            by the reads that came: with the hit ratios that the plan predicted, as it was, and as
+            the sizes before would have made it.
+        error_seconds: so much may be error.
+        verdict: ``kept``: the promise; ``worse``: it was missed, but the sizes before would have
+            been no better; ``failed``: they would; ``not_checked``.
+        words: for people.
+    """
+
+    cycle: int
+    verdict: str
+    words: str
+    predicted_seconds: float | None = None
+    observed_seconds: float | None = None
+    without_seconds: float | None = None
+    error_seconds: float | None = None
+
+    @property
+    def realised_ratio(self) -> float | None:
+        """By how much the mean access time was less than without the plan, of that."""
+        if self.observed_seconds is None or not self.without_seconds:
+            return None
+        return 1 - self.observed_seconds / self.without_seconds
+
+
+class _Promised:
+    """Of one server."""
+
+    def __init__(self, seen: ServerObservation, plan: ServerPlan) -> None:
+        self.name = plan.name
+        self.weight = seen.weight
+        self.hit_seconds = seen.cache_latency_seconds
+        self.miss_seconds = max(seen.backend_latency_seconds, seen.cache_latency_seconds)
+        self.is_changed = plan.maxmemory_bytes != plan.maxmemory_before_bytes
+        self._before_bytes = plan.maxmemory_before_bytes
+        # What is planned for a size in between is about in between.
+        pairs = [
+            (plan.maxmemory_before_bytes, plan.hit_ratio_before),
+            (plan.maxmemory_bytes, plan.hit_ratio),
+        ]
+        self.predicts = all(ratio is not None for _, ratio in pairs)
+        self._sizes, self._ratios = zip(*sorted(pairs, key=lambda pair: pair[0]), strict=True)
+        self._miss_ratio_before = seen.miss_ratio
+        self._curve_error = seen.curve_error_ratio
+        self._last: ServerReading | None = None
+        self.hits = self.misses = self._read_bytes = 0.0
+        self._step_reads = self._step_read_bytes = 0.0
+        # By the window's own curve: reads, and misses with the sizes that it had and had before.
+        self._curve_reads = self._curve_misses = self._curve_misses_before = 0.0
+
+    @property
+    def reads(self) -> float:
+        return self.hits + self.misses
+
+    @property
+    def miss_ratio(self) -> float:
+        return self.misses / self.reads if self.reads else 0.0
+
+    def look(self, reading: ServerReading) -> None:
+        last, self._last = self._last, reading
+        if last is None or last.run_id != reading.run_id:
+            return
+        hits = reading.keyspace_hits - last.keyspace_hits
+        misses = reading.keyspace_misses - last.keyspace_misses
+        if hits < 0 or misses < 0:
+            return  # RESETSTAT
+        self.hits += hits
+        self.misses += misses
+        # What it does not hold cannot be hit, whatever its limit is.
+        held = min(reading.counted_bytes, reading.maxmemory_bytes or reading.counted_bytes)
+        self._read_bytes += (hits + misses) * held
+        self._step_reads += hits + misses
+        self._step_read_bytes += (hits + misses) * held
+
+    def step(self, counts: ReadCounts, seconds: float) -> None:
+        reads, read_bytes = self._step_reads, self._step_read_bytes
+        self._step_reads = self._step_read_bytes = 0.0
+        if not reads:
+            return
+        sizes = np.array([read_bytes / reads, float(self._before_bytes)])
+        now, before = counts.misses(sizes, None) * seconds
+        self._curve_reads += counts.reads(None) * seconds
+        self._curve_misses += float(now)
+        self._curve_misses_before += float(before)
+
+    @property
+    def predicted_miss_ratio(self) -> float:
+        if not self.is_changed or not self.reads:
+            return self.miss_ratio
+        held_bytes = self._read_bytes / self.reads
+        return 1.0 - float(np.interp(held_bytes, self._sizes, self._ratios))
+
+    @property
+    def error(self) -> float:
+        """Standard error of the prediction and of what was counted, of a miss ratio."""
+        if not self.is_changed or not self.reads:
+            return 0.0
+        ratio = self.miss_ratio
+        return math.hypot(self._curve_error, math.sqrt(ratio * (1 - ratio) / self.reads))
+
+    @property
+    def miss_ratio_without(self) -> float:
+        """As the size before would have made it.
+
+        By the curve of the window itself, if that explains what was seen: the load may be another
+        one now. Otherwise the curve is what is wrong, and only what the server said before the plan
+        is left.
+        """
+        ratio = self.miss_ratio
+        if not self.is_changed or not self.reads:
+            return ratio
+        if self._curve_reads:
+            now = self._curve_misses / self._curve_reads
+            before = self._curve_misses_before / self._curve_reads
+            if abs(now - ratio) <= _EXPLAINED + _ERRORS * self.error:
+                return min(1.0, max(0.0, ratio + before - now))
+        return ratio if self._miss_ratio_before is None else self._miss_ratio_before
+
+
+class PlanPromise:
+    """Of one plan that was carried out, from then to the next observation."""
+
+    def __init__(self, observation: Observation, plan: AdaptationPlan) -> None:
+        seen = {server.name: server for server in observation.servers}
+        self._plan = plan
+        self._floor_ratio = observation.planning.minimum_gain_ratio
+        self._servers = [_Promised(seen[server.name], server) for server in plan.servers]
+
+    @property
+    def cycle(self) -> int:
+        return self._plan.cycle
+
+    def look(self, readings: Mapping[str, ServerReading | None]) -> None:
+        """Count what the servers say, again and again."""
+        for server in self._servers:
+            reading = readings.get(server.name)
+            if reading is not None:
+                server.look(reading)
+
+    def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
+        """A step of the curves is over that took so long."""
+        for server in self._servers:
+            server.step(counts[server.name], seconds)
+
+    def check(self) -> Check:
+        """At the end."""
+        cycle = self._plan.cycle
+        if not all(server.predicts for server in self._servers):
+            return Check(cycle, "not_checked", f"plan {cycle} predicted no hit ratios")
+        reads = sum(server.reads for server in self._servers)
+        weighted = sum(server.weight * server.reads for server in self._servers)
+        if reads < _FEWEST_READS or not weighted:
+            words = f"plan {cycle} could not be judged: only {reads:.0f} reads came after it"
+            return Check(cycle, "not_checked", words)
+        observed = self._mean([server.miss_ratio for server in self._servers])
+        predicted = self._mean([server.predicted_miss_ratio for server in self._servers])
+        without = self._mean([server.miss_ratio_without for server in self._servers])
+        errors = [
+            server.weight
+            * server.reads
+            / weighted
+            * (server.miss_seconds - server.hit_seconds)
+            * server.error
+            for server in self._servers
+        ]
+        error = _ERRORS * math.hypot(*errors) + self._floor_ratio * observed
+        verdict = "kept"
+        if observed > predicted + error:
+            verdict = "failed" if observed > without + error else "worse"
+        words = self._words(verdict, predicted, observed, without, error)
+        return Check(cycle, verdict, words, predicted, observed, without, error)
+
+    def _mean(self, miss_ratios: Sequence[float]) -> float:
+        total = sum(server.weight * server.reads for server in self._servers)
+        return sum(
+            server.weight
+            * server.reads
+            / total
+            * (server.hit_seconds + ratio * (server.miss_seconds - server.hit_seconds))
+            for server, ratio in zip(self._servers, miss_ratios, strict=True)
+        )
+
+    def _words(
+        self, verdict: str, predicted: float, observed: float, without: float, error: float
+    ) -> str:
+        said = (
+            f"plan {self._plan.cycle} predicted a mean access time of {time_words(predicted)} "
+            f"(to {time_words(error)}), and it was {time_words(observed)}"
+        )
+        if verdict == "kept":
+            return f"{said}; without it, it would have been {time_words(without)}"
+        if verdict == "worse":
+            return (
+                f"{said}; the load has changed: with the sizes before it would have been "
+                f"{time_words(without)}"
+            )
+        worst = max(
+            (server for server in self._servers if server.is_changed),
+            key=lambda server: (
+                server.weight
+                * server.reads
+                * server.miss_seconds
+                * (server.miss_ratio - server.predicted_miss_ratio)
+            ),
+        )
+        return (
+            f"{said}, where the sizes before would have made it {time_words(without)}; most by "
+            f"{worst.name}, whose hit ratio is {1 - worst.miss_ratio:.1%} instead of "
+            f"{1 - worst.predicted_miss_ratio:.1%}"
+        )

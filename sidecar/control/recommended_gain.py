@@ -1,0 +1,50 @@
+"""What plans that nobody carries out would have saved, by the reads that came after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sidecar.curves.read_counts import ReadCounts
+from solver_lambda.documents.observation import ServerObservation
+
+
+class RecommendedGain:
+    """Since ``since_seconds`` (Unix time).
+
+    Caches are taken to be full at once, so it is a little more than would have been had.
+    """
+
+    def __init__(self, since_seconds: float) -> None:
+        self.since_seconds = since_seconds
+        self._spent = self._saved = 0.0
+        self._servers: Sequence[ServerObservation] = ()
+        self._sizes_bytes: Mapping[str, int] = {}
+
+    def recommend(
+        self, servers: Sequence[ServerObservation], sizes_bytes: Mapping[str, int]
+    ) -> None:
+        """From now on with these sizes."""
+        self._servers, self._sizes_bytes = servers, dict(sizes_bytes)
+
+    def step(
+        self, counts: Mapping[str, ReadCounts], in_force_bytes: Mapping[str, int], seconds: float
+    ) -> None:
+        """A step is over that took so long."""
+        for server in self._servers:
+            now = in_force_bytes.get(server.name)
+            if now is None:
+                continue
+            sizes = np.array([float(now), float(self._sizes_bytes[server.name])])
+            misses = counts[server.name].misses(sizes, None) * seconds
+            reads = counts[server.name].reads(None) * seconds
+            penalty = max(0.0, server.backend_latency_seconds - server.cache_latency_seconds)
+            hits_cost = reads * server.cache_latency_seconds
+            self._spent += server.weight * (hits_cost + float(misses[0]) * penalty)
+            self._saved += server.weight * float(misses[0] - misses[1]) * penalty
+
+    @property
+    def ratio(self) -> float | None:
+        """Of the mean access time; ``None`` if nothing was read."""
+        return self._saved / self._spent if self._spent else None

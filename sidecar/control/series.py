@@ -1,0 +1,127 @@
+"""Sizes, hit ratios and access times over time, for a picture; in memory only."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.observation import Observation, ServerObservation
+
+MOST_POINTS = 1000
+# Points in a cycle.
+_POINTS_A_CYCLE = 60
+_LEAST_SECONDS = 1.0
+# With fewer reads a ratio is noise.
+_FEWEST_READS = 20
+
+
+@dataclass(frozen=True)
+class _Point:
+    """At one time: by server, ``maxmemory`` and hit ratios; mean access times in seconds."""
+
+    at_seconds: float
+    sizes_bytes: dict[str, int] = field(default_factory=dict)
+    hit_ratios: dict[str, float] = field(default_factory=dict)
+    predicted_hit_ratios: dict[str, float] = field(default_factory=dict)
+    mean_seconds: float | None = None
+    predicted_mean_seconds: float | None = None
+
+
+class Series:
+    """Of one node; not for use by two threads at once, but any may ask for ``table``.
+
+    Attributes:
+        hit_ratios, reads_per_second: of each server since the last point but one.
+    """
+
+    def __init__(self, cycle_seconds: float) -> None:
+        self._seconds = max(_LEAST_SECONDS, cycle_seconds / _POINTS_A_CYCLE)
+        self._points: deque[_Point] = deque(maxlen=MOST_POINTS)
+        self._last: dict[str, ServerReading] = {}
+        self.hit_ratios: dict[str, float] = {}
+        self.reads_per_second: dict[str, float] = {}
+
+    def look(
+        self,
+        now_seconds: float,
+        readings: Mapping[str, ServerReading],
+        observation: Observation | None,
+        predicted_hit_ratios: Mapping[str, float],
+    ) -> None:
+        """Add a point if it is time (Unix). ``predicted_hit_ratios`` is what is expected now."""
+        if self._points and now_seconds - self._points[-1].at_seconds < self._seconds:
+            return
+        last, self._last = self._last, dict(readings)
+        self.hit_ratios, self.reads_per_second = {}, {}
+        for name, reading in readings.items():
+            before = last.get(name)
+            if before is None or before.run_id != reading.run_id:
+                continue
+            hits = reading.keyspace_hits - before.keyspace_hits
+            reads = hits + reading.keyspace_misses - before.keyspace_misses
+            seconds = reading.at_seconds - before.at_seconds
+            if hits < 0 or reads < hits or seconds <= 0:
+                continue  # RESETSTAT
+            self.reads_per_second[name] = reads / seconds
+            if reads >= _FEWEST_READS:
+                self.hit_ratios[name] = hits / reads
+        servers = {server.name: server for server in observation.servers} if observation else {}
+        self._points.append(
+            _Point(
+                now_seconds,
+                {name: reading.maxmemory_bytes for name, reading in readings.items()},
+                self.hit_ratios,
+                dict(predicted_hit_ratios),
+                self._mean_seconds(servers, self.hit_ratios),
+                self._mean_seconds(servers, predicted_hit_ratios),
+            )
+        )
+
+    def _mean_seconds(
+        self, servers: Mapping[str, ServerObservation], hit_ratios: Mapping[str, float]
+    ) -> float | None:
+        """Weighted by the reads of now; ``None`` if that is not known."""
+        rates = {
+            name: servers[name].weight * rate
+            for name, rate in self.reads_per_second.items()
+            if name in servers and name in hit_ratios
+        }
+        total = math.fsum(rates.values())
+        if not total:
+            return None
+        return math.fsum(
+            rate / total * access_seconds(servers[name], hit_ratios[name])
+            for name, rate in rates.items()
+        )
+
+    def table(self) -> dict[str, Any]:
+        """Columns, the oldest first; ``None`` where nothing is known."""
+        points = list(self._points)
+        names = sorted({name for point in points for name in point.sizes_bytes})
+        return {
+            "at_seconds": [point.at_seconds for point in points],
+            "mean_access_time_seconds": [point.mean_seconds for point in points],
+            "predicted_mean_access_time_seconds": [
+                point.predicted_mean_seconds for point in points
+            ],
+            "servers": {
+                name: {
+                    "maxmemory_bytes": [point.sizes_bytes.get(name) for point in points],
+                    "hit_ratio": [point.hit_ratios.get(name) for point in points],
+                    "predicted_hit_ratio": [
+                        point.predicted_hit_ratios.get(name) for point in points
+                    ],
+                }
+                for name in names
+            },
+        }
+
+
+def access_seconds(server: ServerObservation, hit_ratio: float) -> float:
+    """EAT of (8.2)."""
+    backend = max(server.backend_latency_seconds, server.cache_latency_seconds)
+    return hit_ratio * server.cache_latency_seconds + (1 - hit_ratio) * backend

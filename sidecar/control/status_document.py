@@ -1,0 +1,260 @@
+"""The status document: all that commands, the page and the metrics say of a running sidecar.
+
+It is made from what is known: nobody is asked, and nothing is waited for. Sizes are bytes, times
+seconds, points in time Unix time; what is not known is ``None``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.control.series import access_seconds
+from sidecar.observation_cycle import ObservationCycle
+from sidecar.observer import effective
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.transitions import ServerState
+from sidecar.state.sidecar_state import SidecarState
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import ServerObservation
+from solver_lambda.documents.units import format_size
+
+if TYPE_CHECKING:
+    from sidecar.control.control_room import ControlRoom
+
+KIND, VERSION = "spreds.status", 1
+_MOST_CURVE_POINTS = 200
+_SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
+
+
+def status_document(
+    config: SidecarConfig,
+    state: SidecarState,
+    actuator: Actuator,
+    cycle: ObservationCycle,
+    room: ControlRoom,
+    metrics: Metrics,
+    *,
+    started_at_seconds: float,
+    loop_at_seconds: float,
+) -> dict[str, Any]:
+    """JSON's types only."""
+    control, now_seconds = state.control, time.time()
+    servers = [_server(server, state, actuator, cycle, room) for server in config.servers]
+    observation, wait = cycle.last_observation, control.wait
+    waits = wait is not None and now_seconds < wait.until_seconds
+    budget = _budget(config, actuator.readings)
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "node": config.node,
+        "spreds_version": spreds_version(),
+        "pid": os.getpid(),
+        "started_at_seconds": started_at_seconds,
+        "now_seconds": now_seconds,
+        "mode": room.mode,
+        "mode_by": _mode_by(config, state),
+        "sets_sizes": control.sets_sizes,
+        "pause": asdict(control.pause) if control.pause else None,
+        "wait": asdict(wait) if wait and waits else None,
+        "budget": budget,
+        "loop_at_seconds": loop_at_seconds,
+        "actuator_at_seconds": actuator.at_seconds,
+        "samples": {
+            "received": metrics.value("samples"),
+            "lost_batches": metrics.value("batches_lost"),
+            "since_observation": cycle.samples,
+            "wanted": config.cycle.samples,
+        },
+        "last_observation": {
+            "cycle": observation.cycle,
+            "made_at_seconds": observation.made_at_seconds,
+            "window_seconds": observation.window_seconds,
+        }
+        if observation
+        else None,
+        "next_observation_at_seconds": cycle.latest_at_seconds,
+        "last_plan": _last_plan(room),
+        "last_check": asdict(room.verification.last) if room.verification.last else None,
+        "gain": _gain(room),
+        "recommended_gain": {
+            "since_seconds": room.recommended.since_seconds,
+            "ratio": room.recommended.ratio,
+        }
+        if room.mode == "recommend"
+        else None,
+        "problems": _problems(servers, budget, state),
+        "servers": servers,
+    }
+
+
+def spreds_version() -> str:
+    """Of the installed package."""
+    try:
+        return version("spreds")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _mode_by(config: SidecarConfig, state: SidecarState) -> dict[str, Any] | None:
+    control = state.control
+    ordered = control.mode is not None and control.file_mode == config.mode
+    return asdict(control.mode_by) if ordered and control.mode_by else None
+
+
+def _budget(config: SidecarConfig, readings: Mapping[str, ServerReading]) -> dict[str, Any]:
+    return {
+        "bytes": config.memory.budget_bytes,
+        "source": "file",
+        "configured": format_size(config.memory.budget_bytes),
+        "maxmemory_bytes": sum(reading.maxmemory_bytes for reading in readings.values()),
+        "used_bytes": sum(reading.counted_bytes for reading in readings.values()),
+        "rss_bytes": sum(reading.rss_bytes for reading in readings.values()),
+        "rss_budget_bytes": None,
+        "headroom_bytes": None,
+    }
+
+
+def _last_plan(room: ControlRoom) -> dict[str, Any] | None:
+    plan = room.plans.last_plan
+    if plan is None:
+        return None
+    because = room.plans.not_carried_out_because
+    return {
+        **plan.to_json(),
+        "predicted_gain_ratio": plan.predicted_gain_ratio,
+        "taken_at_seconds": room.plans.taken_at_seconds,
+        "carried_out": plan.decision == "apply" and because is None,
+        "not_carried_out_because": because,
+    }
+
+
+def _gain(room: ControlRoom) -> dict[str, Any]:
+    plan, check = room.plans.last_plan, room.verification.last
+    return {
+        "predicted_ratio": plan.predicted_gain_ratio if plan else None,
+        "realised_ratio": check.realised_ratio if check else None,
+    }
+
+
+def _problems(
+    servers: list[dict[str, Any]], budget: Mapping[str, Any], state: SidecarState
+) -> list[str]:
+    found = [f"{one['name']} does not answer: {one['error']}" for one in servers if not one["up"]]
+    unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]
+    if unlimited:
+        found.append(f"{', '.join(unlimited)}: no maxmemory is set")
+    if budget["maxmemory_bytes"] > budget["bytes"]:
+        found.append(
+            f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
+            f"budget of {format_size(budget['bytes'])}"
+        )
+    found += [
+        f"{one['name']} has neither the patch nor the module: its size stays"
+        for one in servers
+        if one["up"] and one["sampler"] is None
+    ]
+    found += [
+        f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
+        for name, hold in state.control.held.items()
+    ]
+    return found
+
+
+def _server(
+    config: ServerConfig,
+    state: SidecarState,
+    actuator: Actuator,
+    cycle: ObservationCycle,
+    room: ControlRoom,
+) -> dict[str, Any]:
+    name = config.name
+    reading = actuator.readings.get(name)
+    seen = _named(cycle.last_observation.servers if cycle.last_observation else (), name)
+    planned = _named(room.plans.last_plan.servers if room.plans.last_plan else (), name)
+    settings = cycle.last_settings.get(name)
+    wanted = effective(config, settings)
+    hit_ratio = room.series.hit_ratios.get(name)
+    if hit_ratio is None and seen is not None and seen.miss_ratio is not None:
+        hit_ratio = 1 - seen.miss_ratio
+    predicted = room.predicted_hit_ratios().get(name)
+    states = {one.name: one for one in actuator.latest}
+    return {
+        "name": name,
+        "up": reading is not None,
+        "error": None if reading else actuator.errors().get(name, "it was not asked yet"),
+        **_reading_part(reading),
+        "target_bytes": state.targets_bytes.get(name),
+        "recommended_bytes": planned.maxmemory_bytes if planned else None,
+        "minimum_bytes": wanted.minimum_bytes,
+        "maximum_bytes": wanted.maximum_bytes,
+        "hit_ratio": hit_ratio,
+        "predicted_hit_ratio": predicted,
+        "reads_per_second": room.series.reads_per_second.get(name),
+        "access_time_seconds": _access(seen, hit_ratio),
+        "predicted_access_time_seconds": _access(seen, predicted),
+        "backend_latency_seconds": seen.backend_latency_seconds if seen else None,
+        "backend_latency_source": seen.backend_latency_source if seen else None,
+        "curve_error_ratio": seen.curve_error_ratio if seen else None,
+        "weight": wanted.weight,
+        "settings_by": settings.set_by if settings else None,
+        "settings_version": settings.version if settings else None,
+        "keep_reason": seen.keep_reason if seen else _kept_now(states.get(name)),
+        "held": _held(state, name),
+        "last_change": room.last_changes.get(name),
+        "marginal_gain_seconds_per_mebibyte": (
+            planned.marginal_gain_seconds_per_mebibyte if planned else None
+        ),
+        "curve": _curve(seen.curve) if seen else None,
+    }
+
+
+def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
+    if reading is None:
+        keys = ("run_id", "role", "policy", "sampler", "maxmemory_bytes", "used_bytes")
+        return dict.fromkeys((*keys, "rss_bytes", "lifetime_hit_ratio"))
+    reads = reading.keyspace_hits + reading.keyspace_misses
+    return {
+        "run_id": reading.run_id,
+        "role": reading.role,
+        "policy": reading.maxmemory_policy,
+        "sampler": _SAMPLERS.get(reading.sampler_prefix or ""),
+        "maxmemory_bytes": reading.maxmemory_bytes,
+        "used_bytes": reading.counted_bytes,
+        "rss_bytes": reading.rss_bytes,
+        "lifetime_hit_ratio": reading.keyspace_hits / reads if reads else None,
+    }
+
+
+def _named(servers: tuple[Any, ...], name: str) -> Any:
+    return next((server for server in servers if server.name == name), None)
+
+
+def _access(seen: ServerObservation | None, hit_ratio: float | None) -> float | None:
+    return None if seen is None or hit_ratio is None else access_seconds(seen, hit_ratio)
+
+
+def _kept_now(state: ServerState | None) -> str | None:
+    return "no_eviction: it does not evict" if state and not state.evicts else None
+
+
+def _held(state: SidecarState, name: str) -> dict[str, Any] | None:
+    hold = state.control.held.get(name)
+    return asdict(hold) if hold else None
+
+
+def _curve(curve: MissRatioCurve) -> dict[str, Any]:
+    step = math.ceil(len(curve.sizes_bytes) / _MOST_CURVE_POINTS)
+    places = sorted({*range(0, len(curve.sizes_bytes), step), len(curve.sizes_bytes) - 1})
+    return {
+        "sizes_bytes": [float(curve.sizes_bytes[place]) for place in places],
+        "miss_ratios": [float(curve.miss_ratios[place]) for place in places],
+    }

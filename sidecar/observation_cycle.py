@@ -1,0 +1,190 @@
+"""Observes the servers when it is due, and asks the controller for a plan."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import SidecarConfig
+from sidecar.controllers.controller import Controller
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.forecast.forecast import Forecast
+from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
+from sidecar.plans.plan_application import PlanApplication
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.claims import claims_bytes, excess_bytes
+from sidecar.settings.settings_in_time import SettingsInTime
+from sidecar.settings.team_settings import TeamSettings
+from sidecar.state.sidecar_state import ObservedLatency
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.units import format_duration
+
+log = logging.getLogger(__name__)
+
+# Counters tell little about a shorter window.
+LEAST_WINDOW_SECONDS = 0.5
+
+
+class ObservationCycle:
+    """Of one sidecar. ``lock`` keeps plans and observations apart.
+
+    Attributes:
+        last_observation: the last one that was made.
+        last_settings: the teams' settings that it used, by server.
+        before_observation: called each time before the servers are looked at for one.
+    """
+
+    def __init__(
+        self,
+        config: SidecarConfig,
+        monitors: Mapping[str, ServerMonitor],
+        forecast: Forecast,
+        actuator: Actuator,
+        store: StateStore,
+        lock: threading.RLock,
+        plans: PlanApplication,
+        settings: SettingsInTime,
+        metrics: Metrics,
+    ) -> None:
+        self.config = config
+        self.last_observation: Observation | None = None
+        self.last_settings: Mapping[str, TeamSettings] = {}
+        self.before_observation: Callable[[], None] = lambda: None
+        self._monitors = monitors
+        self._forecast = forecast
+        self._actuator = actuator
+        self._store = store
+        self._lock = lock
+        self._plans = plans
+        self._settings = settings
+        self._metrics = metrics
+        self._outstanding: tuple[Observation, float] | None = None
+        self._observed_at = time.monotonic()
+
+    @property
+    def samples(self) -> int:
+        """Of all servers, since the last observation."""
+        return sum(monitor.samples_since_observation for monitor in self._monitors.values())
+
+    @property
+    def latest_at_seconds(self) -> float:
+        """Unix time at which the next observation is due, if it is not earlier."""
+        age_seconds = time.monotonic() - self._observed_at
+        return time.time() - age_seconds + self.config.cycle.maximum_age_seconds
+
+    def ask_again(self, controller: Controller) -> None:
+        """Another controller has come: no cycle is lost, whichever plan comes first is taken."""
+        if self._outstanding is not None:
+            self._outstanding = (self._outstanding[0], time.monotonic())
+            controller.ask(self._outstanding[0])
+
+    def supervise(self, controller: Controller, is_stopped: Callable[[], bool]) -> None:
+        """Again and again: take note of plans that came or did not, and observe when it is due."""
+        now = time.monotonic()
+        self._forecast.look(now, self._actuator.targets())
+        if self._outstanding is not None:
+            observation, asked_at = self._outstanding
+            if self._store.now.applied_cycle >= observation.cycle:
+                self._outstanding = None
+                self._forecast.planned(applied=self._plans.changes_sizes)
+            elif now - asked_at > self.config.controller.plan_deadline_seconds:
+                self._outstanding = None
+                self._forecast.planned(applied=False)
+                self._metrics.plans_overdue.inc()
+                log.warning("cycle %d: no plan in time", observation.cycle)
+                controller.overdue(observation)
+            return
+        if self._settings.is_asked:
+            settings = self._settings.answer()
+            if settings is not None:
+                self._observed_at = now
+                self._observe(settings, controller, is_stopped)
+        elif self._is_due(now - self._observed_at) and self._actuator.settled:
+            # The store may be slow; samples are received meanwhile.
+            self._settings.ask()
+
+    def _is_due(self, age_seconds: float) -> bool:
+        enough = self.samples >= self.config.cycle.samples or self._forecast.is_early
+        enough = enough and age_seconds >= LEAST_WINDOW_SECONDS
+        return enough or age_seconds >= self.config.cycle.maximum_age_seconds
+
+    def _observe(
+        self,
+        settings: dict[str, TeamSettings],
+        controller: Controller,
+        is_stopped: Callable[[], bool],
+    ) -> None:
+        now_seconds = time.time()
+        self._forecast.look(self._observed_at, self._actuator.targets(), at_once=True)
+        self.before_observation()
+        seen = self._snapshots(settings)
+        if is_stopped():
+            return
+        if not seen:
+            self._metrics.observations_without_servers.inc()
+            log.warning("no server answers: nothing to observe")
+            return
+        cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
+        with self._lock:
+            states = self._actuator.states()
+            observation = observe(
+                self.config,
+                cycle,
+                now_seconds,
+                seen,
+                reserved(claims_bytes(states), seen),
+                excess_bytes(states),
+            )
+            self._actuator.waypoints.bounds_bytes = pending_request(observation).bounds_bytes
+            basis = self._forecast.basis
+            observation = self._forecast.judged(observation)
+            with self._store.update() as state:
+                state.ask(pending_request(observation))
+                state.first_bytes = self._forecast.first_bytes
+                state.latencies = {
+                    server.name: ObservedLatency.of(server) for server in observation.servers
+                }
+        self._outstanding = (observation, time.monotonic())
+        self.last_observation, self.last_settings = observation, settings
+        self._metrics.observations.inc()
+        servers = f"{len(seen)} of {len(self.config.servers)} servers"
+        window = format_duration(observation.window_seconds)
+        log.info("observed: cycle %d, %s, window %s; by %s", cycle, servers, window, basis)
+        counts = self._metrics.since_last_asked()
+        log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in counts.items()))
+        controller.ask(observation)
+
+    def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
+        """Of the servers that answer, as they are now."""
+        readings = self._actuator.read_all()
+        kept, windows = self._actuator.kept(), self._actuator.windows()
+        under_way = self._actuator.under_way()
+        state = self._store.now
+        seen = []
+        for server in self.config.servers:
+            reading = readings[server.name]
+            if reading is None or (state.control.engaged and not reading.maxmemory_bytes):
+                continue
+            window = windows[server.name]
+            estimate = self._monitors[server.name].observe(
+                reading, self.config.memory.budget_bytes, window, self._forecast.memory
+            )
+            # A plan goes on from the last one, not from how far the servers have come.
+            planned = under_way.get(server.name, reading.size_bytes)
+            seen.append(
+                ServerSnapshot(
+                    server,
+                    replace(reading, maxmemory_bytes=planned),
+                    estimate,
+                    settings.get(server.name),
+                    state.changed_at_seconds.get(server.name),
+                    kept.get(server.name),
+                    window.unevictable_bytes,
+                )
+            )
+        return seen

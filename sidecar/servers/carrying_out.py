@@ -1,0 +1,48 @@
+"""Carries out one transition on its server."""
+
+from __future__ import annotations
+
+import logging
+
+from sidecar.base.metrics import Metrics
+from sidecar.servers.redis_server import ServerDownError, ServerRefusedError
+from sidecar.servers.server_watch import ServerWatch
+from sidecar.servers.transitions import (
+    EnterShrinkMode,
+    Grow,
+    LeaveShrinkMode,
+    Shrink,
+    Transition,
+)
+
+log = logging.getLogger(__name__)
+
+
+def carry_out(transition: Transition, watch: ServerWatch, metrics: Metrics) -> bool:
+    """Whether it was done; a failure is counted, and noted by the watch."""
+    try:
+        match transition:
+            case EnterShrinkMode():
+                # What is normal must be on file before it changes. If it cannot be, the shrink
+                # does not wait: memory that is missing hurts all servers, for as long as it is.
+                if not watch.save_settings():
+                    metrics.shrinks_without_mode.labels(watch.name).inc()
+                    return True
+                watch.enter_shrink_mode()
+            case LeaveShrinkMode():
+                watch.leave_shrink_mode()
+            case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):
+                if isinstance(transition, Shrink) and not watch.evicts_now():
+                    return False
+                watch.set_maxmemory(to_bytes)
+                metrics.config_set_maxmemory.labels(watch.name).inc()
+    except ServerRefusedError as error:
+        metrics.transitions_failed.labels(watch.name).inc()
+        watch.refused(error)
+        return False
+    except ServerDownError:
+        metrics.transitions_failed.labels(watch.name).inc()
+        return False
+    metrics.transitions.labels(watch.name).inc()
+    log.debug("%s", transition)
+    return True

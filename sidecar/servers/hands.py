@@ -1,0 +1,65 @@
+"""Sizes that an operator sets by hand while the sidecar runs: they hold, until told otherwise."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sidecar.control.control_state import Hold
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.units import format_size
+
+log = logging.getLogger(__name__)
+
+# Told of each: the server, and a sentence.
+TellHand = Callable[[str, str], None]
+
+
+class Hands:
+    """Of one node. ``holds``: a size set by hand stays; otherwise the planned one is put back.
+
+    Args:
+        minima_bytes: by server; a size that leaves the others less than theirs cannot stay.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        budget_bytes: Callable[[], int],
+        minima_bytes: Mapping[str, int],
+        *,
+        holds: bool,
+        tell: TellHand = lambda _name, _words: None,
+    ) -> None:
+        self._store = store
+        self._budget_bytes = budget_bytes
+        self._minima_bytes = minima_bytes
+        self._holds = holds
+        self._tell = tell
+
+    def note(self, name: str, size_bytes: int) -> bool:
+        """Somebody has set this (0: no limit). Whether it stays."""
+        said = f"somebody set maxmemory of {name} to {_words(size_bytes)} by hand"
+        others = sum(size for other, size in self._minima_bytes.items() if other != name)
+        fits = 0 < size_bytes <= self._budget_bytes() - others
+        if not self._holds:
+            words = f"{said}; the planned size is put back"
+        elif not fits:
+            words = f"{said}; that leaves the others less than their minima: it is put back"
+        else:
+            words = f"{said}; it stays until 'spreds resume'"
+            self._hold(name, Hold(size_bytes, time.time()))
+        log.warning("%s", words)
+        self._tell(name, words)
+        return self._holds and fits
+
+    def _hold(self, name: str, hold: Hold) -> None:
+        with self._store.update() as state:
+            held = {**state.control.held, name: hold}
+            state.control = replace(state.control, held=held)
+
+
+def _words(size_bytes: int) -> str:
+    return format_size(size_bytes) if size_bytes else "no limit"

@@ -1,0 +1,28 @@
+"""When the sidecar stops: every server is left in order, and none that hangs is waited for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+
+from sidecar.servers.server_watch import ServerWatch
+
+log = logging.getLogger(__name__)
+
+LEAVE_SECONDS = 0.5
+
+
+def leave_in_order(watches: Iterable[ServerWatch]) -> None:
+    """Side by side; what a server that does not answer still needs is on file."""
+    leaving = [
+        threading.Thread(target=watch.leave, name=watch.name, daemon=True) for watch in watches
+    ]
+    for thread in leaving:
+        thread.start()
+    until = time.monotonic() + LEAVE_SECONDS
+    for thread in leaving:
+        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            log.warning("server %s could not be left in order: it hangs", thread.name)
