@@ -78,7 +78,9 @@ class Metrics:
     )
     shrinks_stuck = _Declared("Shrinks after which a server freed nothing", "server")
     rss_waits_given_up = _Declared("Times that resident memory did not fall", "server")
-    budget_changes = _Declared("Times that the budget followed the machine, or resident memory", "to")
+    budget_changes = _Declared(
+        "Times that the budget followed the machine, or resident memory", "to"
+    )
     budget_unread = _Declared("Times that the limit of machine or cgroup could not be read")
     minima_cut = _Declared("Times that the servers' minima did not fit the budget and were cut")
     rss_budget_given_up = _Declared("Times that resident memory did not fall with maxmemory")

@@ -83,11 +83,15 @@ def read_memory(fields: Fields, folder: Path) -> MemoryConfig:
     cgroup = folder / fields.text("cgroup") if fields.has("cgroup") else None
     if cgroup is not None and not has_limit_file(cgroup):
         names = " nor ".join(LIMIT_FILES)
-        raise fields.refuse("cgroup", f"{str(cgroup)!r} is no memory cgroup: it has neither {names}")
+        raise fields.refuse(
+            "cgroup", f"{str(cgroup)!r} is no memory cgroup: it has neither {names}"
+        )
     budget = _amount(fields, "budget")
     rss_budget = _amount(fields, "rss_budget") if fields.has("rss_budget") else None
     if cgroup is not None and budget.share is None and not (rss_budget and rss_budget.share):
-        raise fields.refuse("cgroup", "says of what budget or rss_budget is a share: neither is one")
+        raise fields.refuse(
+            "cgroup", "says of what budget or rss_budget is a share: neither is one"
+        )
     limit_bytes = _limit_bytes(fields, cgroup, budget, rss_budget)
     budget_bytes = max(LEAST_UNIT_BYTES, budget.of(limit_bytes))
     # The smallest power of two that leaves the solver a grid of a size it can certify.

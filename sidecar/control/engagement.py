@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sidecar.config.node import SidecarConfig
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.budget_fit import with_minima_that_fit
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.state_store import StateStore
@@ -33,7 +34,7 @@ class Engagement:
             installed = {**sizes, **state.control.installed_bytes}
             state.control = replace(state.control, installed_bytes=installed)
             if not state.control.engaged:
-                share_bytes = self.config.memory.budget_bytes // len(self.config.servers)
+                share_bytes = self._actuator.budget.bytes // len(self.config.servers)
                 state.targets_bytes = {
                     server.name: seen[server.name].size_bytes
                     if server.name in seen
@@ -81,12 +82,13 @@ class Engagement:
             for name, reading in readings.items()
             if not reading.evicts or (name in held and held[name].bytes == reading.maxmemory_bytes)
         }
+        budget_bytes = self._actuator.budget.bytes
         sizes, targets = sizes_to_begin_with(
-            self.config.servers,
+            with_minima_that_fit(self.config.servers, {}, budget_bytes),
             found,
             state.targets_bytes if state.control.engaged else {},
             fixed,
-            self.config.memory.budget_bytes,
+            budget_bytes,
             self._actuator.least_bytes(),
             interrupted=state.control.engaged and not state.settled,
         )

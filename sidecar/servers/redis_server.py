@@ -39,11 +39,15 @@ class RedisServer:
 
     Every method raises ``ServerDownError`` or ``ServerRefusedError``.
 
+    Attributes:
+        config: what it was made from.
+
     Raises:
         DocumentError: the URL has an option or a port that makes no sense.
     """
 
     def __init__(self, config: ServerConfig) -> None:
+        self.config = config
         self.name = config.name
         try:
             self._client: redis.Redis = redis.Redis.from_url(

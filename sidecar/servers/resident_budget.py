@@ -1,12 +1,12 @@
-"""How much ``maxmemory`` the servers may have together, for their resident memory to stay in bounds.
+"""How much ``maxmemory`` the servers may have together, for resident memory to stay in bounds.
 
 ``maxmemory`` counts neither fragmentation, nor the program, nor replicas' buffers, nor what a fork
 copies; the machine counts all of it. How much that is differs by load and allocator, so it is
 measured, again and again.
 
 * Above the aim, the excess is taken at once. Pages come back after a while: what was taken has
-  ``SETTLE_SECONDS`` to show before more is taken, unless the excess grows. Where a quarter was taken
-  and nothing comes back, no more is: that would empty caches and free nothing.
+  ``SETTLE_SECONDS`` to show before more is taken, unless the excess grows. Where a quarter was
+  taken and nothing comes back, no more is: that would empty caches and free nothing.
 * Below it, there is room for (aim - idle programs) / (pages for each byte in use), as it was when
   the servers were full last. A load that stays as it is cannot exceed the aim by that, and memory
   that is free for now inside of pages does not count.
@@ -32,11 +32,14 @@ log = logging.getLogger(__name__)
 # Allocators give pages back after seconds (jemalloc: 10), defragmentation takes longer.
 SETTLE_SECONDS = 30.0
 HOLD_SECONDS = 300.0
-# Only servers as full as this tell how many pages they need when they are full.
+# Only servers as full as this tell how many pages they need when they are full; and those that are
+# filled for the first time, from this on.
 FULL_RATIO = 0.8
+START_RATIO = 0.25
 # Resident memory moves by so much of itself without a cause.
 MARGIN_RATIO = 0.02
 LEAST_RISE_RATIO = 0.02
+LEAST_FALL_RATIO = 0.005
 # Of an idle server: the program, its libraries, the sampler's queue.
 IDLE_BYTES = 6 << 20
 # After so much of R was taken, a quarter of it has to have come back.
@@ -76,6 +79,7 @@ class ResidentBudget:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._pages_ratio = 1.0
+        self._most_used = 0
         # Since when there is room to rise, and the least of it.
         self._room_since: float | None = None
         self._least_room = math.inf
@@ -94,45 +98,50 @@ class ResidentBudget:
         if not readings:
             return self.bytes
         resident = sum(reading.rss_bytes for reading in readings)
-        limits = [reading.maxmemory_bytes or math.inf for reading in readings]
+        limits = sum(reading.maxmemory_bytes or math.inf for reading in readings)
         aim = (1 - MARGIN_RATIO) * allowed_bytes - headroom_of(readings).forks
         idle = len(readings) * IDLE_BYTES
-        used = sum(reading.counted_bytes for reading in readings)
-        if used >= FULL_RATIO * sum(limits):
-            self._pages_ratio = max(1.0, (resident - idle) / used)
+        self._learn_pages(
+            sum(reading.counted_bytes for reading in readings), limits, resident - idle
+        )
         could_be = max(0.0, (aim - idle) / self._pages_ratio)
         budget = min(allowed_bytes, could_be if self.bytes is None else self.bytes)
         if resident > aim:
-            budget = self._lowered(resident, aim, min(budget, sum(limits)), now_seconds)
+            budget = self._lowered(resident, aim, min(budget, limits), now_seconds)
         else:
             self._exceeded, self.is_vain, self._dealt_with = None, False, 0.0
             budget = self._raised(min(budget, could_be), could_be, allowed_bytes, now_seconds)
         self.bytes = max(0, int(budget))
         return self.bytes
 
+    def _learn_pages(self, used: int, limits: float, pages: float) -> None:
+        is_fullest = used >= max(self._most_used, START_RATIO * limits)
+        self._most_used = max(self._most_used, used)
+        if is_fullest or used >= FULL_RATIO * limits:
+            self._pages_ratio = max(1.0, pages / used)
+
     def _lowered(self, resident: float, aim: float, budget: float, now_seconds: float) -> float:
         self._room_since = None
         excess = resident - aim
-        if now_seconds - self._taken_at >= SETTLE_SECONDS:
-            self._dealt_with, self._taken_at = 0.0, now_seconds
-            self._judge(resident, aim, budget)
-        if self.is_vain or excess <= self._dealt_with:
-            return budget
-        lowered = budget - (excess - self._dealt_with)
-        self._dealt_with = excess
-        return lowered
-
-    def _judge(self, resident: float, aim: float, budget: float) -> None:
-        """Whether what was taken since the aim was exceeded was in vain."""
         resident_then, budget_then = self._exceeded or (resident, budget)
         self._exceeded = max(resident, resident_then), budget_then
-        taken, came_back = budget_then - budget, self._exceeded[0] - resident
+        if now_seconds - self._taken_at >= SETTLE_SECONDS:
+            self._dealt_with, self._taken_at = 0.0, now_seconds
+            self._judge(self._exceeded[0] - resident, budget_then - budget, resident, aim)
+        if self.is_vain or excess <= self._dealt_with:
+            return budget
+        taken = max(excess - self._dealt_with, LEAST_FALL_RATIO * aim)
+        self._dealt_with += taken
+        return budget - taken
+
+    def _judge(self, came_back: float, taken: float, resident: float, aim: float) -> None:
+        """Whether what was taken since the aim was exceeded was in vain."""
         is_vain = taken > VAIN_RATIO * aim and came_back < VAIN_RATIO * taken
         if is_vain and not self.is_vain:
             self._metrics.rss_budget_given_up.inc()
             log.warning(
-                "resident memory stays at %s, above memory.rss_budget, though maxmemory was lowered "
-                "by %s: it is lowered no further",
+                "resident memory stays at %s, above memory.rss_budget, though maxmemory was "
+                "lowered by %s: it is lowered no further",
                 format_size(resident),
                 format_size(taken),
             )
