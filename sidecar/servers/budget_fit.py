@@ -34,11 +34,14 @@ def with_minima_that_fit(
     """The servers with their minima cut in proportion, if they do not fit beside those that keep
     ``fixed_bytes``; as they are if they do, or if nothing is left for them."""
     spare_bytes = budget_bytes - sum(fixed_bytes.values())
-    wanted = sum(server.minimum_bytes for server in servers if server.name not in fixed_bytes)
-    if spare_bytes <= 0 or wanted <= spare_bytes:
+    minima = [server.minimum_bytes for server in servers if server.name not in fixed_bytes]
+    wanted = sum(minima)
+    if wanted <= spare_bytes or spare_bytes < len(minima):
         return list(servers)
+    # To Redis, 0 is no limit.
+    above, spare_above = wanted - len(minima), spare_bytes - len(minima)
     return [
-        replace(server, minimum_bytes=max(1, server.minimum_bytes * spare_bytes // wanted))
+        replace(server, minimum_bytes=1 + (server.minimum_bytes - 1) * spare_above // above)
         for server in servers
     ]
 

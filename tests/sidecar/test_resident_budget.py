@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -77,8 +78,8 @@ class Plant:
 def test_resident_memory_stays_below_and_the_budget_comes_to_rest(
     factor: float, idle: float, lag_seconds: float, noise: float, fill: float, allowed: float
 ) -> None:
-    """Whatever the allocator takes for each byte, within three hours of plans that use all there is:
-    no more is taken than needed, and it does not go up and down."""
+    """Whatever the allocator takes for each byte, within three hours of plans that use all that
+    there is: no more is taken than needed, and it does not go up and down."""
     plant = Plant(factor, idle, lag_seconds, noise, fill * MB, allowed)
     budget = ResidentBudget(Metrics())
     sizes, residents = [], []
@@ -95,7 +96,7 @@ def test_resident_memory_stays_below_and_the_budget_comes_to_rest(
         assert min(sizes[last_hour]) >= 0.85 * best
     assert max(sizes[last_hour]) - min(sizes[last_hour]) <= 0.06 * allowed
     last = sizes[last_hour]
-    ups = sum(after > before for before, after in zip(last, last[1:], strict=False))
+    ups = sum(after > before for before, after in pairwise(last))
     assert ups <= 3
 
 
