@@ -13,6 +13,7 @@ from sidecar.config.fields import as_written, duration, secret, size
 from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
+from sidecar.config.tls import TlsConfig, read_tls
 from sidecar.control.control_state import MODES
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
@@ -44,6 +45,7 @@ class ServerConfig:
     bounds: Mapping[str, float] = field(default_factory=dict)
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    tls: TlsConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ class SidecarConfig:
             "state_file": self.state_file,
             "planning.forecast": self.forecasts,
             "the servers or how to reach them": [
-                (item.name, item.url, item.username, item.password) for item in self.servers
+                (item.name, item.url, item.username, item.password, item.tls)
+                for item in self.servers
             ],
         }
 
@@ -195,9 +198,10 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
     given = {name: value for name, value in given.items() if value is not None}
     if "minimum_bytes" in given:
         given["minimum_bytes"] = max(1, given["minimum_bytes"])  # to Redis, 0 is no limit
+    url = read_server_url(fields, "url")
     server = ServerConfig(
         name=name,
-        url=read_server_url(fields, "url"),
+        url=url,
         bounds={name: given[name] for name in BOUNDS if name in given},
         **{name: value for name, value in given.items() if name not in BOUNDS},
         cache_latency_seconds=duration(
@@ -206,6 +210,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         maximum_bytes=size(fields, "maximum", low=1) if fields.has("maximum") else None,
         username=fields.text("username") if fields.has("username") else None,
         password=secret(fields, "password", folder),
+        tls=read_tls(fields, folder, url),
     )
     fields.done()
     if server.maximum_bytes is not None and server.maximum_bytes < server.minimum_bytes:
