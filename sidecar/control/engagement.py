@@ -88,7 +88,7 @@ class Engagement:
         fixed = {
             name
             for name, reading in readings.items()
-            if not reading.evicts or (name in held and held[name].bytes == reading.maxmemory_bytes)
+            if not reading.evicts or state.control.holds(name, reading.maxmemory_bytes)
         }
         budget_bytes = self._actuator.budget.bytes
         sizes, targets = sizes_to_begin_with(
