@@ -65,7 +65,7 @@ class Sidecar:
         self._actuator = self._make_actuator()
         self._control = ControlRoom(config, self._store, self._lock, self._actuator, self.metrics)
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
-        self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.metrics)
+        self._budget = BudgetKeeper(self._actuator, self.metrics)
         self._settings = SettingsReader(
             make_settings_store(config.controller), config, self.metrics
         )
@@ -92,7 +92,7 @@ class Sidecar:
         config = self.config
         hands = Hands(
             self._store,
-            lambda: config.memory.budget_bytes,
+            lambda: self._actuator.budget.bytes,
             {server.name: server.minimum_bytes for server in config.servers},
             holds=config.memory.holds_by_hand,
             tell=lambda name, words: self._control.history.add("hand", words, server=name),
@@ -201,7 +201,7 @@ class Sidecar:
         for name, reading in readings.items():
             if reading is not None:
                 # The first observation covers the time since now.
-                self._monitors[name].observe(reading, self.config.memory.budget_bytes)
+                self._monitors[name].observe(reading, self._actuator.budget.ceiling_bytes)
         self._control.begin(readings)
         self._actuator.start()
         self._controller.start()
@@ -230,6 +230,7 @@ class Sidecar:
             return
         self._controller.close()
         self.config = self._cycle.config = config
+        self._actuator.configs = config.servers
         self._settings.use(store, config)
         self._forecast.use(config)
         self._controller = controller

@@ -140,6 +140,7 @@ class ObservationCycle:
                 seen,
                 reserved(claims_bytes(states), seen),
                 excess_bytes(states),
+                self._actuator.budget.bytes,
             )
             self._actuator.waypoints.bounds_bytes = pending_request(observation).bounds_bytes
             basis = self._forecast.basis
@@ -172,7 +173,7 @@ class ObservationCycle:
                 continue
             window = windows[server.name]
             estimate = self._monitors[server.name].observe(
-                reading, self.config.memory.budget_bytes, window, self._forecast.memory
+                reading, self._actuator.budget.ceiling_bytes, window, self._forecast.memory
             )
             # A plan goes on from the last one, not from how far the servers have come.
             planned = under_way.get(server.name, reading.size_bytes)

@@ -13,6 +13,7 @@ from redis.retry import Retry
 
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
+from sidecar.servers.connection_words import connection_words
 from sidecar.servers.server_lock import CLIENT_NAME, check_clients
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.reader import DocumentError
@@ -55,11 +56,15 @@ class RedisServer:
 
     Every method raises ``ServerDownError`` or ``ServerRefusedError``.
 
+    Attributes:
+        config: what it was made from.
+
     Raises:
         DocumentError: the URL has an option or a port that makes no sense.
     """
 
     def __init__(self, config: ServerConfig) -> None:
+        self.config = config
         self.name = config.name
         self._config = config
         try:
@@ -73,6 +78,7 @@ class RedisServer:
                 decode_responses=True,
                 # A client may bring any bytes into INFO and CLIENT LIST.
                 encoding_errors="replace",
+                **(config.tls.options() if config.tls else {}),
             )
             self._connection: Any = self._client.connection_pool.make_connection()
             _keep_library_to_itself(self._connection)
@@ -193,7 +199,9 @@ class RedisServer:
         except (redis.RedisError, OSError) as error:
             # A reply may still be on its way: never take it for the next command's.
             self.close()
-            raise ServerDownError(f"{command[0]}: {error}") from error
+            raise ServerDownError(
+                f"{command[0]}: {connection_words(error, self.config)}"
+            ) from error
         except ValueError as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error
