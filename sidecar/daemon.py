@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sidecar.base.hourly_summary import HourlySummary
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.control_room import ControlRoom
@@ -48,6 +49,7 @@ class Sidecar:
         self.config = config
         self.metrics = Metrics()
         self.started_at_seconds = self.loop_at_seconds = time.time()
+        self._summary = HourlySummary(self.metrics)
         self._store = StateStore(config.state_file)
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -63,7 +65,7 @@ class Sidecar:
         self._actuator = self._make_actuator()
         self._control = ControlRoom(config, self._store, self._lock, self._actuator, self.metrics)
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
-        self._budget = BudgetKeeper(self._actuator, config.memory.budget_bytes, self.metrics)
+        self._budget = BudgetKeeper(self._actuator, self.metrics)
         self._settings = SettingsReader(
             make_settings_store(config.controller), config, self.metrics
         )
@@ -90,7 +92,7 @@ class Sidecar:
         config = self.config
         hands = Hands(
             self._store,
-            lambda: config.memory.budget_bytes,
+            lambda: self._actuator.budget.bytes,
             {server.name: server.minimum_bytes for server in config.servers},
             holds=config.memory.holds_by_hand,
             tell=lambda name, words: self._control.history.add("hand", words, server=name),
@@ -178,6 +180,7 @@ class Sidecar:
                     with self._lock:
                         self._budget.keep(self.config.servers)
                     self._control.tick()
+                    self._summary.turn()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
                     if self._load_next is not None:
@@ -198,7 +201,7 @@ class Sidecar:
         for name, reading in readings.items():
             if reading is not None:
                 # The first observation covers the time since now.
-                self._monitors[name].observe(reading, self.config.memory.budget_bytes)
+                self._monitors[name].observe(reading, self._actuator.budget.ceiling_bytes)
         self._control.begin(readings)
         self._actuator.start()
         self._controller.start()
@@ -227,6 +230,7 @@ class Sidecar:
             return
         self._controller.close()
         self.config = self._cycle.config = config
+        self._actuator.configs = config.servers
         self._settings.use(store, config)
         self._forecast.use(config)
         self._controller = controller

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from sidecar.base.log_setup import ROUTINE
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.controller import Controller
@@ -139,6 +140,7 @@ class ObservationCycle:
                 seen,
                 reserved(claims_bytes(states), seen),
                 excess_bytes(states),
+                self._actuator.budget.bytes,
             )
             self._actuator.waypoints.bounds_bytes = pending_request(observation).bounds_bytes
             basis = self._forecast.basis
@@ -154,9 +156,8 @@ class ObservationCycle:
         self._metrics.observations.inc()
         servers = f"{len(seen)} of {len(self.config.servers)} servers"
         window = format_duration(observation.window_seconds)
-        log.info("observed: cycle %d, %s, window %s; by %s", cycle, servers, window, basis)
-        counts = self._metrics.since_last_asked()
-        log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in counts.items()))
+        words = "observed: cycle %d, %s, window %s; by %s"
+        log.info(words, cycle, servers, window, basis, extra=ROUTINE)
         controller.ask(observation)
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
@@ -172,7 +173,7 @@ class ObservationCycle:
                 continue
             window = windows[server.name]
             estimate = self._monitors[server.name].observe(
-                reading, self.config.memory.budget_bytes, window, self._forecast.memory
+                reading, self._actuator.budget.ceiling_bytes, window, self._forecast.memory
             )
             # A plan goes on from the last one, not from how far the servers have come.
             planned = under_way.get(server.name, reading.size_bytes)

@@ -47,15 +47,18 @@ def observe(
     seen: list[ServerSnapshot],
     reserved_bytes: int,
     excess_bytes: int = 0,
+    budget_bytes: int | None = None,
 ) -> Observation:
     """The observation of the servers that answer.
 
     ``reserved_bytes`` is what those that do not answer may have: it is not divided. Nor is
     ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
-    free, and from nobody who has it.
+    free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file.
     """
     servers = tuple(_observe_server(item) for item in seen)
-    budget_bytes = config.memory.budget_bytes - reserved_bytes
+    if budget_bytes is None:
+        budget_bytes = config.memory.budget_bytes
+    budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
     if sum(server.minimum_bytes for server in servers) > budget_bytes:

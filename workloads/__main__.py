@@ -24,6 +24,7 @@ VERBS = {
     ("experiment", "cycle"): "workloads.experiment.cycle",
     ("experiment", "gain"): "workloads.experiment.gain.command",
     ("experiment", "real-gain"): "workloads.experiment.real_gain.command",
+    ("experiment", "resident"): "workloads.experiment.resident",
 }
 
 

@@ -1,6 +1,6 @@
 """Everything that the sidecar counts: each metric's name, labels and meaning, in one place.
 
-The log's "counted since" line is made from them, and, with what the status adds,
+The log's hourly "counted" line is made from them, and, with what the status adds,
 ``sidecar/web/exposition.py`` makes the answer to Prometheus.
 """
 
@@ -82,6 +82,12 @@ class Metrics:
     )
     shrinks_stuck = _Declared("Shrinks after which a server freed nothing", "instance")
     rss_waits_given_up = _Declared("Times that resident memory did not fall", "instance")
+    budget_changes = _Declared(
+        "Times that the budget followed the machine, or resident memory", "to"
+    )
+    budget_unread = _Declared("Times that the limit of machine or cgroup could not be read")
+    minima_cut = _Declared("Times that the servers' minima did not fit the budget and were cut")
+    rss_budget_given_up = _Declared("Times that resident memory did not fall with maxmemory")
     budgets_exceeded = _Declared("Times that the sizes could not be brought under the budget")
     sizes_fitted = _Declared("Times that others shrank for a server that cannot")
     reloads_refused = _Declared("Configurations that were refused on reload")

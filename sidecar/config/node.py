@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,20 +9,22 @@ from pathlib import Path
 
 from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
-from sidecar.config.fields import as_written, duration, secret, size
+from sidecar.config.fields import as_written, duration, secret, secret_key, size
+from sidecar.config.log_config import LogConfig, read_log
+from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
+from sidecar.config.tls import TlsConfig, read_tls
 from sidecar.control.control_state import MODES
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
+from solver_lambda.documents.units import format_size
 
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
-LEAST_UNIT_BYTES = 65536
-MOST_UNITS = 65536
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class ServerConfig:
         cache_latency_seconds: cd of (8.2).
         maximum_bytes: ``None``: as much as there is.
         bounds: as in the observation.
+        password_from: the key that told the password, with what it names.
+        source: the file that has all this, for messages.
     """
 
     name: str
@@ -47,28 +50,9 @@ class ServerConfig:
     bounds: Mapping[str, float] = field(default_factory=dict)
     username: str | None = None
     password: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class MemoryConfig:
-    """What may be divided, and how carefully.
-
-    Attributes:
-        budget_bytes: M.
-        unit_bytes: granularity of plans.
-        rss_wait_seconds: how long growth waits for the resident memory of servers that shrank
-            to fall, before only ``used_memory`` counts; with 0 it does not count at all.
-        eviction_tenacity: ``maxmemory-eviction-tenacity`` outside a shrink, for a server that is
-            found with 0, which an interrupted shrink leaves behind.
-        holds_by_hand: a size that somebody sets by hand stays; otherwise the planned one is put
-            back.
-    """
-
-    budget_bytes: int
-    unit_bytes: int = LEAST_UNIT_BYTES
-    rss_wait_seconds: float = 60.0
-    eviction_tenacity: int = 10
-    holds_by_hand: bool = True
+    password_from: str | None = None
+    source: str = ""
+    tls: TlsConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +95,7 @@ class SidecarConfig:
     state_file: Path | None = None
     forecasts: bool = True
     operators: OperatorsConfig = field(default_factory=OperatorsConfig)
+    log: LogConfig = field(default_factory=LogConfig)
     mode: str | None = None
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
@@ -121,13 +106,15 @@ class SidecarConfig:
     def _fixed(self) -> dict[str, object]:
         return {
             "node": self.node,
-            "[memory]": self.memory,
+            "[memory]": self.memory.as_written,
             "[sampling]": self.sampling,
             "state_file": self.state_file,
             "planning.forecast": self.forecasts,
             "[operators]": self.operators,
+            "[log]": self.log,
             "the servers or how to reach them": [
-                (item.name, item.url, item.username, item.password) for item in self.servers
+                (item.name, item.url, item.username, item.password, item.tls)
+                for item in self.servers
             ],
         }
 
@@ -158,7 +145,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
     node = fields.text("node")
     if not NODE_PATTERN.fullmatch(node):
         raise fields.refuse("node", f"must be lower-case letters, digits and hyphens, not {node!r}")
-    memory = _read_memory(fields.table("memory"))
+    memory = read_memory(fields.table("memory"), folder)
     cycle = _read_cycle(fields.table("cycle", {}))
     planning = read_planning(
         fields.value("planning", {}),
@@ -167,7 +154,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         cycle_seconds=cycle.maximum_age_seconds,
     )
     servers = tuple(_read_server(table, folder) for table in fields.tables("server"))
-    _check_servers(fields, servers, memory.budget_bytes)
+    _check_servers(fields, servers, memory)
     state_file = folder / fields.text("state_file") if fields.has("state_file") else None
     config = SidecarConfig(
         node=node,
@@ -181,27 +168,11 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         servers=servers,
         state_file=state_file,
         operators=read_operators(fields.table("operators", {}), folder, state_file),
+        log=read_log(fields.table("log", {})),
         mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
     )
     fields.done()
     return config
-
-
-def _read_memory(fields: Fields) -> MemoryConfig:
-    budget = size(fields, "budget", low=LEAST_UNIT_BYTES)
-    # The smallest power of two that leaves the solver a grid of a size it can certify.
-    unit = max(LEAST_UNIT_BYTES, 1 << math.ceil(math.log2(budget / MOST_UNITS)))
-    memory = MemoryConfig(
-        budget_bytes=budget,
-        unit_bytes=size(fields, "unit", default=unit, low=1),
-        rss_wait_seconds=duration(fields, "rss_wait", default=MemoryConfig.rss_wait_seconds),
-        eviction_tenacity=fields.integer(
-            "eviction_tenacity", MemoryConfig.eviction_tenacity, low=0, high=100
-        ),
-        holds_by_hand=fields.text("set_by_hand", "hold", ("hold", "put_back")) == "hold",
-    )
-    fields.done()
-    return memory
 
 
 def _read_cycle(fields: Fields) -> CycleConfig:
@@ -241,9 +212,10 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
     given = {name: value for name, value in given.items() if value is not None}
     if "minimum_bytes" in given:
         given["minimum_bytes"] = max(1, given["minimum_bytes"])  # to Redis, 0 is no limit
+    url = read_server_url(fields, "url")
     server = ServerConfig(
         name=name,
-        url=read_server_url(fields, "url"),
+        url=url,
         bounds={name: given[name] for name in BOUNDS if name in given},
         **{name: value for name, value in given.items() if name not in BOUNDS},
         cache_latency_seconds=duration(
@@ -252,16 +224,21 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         maximum_bytes=size(fields, "maximum", low=1) if fields.has("maximum") else None,
         username=fields.text("username") if fields.has("username") else None,
         password=secret(fields, "password", folder),
+        password_from=secret_key(fields, "password"),
+        source=fields.source,
+        tls=read_tls(fields, folder, url),
     )
     fields.done()
     if server.maximum_bytes is not None and server.maximum_bytes < server.minimum_bytes:
         raise fields.refuse(
-            "maximum", f"{server.maximum_bytes} is below the minimum {server.minimum_bytes}"
+            "maximum",
+            f"{format_size(server.maximum_bytes)} is below the minimum "
+            f"{format_size(server.minimum_bytes)}",
         )
     return server
 
 
-def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_bytes: int) -> None:
+def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], memory: MemoryConfig) -> None:
     fields.check_distinct("server", (server.name for server in servers))
     by_place: dict[tuple[str, int], str] = {}
     for server in servers:
@@ -271,7 +248,10 @@ def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], budget_byt
                 "server", f"has {other!r} and {server.name!r} at one address: {server.url!r}"
             )
     minima = sum(server.minimum_bytes for server in servers)
-    if minima > budget_bytes:
+    # Where M is a share of what there is, minima may be cut (sidecar/servers/budget_fit.py).
+    if minima > memory.budget_bytes and memory.budget_share is None:
         raise fields.refuse(
-            "server", f"minima sum to {minima} bytes, more than memory.budget {budget_bytes}"
+            "server",
+            f"minima sum to {format_size(minima)}, more than memory.budget, "
+            f"{format_size(memory.budget_bytes)}",
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sidecar.config.node import SidecarConfig
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.budget_fit import with_minima_that_fit
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.state_store import StateStore
@@ -32,7 +33,7 @@ class Engagement:
             sizes = {name: reading.maxmemory_bytes for name, reading in seen.items()}
             installed = {**sizes, **state.control.installed_bytes}
             state.control = replace(state.control, installed_bytes=installed)
-            share_bytes = self.config.memory.budget_bytes // len(self.config.servers)
+            share_bytes = self._actuator.budget.bytes // len(self.config.servers)
             wanted = {server.name: share_bytes for server in self.config.servers}
             wanted |= {name: reading.size_bytes for name, reading in seen.items()}
             if state.control.engaged:
@@ -79,12 +80,13 @@ class Engagement:
             for name, reading in readings.items()
             if not reading.evicts or (name in held and held[name].bytes == reading.maxmemory_bytes)
         }
+        budget_bytes = self._actuator.budget.bytes
         sizes, targets = sizes_to_begin_with(
-            self.config.servers,
+            with_minima_that_fit(self.config.servers, {}, budget_bytes),
             found,
             state.targets_bytes if state.control.engaged else {},
             fixed,
-            self.config.memory.budget_bytes,
+            budget_bytes,
             self._actuator.least_bytes(),
             interrupted=state.control.engaged and not state.settled,
         )

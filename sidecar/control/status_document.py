@@ -20,6 +20,7 @@ from sidecar.control.series import access_seconds
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from sidecar.state.sidecar_state import SidecarState
@@ -51,7 +52,7 @@ def status_document(
     servers = [_server(server, state, actuator, cycle, room) for server in config.servers]
     observation, wait = cycle.last_observation, control.wait
     waits = wait is not None and now_seconds < wait.until_seconds
-    budget = _budget(config, actuator.readings)
+    budget = _budget(actuator.budget, actuator.readings)
     return {
         "kind": KIND,
         "version": VERSION,
@@ -110,16 +111,16 @@ def _mode_by(config: SidecarConfig, state: SidecarState) -> dict[str, Any] | Non
     return asdict(control.mode_by) if ordered and control.mode_by else None
 
 
-def _budget(config: SidecarConfig, readings: Mapping[str, ServerReading]) -> dict[str, Any]:
+def _budget(budget: MemoryBudget, readings: Mapping[str, ServerReading]) -> dict[str, Any]:
     return {
-        "bytes": config.memory.budget_bytes,
-        "source": "file",
-        "configured": format_size(config.memory.budget_bytes),
+        "bytes": budget.bytes,
+        "source": budget.source,
+        "configured": budget.configured,
         "maxmemory_bytes": sum(reading.maxmemory_bytes for reading in readings.values()),
         "used_bytes": sum(reading.counted_bytes for reading in readings.values()),
         "rss_bytes": sum(reading.rss_bytes for reading in readings.values()),
-        "rss_budget_bytes": None,
-        "headroom_bytes": None,
+        "rss_budget_bytes": budget.rss_budget_bytes,
+        "headroom_bytes": budget.headroom(),
     }
 
 
@@ -198,7 +199,9 @@ def _server(
         "maximum_bytes": wanted.maximum_bytes,
         "hit_ratio": hit_ratio,
         "predicted_hit_ratio": predicted,
-        "reads_per_second": room.series.reads_per_second.get(name),
+        "reads_per_second": room.series.reads_per_second.get(
+            name, seen.request_rate_per_second if seen else None
+        ),
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
         "backend_latency_seconds": seen.backend_latency_seconds if seen else None,

@@ -9,13 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import MemoryConfig
+from sidecar.config.memory import MemoryConfig
+from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.arrival import Arrival
+from sidecar.servers.budget_fit import (
+    fitted_sizes,
+    tell_what_does_not_fit,
+    unmovable_bytes,
+)
 from sidecar.servers.carrying_out import carry_out
 from sidecar.servers.claiming import claim_all
 from sidecar.servers.hands import Hands
 from sidecar.servers.leaving import leave_in_order
+from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.restoring import end_shrink_modes, restore_sizes
@@ -25,6 +32,7 @@ from sidecar.servers.sizes_in_words import sizes_in_words
 from sidecar.servers.transitions import ServerState, resolve
 from sidecar.servers.waypoints import Waypoints
 from sidecar.state.state_store import StateStore
+from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +56,8 @@ class Actuator:
     After ``watch``, until ``engage``, it only looks on: it sets no ``maxmemory``.
 
     Attributes:
+        budget: what all sizes may sum to.
+        configs: of the servers; a reload may bring others for the same servers.
         waypoints: on the way to the targets.
         at_seconds: Unix time of the last step.
         readings: then, the last of each server that answers.
@@ -67,9 +77,10 @@ class Actuator:
         gradual: bool = True,
         hands: Hands | None = None,
     ) -> None:
-        self._budget_bytes = memory.budget_bytes
+        self.budget = MemoryBudget(memory, metrics, len(servers))
+        self.configs: Sequence[ServerConfig] = [server.config for server in servers]
         self._hands = hands
-        self.waypoints = Waypoints(memory.budget_bytes, gradual=gradual)
+        self.waypoints = Waypoints(self.budget.bytes, gradual=gradual)
         self._watches = {
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
@@ -151,7 +162,7 @@ class Actuator:
                 targets = {**state.targets_bytes, **targets_bytes}
                 state.targets_bytes = {name: targets[name] for name in self._watches}
                 state.settled = False
-                if sum(state.targets_bytes.values()) > self._budget_bytes:
+                if sum(state.targets_bytes.values()) > self.budget.bytes:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
             self.waypoints.retarget(self._store.now.targets_bytes)
             self._arrival.depart(purpose)
@@ -180,6 +191,7 @@ class Actuator:
                 for name, watch in self._watches.items()
             }
             self.readings = {name: reading for name, reading in found.items() if reading}
+            self._follow_budget()
             return found
 
     def targets(self) -> dict[str, int]:
@@ -245,6 +257,7 @@ class Actuator:
             self.at_seconds = time.time()
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}
             self._note_hands()
+            self._follow_budget()
             if self._looks_on:
                 self._look_on()
                 return
@@ -255,7 +268,7 @@ class Actuator:
             self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
             moved = False
             states = self._steps()
-            for transition in resolve(states, self._budget_bytes):
+            for transition in resolve(states, self.budget.bytes):
                 moved = True
                 if self._stop.is_set() or not carry_out(
                     transition, self._watches[transition.name], self._metrics
@@ -267,6 +280,23 @@ class Actuator:
                 is_there=self.waypoints.is_there(self.latest),
                 in_words=lambda: sizes_in_words(self.states(), self.under_way()),
             )
+
+    def _follow_budget(self) -> None:
+        """Where it has fallen below what is wanted, all give at once; where it has risen, the next
+        plan says who gets it."""
+        self.budget.refresh(list(self.readings.values()))
+        self.waypoints.budget_bytes = budget_bytes = self.budget.bytes
+        targets, sizes = self._store.now.targets_bytes, self.waypoints.sizes_bytes
+        wanted = max(sum(targets.values()), sum(sizes.values()))
+        if self._looks_on or not sizes or wanted <= budget_bytes:
+            return
+        fixed, least = unmovable_bytes(self._steps()), self.least_bytes()
+        if tell_what_does_not_fit(self.configs, fixed, budget_bytes):
+            self._metrics.minima_cut.inc()
+        targets = fitted_sizes(self.configs, targets, fixed, budget_bytes, least)
+        sizes = fitted_sizes(self.configs, sizes, fixed, budget_bytes, least)
+        self.set_targets(targets, f"a budget of {format_size(budget_bytes)}")
+        self.waypoints.begin(sizes)
 
     def _note_hands(self) -> None:
         for name, watch in self._watches.items():

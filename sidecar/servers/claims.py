@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.budget_fit import with_minima_that_fit
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.reader import DocumentError
@@ -58,9 +59,8 @@ class BudgetKeeper:
     """Shrinks the others when a server that cannot be shrunk leaves them too little, and for one
     that would refuse writes, because what it cannot evict takes all that it has."""
 
-    def __init__(self, actuator: Actuator, budget_bytes: int, metrics: Metrics) -> None:
+    def __init__(self, actuator: Actuator, metrics: Metrics) -> None:
         self._actuator = actuator
-        self._budget_bytes = budget_bytes
         self._metrics = metrics
         self._too_little: str | None = None
 
@@ -68,9 +68,10 @@ class BudgetKeeper:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         if self._actuator.looks_on or not self._actuator.settled:
             return
+        budget_bytes = self._actuator.budget.bytes
         states, too_small = self._actuator.latest, self._actuator.too_small
         fixed, sizes = unmovable(states), shrunk_bytes(states)
-        over = bool(fixed) and sum(sizes.values()) > self._budget_bytes
+        over = bool(fixed) and sum(sizes.values()) > budget_bytes
         if not over and not too_small:
             self._too_little = None
             return
@@ -80,7 +81,9 @@ class BudgetKeeper:
         least = self._actuator.latest_least_bytes
         sizes |= {name: least[name] for name in too_small & least.keys()}  # of two steps, perhaps
         try:
-            sizes = initial_sizes(servers, sizes, fixed, self._budget_bytes, least)
+            kept = {name: sizes[name] for name in fixed}
+            servers = with_minima_that_fit(servers, kept, budget_bytes)
+            sizes = initial_sizes(servers, sizes, fixed, budget_bytes, least)
         except DocumentError as error:
             if self._too_little != str(error):
                 self._too_little = str(error)

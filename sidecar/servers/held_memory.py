@@ -6,7 +6,7 @@ import logging
 import time
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import MemoryConfig
+from sidecar.config.memory import MemoryConfig
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size

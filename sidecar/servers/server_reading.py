@@ -20,6 +20,9 @@ _BESIDE_KEYS = (
     "used_memory_scripts_eval",
     "used_memory_functions",
 )
+# By the last fork to save, the last to rewrite the append-only file, and one under way; a fork to
+# synchronise a replica counts as one to save.
+_COPIED = ("rdb_last_cow_size", "aof_last_cow_size", "current_cow_size")
 # One latency histogram for each command that was called (call() in src/server.c: hdr_init with 1 to
 # 1e9 ns, 2 digits), which INFO puts down to nothing. The same in Redis 7.0 and 8.0 and Valkey 8.1.
 LATENCY_HISTOGRAM_BYTES = 24_688
@@ -46,6 +49,10 @@ class ServerReading:
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
         config: what ``CONFIG GET`` said.
+        process_id: where it runs; 0 if it does not say.
+        not_counted_bytes: of ``used_memory``, what ``counted_bytes`` leaves out.
+        copied_bytes: that the pages took at most which were copied on write during the last forks,
+            to save or to synchronise a replica, and during one that is under way.
     """
 
     run_id: str
@@ -67,6 +74,9 @@ class ServerReading:
     average_ttl_seconds: float
     at_seconds: float
     config: Mapping[str, str] = field(default_factory=dict)
+    process_id: int = 0
+    not_counted_bytes: int = 0
+    copied_bytes: int = 0
 
     @classmethod
     def parse(
@@ -116,6 +126,9 @@ class ServerReading:
             average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,
             at_seconds=at_seconds,
             config=config,
+            process_id=_number(info, "process_id", 0),
+            not_counted_bytes=not_counted,
+            copied_bytes=max(_number(info, key, 0) for key in _COPIED),
         )
 
     @property

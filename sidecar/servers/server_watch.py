@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import MemoryConfig
+from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.reach import Reach

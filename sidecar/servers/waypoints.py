@@ -31,13 +31,14 @@ class Waypoints:
     more, sum to no more than the budget.
 
     Attributes:
+        budget_bytes: as it is now.
         sizes_bytes: to have now, by server.
         bounds_bytes: the least and the most by server, as last known; a target that keeps to them
             is had at once as far as they ask.
     """
 
     def __init__(self, budget_bytes: int, *, gradual: bool) -> None:
-        self._budget_bytes = budget_bytes
+        self.budget_bytes = budget_bytes
         self._gradual = gradual
         self._used_bytes: dict[str, int] = {}
         self._next_look_at = 0.0
@@ -116,7 +117,7 @@ class Waypoints:
 
     def _left_bytes(self, states: Sequence[ServerState]) -> float:
         """The budget without what those claim that are left out."""
-        return self._budget_bytes - sum(s.claim_bytes for s in states if self._stays(s))
+        return self.budget_bytes - sum(s.claim_bytes for s in states if self._stays(s))
 
     def _stays(self, state: ServerState) -> bool:
         gives = state.target_bytes < self.sizes_bytes[state.name]

@@ -79,11 +79,12 @@ def make_node(
         memory: str = 'rss_wait = "0s"',
         server_keys: str = "",
         gradual: bool = False,
+        budget: str = "48mb",
         **settings: object,
     ) -> ActuatedNode:
         servers = {f"s{place}": start_server(size, **settings) for place, size in enumerate(sizes)}
         urls = {name: server.url for name, server in servers.items()}
-        config = load_node(urls, memory=memory, server_keys=server_keys)
+        config = load_node(urls, budget=budget, memory=memory, server_keys=server_keys)
         return ActuatedNode(config, servers, tmp_path / "state", gradual=gradual)
 
     return make

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import MemoryConfig
+from sidecar.config.memory import MemoryConfig
 from sidecar.servers import held_memory
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.server_reading import ServerReading

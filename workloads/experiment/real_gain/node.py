@@ -32,7 +32,7 @@ def running_sidecar(
     config.write_text(_configuration(mix, running, cycle_seconds, folder))
     with running_program(["sidecar.cli", "run", str(config)], log, signal.SIGTERM) as process:
         wait_until(
-            lambda: process.poll() is not None or all(map(_is_sampled, running.values())),
+            lambda: process.poll() is not None or all(map(is_sampled, running.values())),
             log.read_text,
         )
         if process.poll() is None:
@@ -47,7 +47,8 @@ def plans_in(folder: Path) -> list[AdaptationPlan]:
     return [AdaptationPlan.loads(path.read_bytes(), path.name) for path in sorted(kept.iterdir())]
 
 
-def _is_sampled(server: LocalServer) -> bool:
+def is_sampled(server: LocalServer) -> bool:
+    """Whether the sidecar has turned its sampler on."""
     return bool(server.client.config_get("spreds-endpoint").get("spreds-endpoint"))
 
 

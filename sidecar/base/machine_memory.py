@@ -1,0 +1,110 @@
+"""How much memory there is: of the machine, or of the cgroup that holds the process.
+
+Read anew each time: a container can be given another limit while it runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+_MEMINFO = Path("/proc/meminfo")
+# cgroup v2's name of the limit, and v1's.
+LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")
+_UNLIMITED = "max"
+
+
+class MemoryLimit(NamedTuple):
+    """``source``: a cgroup allows less than the machine has, or none does."""
+
+    bytes: int
+    source: Literal["machine", "cgroup"]
+
+
+def memory_limit(cgroup: Path | None = None) -> MemoryLimit:
+    """Of ``cgroup`` and all around it, by default those of this process; at most the machine's.
+
+    Raises:
+        OSError: ``cgroup`` has no limit's file (any more), or one cannot be read.
+        ValueError: a file says something else than a size.
+    """
+    machine_bytes = machine_memory_bytes()
+    found = _own_limits() if cgroup is None else cgroup_limits_bytes(cgroup)
+    if cgroup is not None and not has_limit_file(cgroup):
+        raise FileNotFoundError(2, f"neither {' nor '.join(LIMIT_FILES)} is there", str(cgroup))
+    least_bytes = min(found, default=machine_bytes)
+    # v1 has a huge number where there is no limit.
+    if least_bytes >= machine_bytes:
+        return MemoryLimit(machine_bytes, "machine")
+    return MemoryLimit(least_bytes, "cgroup")
+
+
+def machine_memory_bytes(meminfo: Path = _MEMINFO) -> int:
+    """Raises OSError, and ValueError where ``MemTotal`` is missing."""
+    for line in meminfo.read_text("ascii").splitlines():
+        words = line.split()
+        if words[0] == "MemTotal:":
+            return int(words[1]) << 10
+    raise ValueError(f"{meminfo} has no MemTotal")
+
+
+def has_limit_file(cgroup: Path) -> bool:
+    """Whether the folder is a cgroup whose memory can be limited."""
+    return any((cgroup / name).exists() for name in LIMIT_FILES)
+
+
+def cgroup_limits_bytes(cgroup: Path) -> list[int]:
+    """The limits that are set on a cgroup and those around it; a root has none.
+
+    Raises:
+        OSError: a limit cannot be read.
+        ValueError: one is neither a number nor ``max``.
+    """
+    limits = []
+    for folder in (cgroup, *cgroup.parents):
+        for name in LIMIT_FILES:
+            try:
+                text = (folder / name).read_text("ascii").strip()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if text != _UNLIMITED:
+                limits.append(_whole(text, folder / name))
+    return limits
+
+
+def own_cgroups(proc: Path = Path("/proc/self")) -> list[Path]:
+    """Folders of the cgroups that limit this process' memory; none where cgroups are not mounted.
+
+    ``proc`` is the process' folder. Raises OSError.
+    """
+    paths: dict[str, str] = {}
+    for line in (proc / "cgroup").read_text("utf-8").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            paths["cgroup2"] = path
+        elif "memory" in controllers.split(","):
+            paths["cgroup"] = path
+    folders = []
+    for line in (proc / "mountinfo").read_text("utf-8").splitlines():
+        before, _, after = line.partition(" - ")
+        root, mounted_at = before.split()[3:5]
+        kind, _, options = after.split(" ", 2)
+        if kind not in paths or (kind == "cgroup" and "memory" not in options.split(",")):
+            continue
+        # A container sees its own cgroup as the root of the mount, or does not see the path at all.
+        path = paths[kind]
+        inside = path.removeprefix(root) if root != "/" and path.startswith(root) else path
+        folder = Path(mounted_at, inside.lstrip("/"))
+        folders.append(folder if folder.is_dir() else Path(mounted_at))
+    return folders
+
+
+def _own_limits() -> list[int]:
+    return [limit for folder in own_cgroups() for limit in cgroup_limits_bytes(folder)]
+
+
+def _whole(text: str, path: Path) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{path} is {text!r}, not a number of bytes") from None

@@ -1,0 +1,83 @@
+"""The sizes when the budget has fallen below what servers are to have: all give, at once.
+
+Unlike a plan this cannot wait until memory is needed elsewhere: the machine, or the container, has
+less, and what does not fit is killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sidecar.config.node import ServerConfig
+from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.transitions import ServerState
+from solver_lambda.documents.units import format_size
+
+log = logging.getLogger(__name__)
+
+
+def unmovable_bytes(states: Sequence[ServerState]) -> dict[str, int]:
+    """Limits of servers that cannot be given another now, or do not answer."""
+    return {
+        state.name: int(state.maxmemory_bytes)
+        for state in states
+        if not state.moves and state.maxmemory_bytes < math.inf
+    }
+
+
+def with_minima_that_fit(
+    servers: Sequence[ServerConfig], fixed_bytes: Mapping[str, int], budget_bytes: int
+) -> list[ServerConfig]:
+    """The servers with their minima cut in proportion, if they do not fit beside those that keep
+    ``fixed_bytes``; as they are if they do, or if nothing is left for them."""
+    spare_bytes = budget_bytes - sum(fixed_bytes.values())
+    minima = [server.minimum_bytes for server in servers if server.name not in fixed_bytes]
+    wanted = sum(minima)
+    if wanted <= spare_bytes or spare_bytes < len(minima):
+        return list(servers)
+    # To Redis, 0 is no limit.
+    above, spare_above = wanted - len(minima), spare_bytes - len(minima)
+    return [
+        replace(server, minimum_bytes=1 + (server.minimum_bytes - 1) * spare_above // above)
+        for server in servers
+    ]
+
+
+def fitted_sizes(
+    servers: Sequence[ServerConfig],
+    sizes_bytes: Mapping[str, int],
+    fixed_bytes: Mapping[str, int],
+    budget_bytes: int,
+    least_bytes: Mapping[str, int],
+) -> dict[str, int]:
+    """Sizes that sum to the budget at most: as ``initial_sizes`` scales them, beside servers that
+    keep ``fixed_bytes``. Where these alone leave too little for the rest, they are to shrink as
+    well, as soon as they can, and until then the sum is above the budget."""
+    fixed = {name: size for name, size in fixed_bytes.items() if size}
+    if sum(fixed.values()) + len(servers) - len(fixed) > budget_bytes:
+        fixed = {}
+    cut = with_minima_that_fit(servers, fixed, budget_bytes)
+    return initial_sizes(cut, {**sizes_bytes, **fixed}, fixed, budget_bytes, least_bytes)
+
+
+def tell_what_does_not_fit(
+    servers: Sequence[ServerConfig], fixed_bytes: Mapping[str, int], budget_bytes: int
+) -> bool:
+    """Log what people have set and cannot have; whether there is anything."""
+    rest = [server for server in servers if server.name not in fixed_bytes]
+    minima = sum(server.minimum_bytes for server in rest)
+    fixed = sum(fixed_bytes.values())
+    if fixed + minima <= budget_bytes:
+        return False
+    kept = f" beside {format_size(fixed)} of servers that keep their size" if fixed else ""
+    names = ", ".join(f"{one.name} {format_size(one.minimum_bytes)}" for one in rest)
+    log.warning(
+        "the minima (%s) do not fit the budget of %s%s: they are cut in proportion",
+        names,
+        format_size(budget_bytes),
+        kept,
+    )
+    return True

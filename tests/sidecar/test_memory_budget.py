@@ -1,0 +1,282 @@
+"""The budget follows the machine: limits of cgroups are read, and servers kept below them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.base.machine_memory import (
+    cgroup_limits_bytes,
+    machine_memory_bytes,
+    memory_limit,
+    own_cgroups,
+)
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import ServerConfig, SidecarConfig, load_config
+from sidecar.servers import memory_budget
+from sidecar.servers.budget_fit import fitted_sizes
+from sidecar.servers.memory_budget import MemoryBudget
+from solver_lambda.documents.reader import DocumentError
+from tests.sidecar.actuated_node import MB, ActuatedNode
+from tests.sidecar.sidecar_process import sidecar_process
+from workloads.local_node import wait_until
+from workloads.local_server import LocalServer
+
+WriteNode = Callable[..., Path]
+MakeNode = Callable[..., ActuatedNode]
+V1_CGROUPS = Path("/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def cgroup(tmp_path: Path) -> Path:
+    """A folder like a cgroup's, within another; 64 MB."""
+    folder = tmp_path / "slice" / "pod"
+    folder.mkdir(parents=True)
+    (folder.parent / "memory.max").write_text("max\n")
+    (folder / "memory.max").write_text(f"{64 * MB}\n")
+    return folder
+
+
+@pytest.fixture
+def looks_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_budget, "REFRESH_SECONDS", 0.0)
+
+
+def _limit(cgroup: Path, size_bytes: int) -> None:
+    (cgroup / "memory.max").write_text(f"{size_bytes}\n")
+
+
+def test_the_least_limit_around_a_cgroup_counts(cgroup: Path) -> None:
+    assert memory_limit(cgroup) == (64 * MB, "cgroup")
+    (cgroup.parent / "memory.max").write_text(f"{48 * MB}\n")
+    assert memory_limit(cgroup) == (48 * MB, "cgroup")
+    (cgroup.parent / "memory.limit_in_bytes").write_text(f"{40 * MB}\n")  # as v1 has it
+    assert memory_limit(cgroup) == (40 * MB, "cgroup")
+
+
+@pytest.mark.parametrize("text", ["max\n", "9223372036854771712\n"])
+def test_without_a_limit_it_is_the_machines(cgroup: Path, text: str) -> None:
+    (cgroup / "memory.max").write_text(text)
+    assert memory_limit(cgroup) == (machine_memory_bytes(), "machine")
+
+
+def test_what_is_no_limit_is_not_believed(cgroup: Path) -> None:
+    (cgroup / "memory.max").write_text("much\n")
+    with pytest.raises(ValueError, match=r"memory\.max is 'much'"):
+        cgroup_limits_bytes(cgroup)
+
+
+def test_the_own_cgroups_of_both_versions_are_found(tmp_path: Path) -> None:
+    """As a container sees them: the mount begins at its own cgroup, or further up."""
+    v1, v2 = tmp_path / "v1", tmp_path / "v2"
+    (v1 / "app").mkdir(parents=True)
+    v2.mkdir()
+    (tmp_path / "cgroup").write_text("4:cpu,memory:/docker/abc/app\n1:cpu:/x\n0::/elsewhere\n")
+    (tmp_path / "mountinfo").write_text(
+        f"35 31 0:32 /docker/abc {v1} rw,relatime - cgroup cgroup rw,cpu,memory\n"
+        f"36 31 0:33 / {tmp_path} rw,relatime - cgroup cgroup rw,cpu\n"
+        f"41 31 0:38 / {v2} rw,relatime shared:1 - cgroup2 cgroup2 rw\n"
+    )
+    assert own_cgroups(tmp_path) == [v1 / "app", v2]
+
+
+def test_this_process_has_a_limit() -> None:
+    assert 0 < memory_limit().bytes <= machine_memory_bytes()
+
+
+@pytest.mark.skipif(
+    not os.access(V1_CGROUPS, os.W_OK) or not (V1_CGROUPS / "memory.limit_in_bytes").exists(),
+    reason="no cgroup of version 1 can be made here",
+)
+def test_the_limit_of_a_real_cgroup_counts() -> None:
+    cgroup = V1_CGROUPS / f"spreds-test-{os.getpid()}"
+    cgroup.mkdir()
+    try:
+        (cgroup / "memory.limit_in_bytes").write_text(str(96 * MB))
+        assert memory_limit(cgroup) == (96 * MB, "cgroup")
+    finally:
+        cgroup.rmdir()
+
+
+def test_a_share_is_one_of_the_cgroup(
+    cgroup: Path, load_node: Callable[..., SidecarConfig]
+) -> None:
+    urls = {"s0": "redis://127.0.0.1:1"}
+    config = load_node(urls, budget="75%", memory=f'cgroup = "{cgroup}"\nrss_budget = "90%"')
+    assert config.memory.budget_bytes == 48 * MB
+    budget = MemoryBudget(config.memory, Metrics())
+    assert (budget.bytes, budget.source, budget.configured) == (48 * MB, "cgroup", "75%")
+    assert budget.rss_budget_bytes == int(0.9 * 64 * MB)
+    again = load_node(urls, budget="75%", memory=f'cgroup = "{cgroup}"\nrss_budget = "90%"')
+    _limit(cgroup, 32 * MB)
+    assert not again.needs_restart_after(config)
+    assert budget.refresh([])
+    assert budget.bytes == 24 * MB
+
+
+def test_a_limit_that_cannot_be_read_any_more_stays(
+    cgroup: Path, load_node: Callable[..., SidecarConfig], looks_each_step: None
+) -> None:
+    metrics = Metrics()
+    config = load_node({"s0": "redis://127.0.0.1:1"}, budget="50%", memory=f'cgroup = "{cgroup}"')
+    budget = MemoryBudget(config.memory, metrics)
+    (cgroup / "memory.max").unlink()
+    assert not budget.refresh([])
+    assert budget.bytes == 32 * MB
+    assert metrics.value("budget_unread") == 1
+
+
+WRONG = {
+    "no percent": ('budget = "75 percent"', ["memory.budget", "75 percent"]),
+    "nothing": ('budget = "0%"', ["memory.budget", "at least 1%", "'0%'"]),
+    "more than all": ('budget = "101%"', ["memory.budget", "at most 100%"]),
+    "half a sign": ('budget = "%"', ["memory.budget", "a share such as '75%'"]),
+    "no cgroup": ('budget = "75%"\ncgroup = "/proc"', ["memory.cgroup", "'/proc'", "memory.max"]),
+    "cgroup of nothing": ('budget = "1GiB"\ncgroup = "{cgroup}"', ["memory.cgroup", "share"]),
+    "rss": ('budget = "1GiB"\nrss_budget = "1 lot"', ["memory.rss_budget", "1 lot"]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_share_is_refused_in_one_sentence(
+    case: str, cgroup: Path, write_node: WriteNode
+) -> None:
+    text, words = WRONG[case]
+    path = write_node({"s0": "redis://127.0.0.1:1"}, budget="1mb")
+    path.write_text(
+        path.read_text().replace('budget = "1mb"', text.replace("{cgroup}", str(cgroup)))
+    )
+    with pytest.raises(DocumentError) as refused:
+        load_config(path)
+    assert "\n" not in str(refused.value)
+    for word in [str(path), *words]:
+        assert word in str(refused.value)
+
+
+# --- what it does to servers ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def node(make_node: MakeNode, cgroup: Path, looks_each_step: None) -> Iterator[ActuatedNode]:
+    """Two servers with 24 MB each of a cgroup's 64 MB, of which 75 % are theirs."""
+    made = make_node(
+        "24mb",
+        "24mb",
+        budget="75%",
+        gradual=True,
+        memory=f'rss_wait = "0s"\ncgroup = "{cgroup}"',
+        server_keys='minimum = "8mb"',
+    )
+    made.actuator.set_targets({"s0": 30 * MB, "s1": 18 * MB}, "plan")
+    made.step_until(lambda: made.actuator.settled)
+    return made
+
+
+def test_when_it_falls_all_give_at_once(node: ActuatedNode, cgroup: Path) -> None:
+    _limit(cgroup, 32 * MB)
+    node.actuator.step()
+    assert sum(node.maxmemory().values()) <= 24 * MB
+    assert min(node.maxmemory().values()) >= 8 * MB
+    assert node.metrics.value("budget_changes", to="less") == 1
+    with pytest.raises(ValueError, match="exceed the budget"):
+        node.actuator.set_targets({"s0": 30 * MB, "s1": 18 * MB}, "an older plan")
+    for _ in range(3):
+        node.actuator.step()
+        assert sum(node.maxmemory().values()) <= 24 * MB
+
+
+def test_when_it_rises_nothing_moves(node: ActuatedNode, cgroup: Path) -> None:
+    before = node.maxmemory()
+    _limit(cgroup, 1024 * MB)
+    for _ in range(3):
+        node.actuator.step()
+    assert node.maxmemory() == before
+    assert node.actuator.budget.bytes == 768 * MB
+    node.actuator.set_targets({"s0": 500 * MB, "s1": 200 * MB}, "the next plan")
+
+
+def test_minima_that_do_not_fit_are_cut_in_proportion(
+    node: ActuatedNode, cgroup: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _limit(cgroup, 16 * MB)
+    node.actuator.step()
+    assert sum(node.maxmemory().values()) <= 12 * MB
+    assert min(node.maxmemory().values()) >= 5 * MB
+    assert "do not fit the budget of 12 MiB: they are cut in proportion" in caplog.text
+    assert node.metrics.value("minima_cut") == 1
+
+
+def test_a_server_that_does_not_evict_keeps_its_size(node: ActuatedNode, cgroup: Path) -> None:
+    fixed = node.maxmemory()["s0"]
+    node.servers["s0"].client.config_set("maxmemory-policy", "noeviction")
+    _limit(cgroup, 48 * MB)
+    node.actuator.step()
+    sizes = node.maxmemory()
+    assert sizes["s0"] == fixed
+    assert sum(sizes.values()) <= 36 * MB
+
+
+def test_who_only_watches_sets_nothing(node: ActuatedNode, cgroup: Path) -> None:
+    before = node.maxmemory()
+    node.actuator.watch()
+    _limit(cgroup, 32 * MB)
+    node.actuator.step()
+    assert node.maxmemory() == before
+    assert node.actuator.budget.bytes == 24 * MB
+
+
+names = st.sampled_from(["a", "b", "c", "d"])
+SERVERS = [
+    ServerConfig(name, "redis://127.0.0.1", minimum_bytes=n)
+    for name, n in zip("abcd", (1, 5, 9, 400), strict=True)
+]
+
+
+@given(
+    sizes=st.lists(st.integers(1, 1000), min_size=4, max_size=4),
+    fixed=st.dictionaries(names, st.integers(1, 900)),
+    least=st.dictionaries(names, st.integers(1, 900)),
+    budget=st.integers(4, 4000),
+)
+def test_what_fits_is_within_the_budget_and_nobody_is_left_without(
+    sizes: list[int], fixed: dict[str, int], least: dict[str, int], budget: int
+) -> None:
+    wanted = dict(zip("abcd", sizes, strict=True))
+    fitted = fitted_sizes(SERVERS, wanted, fixed, budget, least)
+    assert fitted.keys() == wanted.keys()
+    assert sum(fitted.values()) <= budget
+    assert min(fitted.values()) >= 1  # to Redis, 0 is no limit
+    if sum(fixed.values()) + 4 - len(fixed) <= budget:
+        assert {name: fitted[name] for name in fixed} == fixed
+
+
+def test_a_container_that_is_resized_in_place(
+    start_server: Callable[..., LocalServer], write_node: WriteNode, cgroup: Path
+) -> None:
+    """``spreds run`` and real servers: down at once, and the sum never above what is allowed."""
+    servers = {name: start_server("24mb") for name in ("s0", "s1")}
+    path = write_node(
+        {name: server.url for name, server in servers.items()},
+        budget="75%",
+        memory=f'rss_wait = "0s"\ncgroup = "{cgroup}"',
+    )
+
+    def total() -> float:
+        found = [int(str(s.client.config_get("maxmemory")["maxmemory"])) for s in servers.values()]
+        return sum(size or math.inf for size in found)
+
+    with sidecar_process(path) as sidecar:
+        sidecar.read_until("initial sizes:", "s0 24 MiB, s1 24 MiB")
+        _limit(cgroup, 32 * MB)
+        sidecar.read_until("the budget is 24 MiB now, it was 48 MiB: by the cgroup")
+        wait_until(lambda: total() <= 24 * MB, lambda: str(total()))
+        _limit(cgroup, 64 * MB)
+        sidecar.read_until("the budget is 48 MiB now")
+        assert total() <= 24 * MB
+        assert sidecar.end() == 0

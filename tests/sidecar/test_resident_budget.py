@@ -1,0 +1,185 @@
+"""The budget by resident memory, against a model of servers whose pages lag behind their use."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from sidecar.base.metrics import Metrics
+from sidecar.servers.resident_budget import (
+    HOLD_SECONDS,
+    IDLE_BYTES,
+    MARGIN_RATIO,
+    ResidentBudget,
+    headroom_of,
+)
+from sidecar.servers.server_reading import ServerReading
+from tests.sidecar.monitored_load import STATS
+
+MB = 1 << 20
+HOUR = 3600
+
+
+def _reading(
+    used: float, resident: float, limit: float, copied: float = 0, buffers: float = 0
+) -> ServerReading:
+    return replace(
+        STATS,
+        maxmemory_bytes=int(limit),
+        counted_bytes=int(used),
+        rss_bytes=int(resident),
+        copied_bytes=int(copied),
+        not_counted_bytes=int(buffers),
+    )
+
+
+@dataclass
+class Plant:
+    """Servers as one: full after a while, with ``factor`` pages for each byte and ``idle`` bytes
+    beside; pages come at once, and go with a time constant of ``lag_seconds``."""
+
+    factor: float
+    idle: float
+    lag_seconds: float
+    noise: float
+    fill_per_second: float
+    limit: float
+    used: float = 0.0
+    resident: float = 0.0
+
+    def second(self, budget: float, second: int, *, planned: bool) -> ServerReading:
+        # Taken at once; given by the next plan only.
+        self.limit = budget if planned else min(self.limit, budget)
+        self.used = min(self.limit, self.used + self.fill_per_second)
+        wanted = self.idle + self.factor * self.used
+        gone = 1 - math.exp(-1 / self.lag_seconds)
+        fall = max(0.0, self.resident - wanted) * gone
+        self.resident = max(wanted, self.resident - fall)
+        shown = self.resident * (1 + self.noise * math.sin(second / 7))
+        return _reading(self.used, shown, self.limit)
+
+
+# A counter-example is as plain as it comes, and to shrink one takes minutes.
+@settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(
+    factor=st.floats(1.0, 1.6),
+    idle=st.floats(1 * MB, 12 * MB),
+    lag_seconds=st.floats(1, 90),
+    noise=st.floats(0, 0.008),
+    fill=st.floats(0.05, 50),
+    allowed=st.floats(100 * MB, 8000 * MB),
+)
+def test_resident_memory_stays_below_and_the_budget_comes_to_rest(
+    factor: float, idle: float, lag_seconds: float, noise: float, fill: float, allowed: float
+) -> None:
+    """Whatever the allocator takes for each byte, within three hours of plans that use all that
+    there is: no more is taken than needed, and it does not go up and down."""
+    plant = Plant(factor, idle, lag_seconds, noise, fill * MB, allowed)
+    budget = ResidentBudget(Metrics())
+    sizes, residents = [], []
+    size: float = allowed
+    for second in range(3 * HOUR):
+        seen = plant.second(size, second, planned=second % 600 == 0)
+        size = budget.look([seen], int(allowed), second) or 0
+        sizes.append(size)
+        residents.append(seen.rss_bytes)
+    last_hour = slice(2 * HOUR, None)
+    assert max(residents[last_hour]) <= allowed
+    if plant.used >= 0.99 * plant.limit:
+        best = ((1 - MARGIN_RATIO) * allowed - idle) / factor
+        assert min(sizes[last_hour]) >= 0.85 * best
+    assert max(sizes[last_hour]) - min(sizes[last_hour]) <= 0.06 * allowed
+    last = sizes[last_hour]
+    ups = sum(after > before for before, after in pairwise(last))
+    assert ups <= 3
+
+
+def test_what_exceeds_is_taken_at_once_and_once() -> None:
+    budget = ResidentBudget(Metrics())
+    full = _reading(100 * MB, 100 * MB + IDLE_BYTES, 100 * MB)
+    first = budget.look([full], 160 * MB, 0)
+    assert first is not None
+    over = replace(full, rss_bytes=180 * MB)
+    taken = budget.look([over], 160 * MB, 1)
+    aim = (1 - MARGIN_RATIO) * 160 * MB
+    assert taken == pytest.approx(100 * MB - (180 * MB - aim), abs=2)
+    assert budget.look([over], 160 * MB, 2) == taken  # pages take their time
+    worse = replace(over, rss_bytes=190 * MB)
+    assert budget.look([worse], 160 * MB, 3) == pytest.approx(taken - 10 * MB, abs=2)
+
+
+def test_free_pages_inside_of_resident_memory_take_nothing_from_the_budget() -> None:
+    """At night half of the keys expire, and their pages stay."""
+    budget = ResidentBudget(Metrics())
+    full = _reading(120 * MB, 150 * MB, 120 * MB)
+    for second in range(60):
+        before = budget.look([full], 160 * MB, second)
+    half = replace(full, counted_bytes=60 * MB)
+    for second in range(60, 60 + HOUR):
+        after = budget.look([half], 160 * MB, second)
+    assert after == before
+
+
+def test_a_fork_takes_what_it_copied_last() -> None:
+    budget = ResidentBudget(Metrics())
+    full = _reading(100 * MB, 100 * MB + IDLE_BYTES, 100 * MB)
+    without = budget.look([full], 160 * MB, 0)
+    copied = replace(full, copied_bytes=40 * MB)
+    with_fork = budget.look([copied], 160 * MB, 1)
+    assert without is not None
+    assert with_fork == pytest.approx(without - 40 * MB, abs=2)
+    assert headroom_of([copied])._asdict() == {
+        "forks": 40 * MB,
+        "fragmentation": IDLE_BYTES,
+        "clients": 0,
+    }
+
+
+def test_buffers_of_replicas_are_told_apart_from_fragmentation() -> None:
+    one = _reading(50 * MB, 70 * MB, 60 * MB, buffers=5 * MB)
+    assert headroom_of([one, one]) == (0, 30 * MB, 10 * MB)
+
+
+def test_where_nothing_comes_back_no_more_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+    metrics = Metrics()
+    budget = ResidentBudget(metrics)
+    size: float = 160 * MB
+    with caplog.at_level(logging.WARNING):
+        for second in range(HOUR):
+            seen = _reading(min(size, 160 * MB), 220 * MB, min(size, 160 * MB))
+            size = budget.look([seen], 160 * MB, second) or 0
+    assert budget.is_vain
+    assert metrics.value("rss_budget_given_up") == 1
+    assert len(caplog.records) == 1
+    assert 30 * MB < size < 120 * MB
+    for second in range(HOUR, HOUR + 30):
+        budget.look([_reading(size, 150 * MB, size)], 160 * MB, second)
+    assert not budget.is_vain
+
+
+def test_it_rises_slowly_and_by_half() -> None:
+    budget = ResidentBudget(Metrics())
+    over = _reading(120 * MB, 190 * MB, 120 * MB)
+    low = budget.look([over], 160 * MB, 0)
+    assert low is not None
+    fits = _reading(low, low + IDLE_BYTES, low)  # no page too many: there is room for all of it
+    sizes = [
+        budget.look([fits], 160 * MB, second) or 0 for second in range(1, 3 * int(HOLD_SECONDS))
+    ]
+    assert set(sizes[: int(HOLD_SECONDS)]) == {low}
+    room = (1 - MARGIN_RATIO) * 160 * MB - IDLE_BYTES - low
+    assert sizes[int(HOLD_SECONDS)] == pytest.approx(low + room / 2, abs=2)
+    assert sizes == sorted(sizes)
+
+
+def test_without_an_answer_nothing_changes() -> None:
+    budget = ResidentBudget(Metrics())
+    assert budget.look([], 160 * MB, 0) is None
+    size = budget.look([_reading(10 * MB, 16 * MB, 100 * MB)], 160 * MB, 1)
+    assert budget.look([], 160 * MB, 2) == size

@@ -1,0 +1,159 @@
+"""What ``maxmemory`` leaves out: resident memory of real servers under a churning load, with and
+without ``memory.rss_budget``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import signal
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from workloads.experiment.real_gain.node import is_sampled
+from workloads.local_node import wait_until
+from workloads.local_server import LocalServer
+from workloads.lookaside import LookAsideClient
+from workloads.running_program import running_program
+
+HELP = "hold resident memory of real servers under a churning load, and measure it"
+SERVERS = 4
+# Small values first, then larger ones and back: pages are left half empty.
+VALUE_BYTES = (120, 400, 1500, 250)
+PHASE_SECONDS = 60.0
+KEYS = 400_000
+BATCH_REQUESTS = 100
+SETTLING_SHARE = 1 / 3
+
+_FILE = """
+node = "resident"
+state_file = "state.json"
+mode = "apply"
+
+[memory]
+budget = "{budget_mib}mib"
+{rss_budget}
+
+[sampling]
+endpoint = "ipc://{folder}/samples"
+rate = 0.1
+
+[cycle]
+maximum_age = "60s"
+
+[controller]
+kind = "embedded"
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--budget", type=int, default=160, metavar="MIB", help="default: 160")
+    parser.add_argument("--seconds", type=float, default=600, help="of each run (default: 600)")
+    parser.add_argument(
+        "--only", choices=("without", "with"), help="one run, without or with memory.rss_budget"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, with a row for each second"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure and print; 0 once it is done."""
+    found = {
+        name: _measured(options.budget, options.seconds, held=name == "with")
+        for name in ("without", "with")
+        if options.only in (None, name)
+    }
+    if options.json:
+        print(json.dumps(found, indent=1))
+        return 0
+    for name, rows in found.items():
+        settled = rows[int(len(rows) * SETTLING_SHARE) :]
+        resident = sorted(row["rss_bytes"] / 2**20 for row in settled)
+        sizes = [row["maxmemory_bytes"] / 2**20 for row in settled]
+        print(
+            f"{name} memory.rss_budget, budget {options.budget} MiB, after "
+            f"{SETTLING_SHARE * options.seconds:.0f} s: resident memory {resident[0]:.0f} to "
+            f"{resident[-1]:.0f} MiB, median {statistics.median(resident):.0f}; "
+            f"maxmemory {min(sizes):.0f} to {max(sizes):.0f} MiB"
+        )
+    return 0
+
+
+def _measured(budget_mib: int, seconds: float, *, held: bool) -> list[dict[str, Any]]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spreds-resident-")))
+        size = (budget_mib << 20) // SERVERS
+        servers = [
+            stack.enter_context(LocalServer({"maxmemory": size, "maxmemory-policy": "allkeys-lru"}))
+            for _ in range(SERVERS)
+        ]
+        config = folder / "node.toml"
+        rss_budget = f'rss_budget = "{budget_mib}mib"' if held else ""
+        text = _FILE.format(folder=folder, budget_mib=budget_mib, rss_budget=rss_budget)
+        for place, server in enumerate(servers):
+            text += f'\n[[server]]\nname = "s{place}"\nurl = "{server.url}"\n'
+            text += 'backend_latency = "20ms"\n'
+        config.write_text(text)
+        log = folder / "sidecar.log"
+        process = stack.enter_context(
+            running_program(["sidecar.cli", "run", str(config)], log, signal.SIGTERM)
+        )
+        wait_until(
+            lambda: process.poll() is not None or all(map(is_sampled, servers)), log.read_text
+        )
+        stack.enter_context(_load(servers))
+        rows = list(_rows(servers, seconds))
+        print(_told(log.read_text()), end="")
+    return rows
+
+
+def _rows(servers: list[LocalServer], seconds: float) -> Iterator[dict[str, Any]]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found: list[dict[str, Any]] = [server.client.info("memory") for server in servers]
+        yield {
+            "rss_bytes": sum(one["used_memory_rss"] for one in found),
+            "used_bytes": sum(one["used_memory"] for one in found),
+            "maxmemory_bytes": sum(one["maxmemory"] for one in found),
+        }
+        time.sleep(1.0)
+
+
+@contextmanager
+def _load(servers: list[LocalServer]) -> Iterator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=_request, args=(servers, stop), name="load")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _request(servers: list[LocalServer], stop: threading.Event) -> None:
+    choice = random.Random(1)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        clients = [stack.enter_context(LookAsideClient(server.url)) for server in servers]
+        while not stop.is_set():
+            phase = int((time.monotonic() - began) / PHASE_SECONDS)
+            for place, client in enumerate(clients):
+                middle = VALUE_BYTES[(phase + place) % len(VALUE_BYTES)]
+                batch = [b"key%d" % int(KEYS * choice.random() ** 2) for _ in range(BATCH_REQUESTS)]
+                sizes = [int(middle * choice.uniform(0.5, 1.5)) for _ in batch]
+                client.request(batch, sizes, [0.0] * len(batch))
+
+
+def _told(log: str) -> str:
+    """How often the budget was lowered and raised."""
+    changes = re.findall(r"the budget is .* now, it was .*", log)
+    return "".join(f"{line}\n" for line in [*changes[:3], f"{len(changes)} changes"])
