@@ -164,7 +164,8 @@ class Sidecar:
             OSError: the endpoint for samples cannot be bound, or another sidecar controls a server.
             DocumentError: a server cannot be brought under the budget.
         """
-        with bind_endpoint(self.config.sampling.endpoint, self.metrics) as self._receiver:
+        sampling = self.config.sampling
+        with bind_endpoint(sampling.endpoint, self.metrics, sampling.group) as self._receiver:
             try:
                 self._begin()
                 while not self._stop.is_set():
