@@ -67,7 +67,7 @@ function renderWhatIf(section, plan) {
     element("p", { class: "small soft" }, "The ", term("mean access time"), " that the last plan ", term("predicted", "predicts"), ", were there so much memory to divide."),
     element("div", { class: "meters" }, rows.map((row) => {
       const change = row.mean_access_time_seconds / now - 1;
-      const much = row.isNow ? "as it is" : `${change <= 0 ? "−" : "+"}${percent(Math.abs(change))}`;
+      const much = row.isNow ? "as it is" : Math.abs(change) < 0.0005 ? "the same" : `${change <= 0 ? "−" : "+"}${percent(Math.abs(change))}`;
       return meter({ title: size(row.budget_bytes), value: row.mean_access_time_seconds, most, place: row.isNow ? 0 : 2, words: `${latency(row.mean_access_time_seconds)}, ${much}` });
     })));
 }

@@ -44,6 +44,7 @@ async function give(order) {
   } catch (error) {
     tell(`No answer to the order, so look whether it was carried out: ${error.message}`, true);
   }
+  turn = 0; // what was decided is asked for at once
   refresh();
 }
 

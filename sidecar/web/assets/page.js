@@ -27,6 +27,7 @@ async function refresh() {
     turn = 0;
   }
   show();
+  clearTimeout(timer); // two that were asked for at once must not go on as two
   timer = setTimeout(refresh, STATUS_MILLISECONDS);
 }
 
@@ -39,7 +40,7 @@ function show() {
     : since ? `No answer since ${since}. What stands below is from then.` : "No answer from the sidecar yet.";
   if (!known.status) return;
   const width = byId("servers").clientWidth;
-  const now = JSON.stringify([known.status, known.series, known.history.length, width]);
+  const now = JSON.stringify([known.status, known.series, known.history.at(-1), width]);
   if (!width) return; // not laid out: nobody looks
   const isReading = !(getSelection()?.isCollapsed ?? true);
   if (now === drawnFrom || isReading) return;

@@ -62,12 +62,13 @@ function tags(server) {
 function changeWords(server, now) {
   const change = server.last_change;
   if (!change) return "Its size has not been changed yet.";
-  const why = change.words ? ` ${sentence(change.words)}` : "";
+  const why = change.words ? ` ${reason(change.words)}` : "";
   return `Last change ${when(change.at_seconds, now)}: from ${size(change.from_bytes)} to ${size(change.to_bytes)}.${why}`;
 }
 
 function serverCard(server, place, { now, scaleBytes, width, planned, isOpen }) {
-  const why = planned?.servers?.find((item) => item.name === server.name)?.reason;
+  const isDone = server.last_change && server.last_change.cycle === planned?.cycle; // it says why, then
+  const why = isDone ? null : planned?.servers?.find((item) => item.name === server.name)?.reason;
   const rest = !server.up
     ? [element("p", { class: "note bad" }, sentence(server.error ?? "it does not answer"), " Its memory stays reserved for it.")]
     : [sizeBar(server, place, scaleBytes, width), sizeWords(server), facts(server)];
