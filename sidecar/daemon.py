@@ -10,6 +10,7 @@ from typing import Any
 
 from sidecar.base.hourly_summary import HourlySummary
 from sidecar.base.metrics import Metrics
+from sidecar.base.service_notice import ServiceNotice
 from sidecar.config.node import SidecarConfig
 from sidecar.control.control_room import ControlRoom
 from sidecar.control.order import Order
@@ -32,6 +33,7 @@ from sidecar.web.operators_server import OperatorsServer
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class Sidecar:
         }
         self._actuator = self._make_actuator()
         self._control = ControlRoom(config, self._store, self._lock, self._actuator, self.metrics)
+        self._service = ServiceNotice(self.metrics)
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
         self._budget = BudgetKeeper(self._actuator, self.metrics)
         self._settings = SettingsReader(
@@ -167,13 +170,14 @@ class Sidecar:
             OSError: the endpoint for samples cannot be bound, or another sidecar controls a server.
             DocumentError: a server cannot be brought under the budget.
         """
-        endpoint = self.config.sampling.endpoint
+        sampling = self.config.sampling
         with (
-            bind_endpoint(endpoint, self.metrics) as self._receiver,
+            bind_endpoint(sampling.endpoint, self.metrics, sampling.group) as self._receiver,
             OperatorsServer(self.config.operators, self),
         ):
             try:
                 self._begin()
+                self._service.ready()
                 while not self._stop.is_set():
                     self.loop_at_seconds = time.time()
                     self._samples.take(self._receiver, self._stop.is_set)
@@ -183,9 +187,11 @@ class Sidecar:
                     self._summary.turn()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
+                    self._service.alive(self._actuator.at_seconds, self._in_short())
                     if self._load_next is not None:
                         self._take_config(self._load_next)
             finally:
+                self._service.stopping()
                 self._settings_in_time.close()
                 self._controller.close()
                 self._actuator.stop()
@@ -205,6 +211,13 @@ class Sidecar:
         self._control.begin(readings)
         self._actuator.start()
         self._controller.start()
+
+    def _in_short(self) -> str:
+        """For the service manager's status line."""
+        readings, budget = self._actuator.readings, self._actuator.budget
+        total = format_size(sum(reading.maxmemory_bytes for reading in readings.values()))
+        up = f"{len(readings)} of {len(self.config.servers)} servers answer"
+        return f"{self._control.mode}: {up}, maxmemory {total} of {format_size(budget.bytes)}"
 
     def _take_config(self, load: Callable[[], SidecarConfig]) -> None:
         self._load_next = None

@@ -90,6 +90,7 @@ class Metrics:
     rss_budget_given_up = _Declared("Times that resident memory did not fall with maxmemory")
     budgets_exceeded = _Declared("Times that the sizes could not be brought under the budget")
     sizes_fitted = _Declared("Times that others shrank for a server that cannot")
+    service_notices_lost = _Declared("Times that the service manager could not be told")
     reloads_refused = _Declared("Configurations that were refused on reload")
     # Those who look on and give orders (sidecar/web/).
     requests_refused = _Declared(

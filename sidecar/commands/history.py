@@ -117,7 +117,7 @@ def _words(entry: dict[str, Any]) -> str:
 
 
 def _details(entry: dict[str, Any]) -> Iterator[str]:
-    if entry["kind"] == "check":
+    if entry.get("observed_seconds") is not None:
         yield _check_words(entry)
     before, after = entry.get("sizes_before_bytes") or {}, entry.get("sizes_bytes") or {}
     reasons = entry.get("reasons") or {}

@@ -6,6 +6,7 @@ from typing import Any
 
 from sidecar.commands.printing import (
     age_words,
+    percent,
     print_table,
     print_wrapped,
     ratio_or,
@@ -58,7 +59,9 @@ def gain_words(plan: dict[str, Any]) -> str:
     if before is None or after is None:
         return "its planner predicts no access times"
     less = 1 - after / before if before > 0 else 0.0
-    return f"weighted mean access time {time_or(before)} now, {time_or(after)} then ({-less:+.2%})"
+    return (
+        f"weighted mean access time {time_or(before)} now, {time_or(after)} then ({percent(-less)})"
+    )
 
 
 def print_plan(plan: dict[str, Any]) -> None:

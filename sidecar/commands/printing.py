@@ -57,6 +57,12 @@ def ratio_or(ratio: float | None, otherwise: str = "") -> str:
     return otherwise if ratio is None else f"{100 * ratio:.2f} %"
 
 
+def percent(ratio: float) -> str:
+    """A change, with its sign; nothing has none."""
+    text = f"{100 * ratio:+.2f} %"
+    return "0.00 %" if text in ("+0.00 %", "-0.00 %") else text
+
+
 def time_or(seconds: float | None, otherwise: str = "") -> str:
     """An access time."""
     return otherwise if seconds is None else f"{seconds * 1e3:.4g} ms"

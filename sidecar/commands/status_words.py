@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sidecar.commands.plan_words import plan_in_short
 from sidecar.commands.printing import (
     about,
     age_words,
+    percent,
     print_table,
     print_wrapped,
     ratio_or,
@@ -72,8 +74,23 @@ def _print_sidecar(told: dict[str, Any]) -> None:
         f"{samples['wanted']:,} for the next observation, {samples['lost_batches']:,} batches lost"
     )
     print_wrapped(f"last plan: {plan_in_short(told)}", indent="  ")
+    for words in _gains(told):
+        print_wrapped(words, indent="  ")
     for problem in told["problems"]:
         print_wrapped(f"problem: {problem}", indent="  ")
+
+
+def _gains(told: dict[str, Any]) -> Iterator[str]:
+    """What came of plans, and what would come of those that are only recommended."""
+    if told["last_check"]:
+        yield f"last check: {told['last_check']['words']}"
+    would = told["recommended_gain"]
+    if would and would["ratio"] is not None:
+        yield (
+            f"had the recommended sizes been in force for the last "
+            f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "
+            f"have been {percent(-would['ratio'])}"
+        )
 
 
 def mode_words(told: dict[str, Any]) -> str:

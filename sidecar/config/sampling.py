@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import logging
 from dataclasses import dataclass
 
@@ -22,12 +23,14 @@ class SamplingConfig:
     Attributes:
         threshold, modulus: a key is sampled if hash mod ``modulus`` < ``threshold``.
         live_objects: of each server's SHARDS stack.
+        group: whose members may connect to the socket, as a number; ``None``: as the umask has it.
     """
 
     endpoint: str
     threshold: int = round(DEFAULT_RATE * DEFAULT_MODULUS)
     modulus: int = DEFAULT_MODULUS
     live_objects: int = 8192
+    group: int | None = None
 
 
 def read_sampling(fields: Fields) -> SamplingConfig:
@@ -42,6 +45,7 @@ def read_sampling(fields: Fields) -> SamplingConfig:
         endpoint=read_endpoint(fields, "endpoint"),
         threshold=fields.integer("threshold", max(1, round(rate * modulus)), low=1, high=modulus),
         modulus=modulus,
+        group=_read_group(fields),
         live_objects=fields.integer("live_objects", SamplingConfig.live_objects, low=64),
     )
     if fields.has("half_life"):
@@ -53,3 +57,15 @@ def read_sampling(fields: Fields) -> SamplingConfig:
         )
     fields.done()
     return sampling
+
+
+def _read_group(fields: Fields) -> int | None:
+    if not fields.has("group"):
+        return None
+    if not fields.text("endpoint").startswith("ipc:///"):
+        raise fields.refuse("group", "is for an endpoint ipc:///PATH: only a file has a group")
+    name = fields.text("group")
+    try:
+        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise fields.refuse("group", f"names {name!r}, which is no group of this machine") from None

@@ -6,6 +6,7 @@ file that is not a socket at all. So the path is checked first.
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -21,8 +22,12 @@ def socket_path(endpoint: str) -> Path | None:
     return Path(address) if scheme == "ipc" and not address.startswith("@") else None
 
 
-def bind_endpoint(endpoint: str, metrics: Metrics) -> SampleReceiver:
+def bind_endpoint(endpoint: str, metrics: Metrics, group: int | None = None) -> SampleReceiver:
     """The receiver, bound, with the socket's folder made if it is missing.
+
+    With a ``group``, its members may connect and nobody else but this user; also the folder is
+    theirs to enter, if it is made here, or is this user's own and that is not root, to whom folders
+    such as /run belong.
 
     Raises:
         OSError: it cannot be bound, or something else uses the path; one sentence.
@@ -30,14 +35,44 @@ def bind_endpoint(endpoint: str, metrics: Metrics) -> SampleReceiver:
     path = socket_path(endpoint)
     try:
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent, group)
             _check_unused(path)
-        return SampleReceiver(endpoint, metrics)
+        receiver = SampleReceiver(endpoint, metrics)
     except zmq.ZMQError as error:
         raise OSError(f"sampling.endpoint {endpoint}: cannot be bound: {error.strerror}") from error
     except OSError as error:
         raise OSError(
             f"sampling.endpoint {endpoint}: cannot be bound: {error.strerror or error}"
+        ) from error
+    if path is not None and group is not None:
+        try:
+            _give(path, group, 0o660)
+        except OSError:
+            receiver.close()
+            raise
+    return receiver
+
+
+def _make_folder(folder: Path, group: int | None) -> None:
+    if folder.exists():
+        user = os.geteuid()
+        is_ours = user != 0 and folder.stat().st_uid == user
+    else:
+        folder.mkdir(parents=True)
+        is_ours = True
+    if group is not None and is_ours:
+        _give(folder, group, 0o750)
+
+
+def _give(path: Path, group: int, mode: int) -> None:
+    """Raises OSError, one sentence."""
+    try:
+        os.chown(path, -1, group)
+        path.chmod(mode)
+    except PermissionError as error:
+        raise OSError(
+            f"sampling.group: {path} cannot be given to the group {group}: "
+            f"is the user {os.geteuid()} a member of it?"
         ) from error
 
 

@@ -137,8 +137,7 @@ class ServerWatch:
     @property
     def is_held(self) -> bool:
         """Whether it has the size that somebody gave it by hand, to stay."""
-        hold = self._store.now.control.held.get(self.name)
-        return hold is not None and hold.bytes == self._at_most_bytes
+        return self._store.now.control.holds(self.name, self._at_most_bytes)
 
     def evicts_now(self) -> bool:
         """Asked once more just before a shrink: others may have held up the step since."""
@@ -216,7 +215,7 @@ class ServerWatch:
         return f"stuck: it holds {held}, more than its maxmemory, and frees nothing"
 
     def save_settings(self) -> bool:
-        """Note on file what ``enter_shrink_mode`` will replace; whether it could be saved."""
+        """Note on file what ``enter_shrink_mode`` replaces; whether it could be saved."""
         return self._shrink_mode.save_settings(self._seen())
 
     def enter_shrink_mode(self) -> None:
@@ -287,12 +286,10 @@ class ServerWatch:
         self._reach.ask()
         try:
             self._server.set(settings)
-        except ServerRefusedError:
+        except (ServerRefusedError, ServerDownError) as error:
             self._metrics.config_set_errors.labels(self.name).inc()
-            raise
-        except ServerDownError as error:
-            self._metrics.config_set_errors.labels(self.name).inc()
-            self._lose(error)
+            if isinstance(error, ServerDownError):
+                self._lose(error)
             raise
 
     def _lose(self, error: Exception) -> None:

@@ -75,6 +75,8 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "301,442 of 500,000 for the next observation, 17 batches lost",
         "last plan: 30min ago, cycle 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): gain: mean access time from 9.12 ms",
+        "last check: the plan of cycle 1795354200 kept its promise",
+        "in force for the last 24h, the mean access time would have been -27.40 %",
         "total 0 B of 8 GiB (memory.budget 75%); used",
         "of 9 GiB",
     ):
@@ -224,7 +226,7 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
     text = printed("plan")
     for words in (
         "not carried out (the mode is recommend",
-        "weighted mean access time 9.12 ms now, 6.35 ms then (-30.37%)",
+        "weighted mean access time 9.12 ms now, 6.35 ms then (-30.37 %)",
         "sessions 2 GiB 3 GiB +1 GiB 87.03 %",
         "total 8 GiB of 8 GiB",
         "jobs: stays: its maxmemory-policy is noeviction",
