@@ -11,7 +11,23 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-COMMANDS = ("run", "check", "status", "explain", "weights", "mrc")
+# Each command's module in ``sidecar.commands``, which may have several.
+COMMANDS = {
+    "run": "run",
+    "check": "check",
+    "status": "status",
+    "plan": "plan",
+    "explain": "explain",
+    "history": "history",
+    "apply": "orders",
+    "recommend": "orders",
+    "pause": "orders",
+    "resume": "orders",
+    "rollback": "orders",
+    "weights": "weights",
+    "mrc": "mrc",
+    "completion": "completion",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -28,20 +44,14 @@ def _narrow(prog: str) -> argparse.HelpFormatter:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    parser = _Parser(
-        prog="spreds",
-        description="Divides one machine's memory among its Redis servers.",
-        epilog="Exit codes: 0 done; 1 something failed or is down; 2 wrong usage or configuration.",
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     arguments = sys.argv[1:] if arguments is None else arguments
     # Only the command asked for is imported, and only what every command needs is imported above:
     # `spreds mrc` is done in less time than some of the libraries take to import.
-    for command in [name for name in COMMANDS if name in arguments[:1]] or COMMANDS:
-        import_module(f"sidecar.commands.{command}").add_parser(commands)
-    options = parser.parse_args(arguments)
+    options = make_parser([name for name in COMMANDS if name in arguments[:1]]).parse_args(
+        arguments
+    )
     if getattr(options, "logs", True):
-        _log_to_stderr()
+        _warn_on_stderr()
     try:
         return int(options.execute(options))
     except Exception as error:
@@ -52,22 +62,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
 
 
-def _log_to_stderr() -> None:
+def make_parser(names: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Of these commands, or of all."""
+    parser = _Parser(
+        prog="spreds",
+        description="Divides one machine's memory among its Redis servers.",
+        epilog="Exit codes: 0 done; 1 something failed or is down; 2 wrong usage or configuration.",
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="print the version of SPREDS and exit"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # One module may have several commands.
+    for module in dict.fromkeys(COMMANDS[name] for name in names or COMMANDS):
+        import_module(f"sidecar.commands.{module}").add_parser(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looked up only if it is asked for."""
+
+    def __call__(self, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"spreds {version('spreds')}")
+        sys.exit(0)
+
+
+def _warn_on_stderr() -> None:
     import logging
 
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="spreds: %(message)s")
 
 
 def _exit_code(error: Exception) -> int | None:
     """Of an error that a command may end with, or ``None``."""
+    from sidecar.control.order import OrderRefusedError
     from sidecar.storage.store import StoreError
     from solver_lambda.documents.reader import DocumentError
 
     if isinstance(error, DocumentError):
         return 2
-    return 1 if isinstance(error, (OSError, StoreError)) else None
+    return 1 if isinstance(error, (OSError, OrderRefusedError, StoreError)) else None
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sidecar.base.hourly_summary import HourlySummary
 from sidecar.base.metrics import Metrics
 from sidecar.base.service_notice import ServiceNotice
 from sidecar.config.node import SidecarConfig
@@ -28,6 +29,7 @@ from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.state.state_store import StateStore
 from sidecar.storage.configured_stores import make_settings_store
+from sidecar.web.operators_server import OperatorsServer
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
@@ -49,6 +51,7 @@ class Sidecar:
         self.config = config
         self.metrics = Metrics()
         self.started_at_seconds = self.loop_at_seconds = time.time()
+        self._summary = HourlySummary(self.metrics)
         self._store = StateStore(config.state_file)
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -168,7 +171,10 @@ class Sidecar:
             DocumentError: a server cannot be brought under the budget.
         """
         sampling = self.config.sampling
-        with bind_endpoint(sampling.endpoint, self.metrics, sampling.group) as self._receiver:
+        with (
+            bind_endpoint(sampling.endpoint, self.metrics, sampling.group) as self._receiver,
+            OperatorsServer(self.config.operators, self),
+        ):
             try:
                 self._begin()
                 self._service.ready()
@@ -178,6 +184,7 @@ class Sidecar:
                     with self._lock:
                         self._budget.keep(self.config.servers)
                     self._control.tick()
+                    self._summary.turn()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
                     self._service.alive(self._actuator.at_seconds, self._in_short())

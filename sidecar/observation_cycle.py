@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from sidecar.base.log_setup import ROUTINE
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.controller import Controller
@@ -155,9 +156,8 @@ class ObservationCycle:
         self._metrics.observations.inc()
         servers = f"{len(seen)} of {len(self.config.servers)} servers"
         window = format_duration(observation.window_seconds)
-        log.info("observed: cycle %d, %s, window %s; by %s", cycle, servers, window, basis)
-        counts = self._metrics.since_last_asked()
-        log.info("counted since: %s", ", ".join(f"{k} {v}" for k, v in counts.items()))
+        words = "observed: cycle %d, %s, window %s; by %s"
+        log.info(words, cycle, servers, window, basis, extra=ROUTINE)
         controller.ask(observation)
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:

@@ -1,21 +1,20 @@
 """Everything that the sidecar counts: each metric's name, labels and meaning, in one place.
 
-The log's "counted since" line and, in Prometheus' text format, ``text`` are made from them.
+The log's hourly "counted" line is made from them, and, with what the status adds,
+``sidecar/web/exposition.py`` makes the answer to Prometheus.
 """
 
 from __future__ import annotations
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    disable_created_metrics,
-    generate_latest,
-)
+import re
+
+from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # they are all as old as the process
 
-_PREFIX = "spreds_"
-_SUFFIX = "_total"
+PREFIX = "spreds_"
+SUFFIX = "_total"
+_REASON_CODE = re.compile(r"[a-z_]{1,32}")
 
 
 class _Declared:
@@ -36,7 +35,7 @@ class Metrics:
     """Counts of one sidecar; any thread may add to them, but no signal's handler."""
 
     # Samples.
-    samples = _Declared("Samples received")
+    samples = _Declared("Samples that came and belong to a server of this node")
     batches_lost = _Declared("Batches of samples that never came")
     batches_malformed = _Declared("Messages that are not a batch of samples", "reason")
     batches_of_unknown_instance = _Declared(
@@ -49,11 +48,13 @@ class Metrics:
     observations = _Declared("Observations made")
     observations_without_servers = _Declared("Observations not made, because no server answered")
     observations_failed = _Declared("Observations that could not be stored")
-    settings_unread = _Declared("Times that a server's settings could not be read", "server")
-    settings_refused = _Declared("Documents of settings that were ignored", "server")
+    settings_unread = _Declared("Times that a server's settings could not be read", "instance")
+    settings_refused = _Declared("Documents of settings that were ignored", "instance")
     settings_late = _Declared("Observations made without waiting for the settings any longer")
     # Plans and how they come.
-    plans_taken = _Declared("Plans that passed every check", "decision")
+    plans = _Declared(
+        "Plans that passed every check, by the first word of their reason", "decision", "reason"
+    )
     plans_checked = _Declared("Plans whose promise was held against what came", "verdict")
     plans_refused = _Declared("Plans that were not carried out", "reason")
     plans_overdue = _Declared("Observations without a plan in time")
@@ -66,18 +67,21 @@ class Metrics:
     sqs_errors = _Declared("Times that the queue did not answer")
     sqs_failures = _Declared("Messages that could not be handled")
     # Servers and their sizes.
-    servers_lost = _Declared("Times that a server went out of reach", "server")
-    servers_restarted = _Declared("Restarts of a server that were noticed", "server")
-    foreign_changes = _Declared("Sizes that somebody else has set", "server")
-    sampler_refused = _Declared("Times that a server's sampler took no settings", "server")
-    transitions = _Declared("Steps of transitions", "server")
-    transitions_failed = _Declared("Steps that a server refused or did not answer", "server")
-    config_set_maxmemory = _Declared("Sizes set", "server")
-    shrinks_without_mode = _Declared(
-        "Shrinks whose old settings could not be kept on file", "server"
+    servers_lost = _Declared("Times that a server went out of reach", "instance")
+    servers_restarted = _Declared("Restarts of a server that were noticed", "instance")
+    foreign_changes = _Declared("Sizes that somebody else has set", "instance")
+    sampler_refused = _Declared("Times that a server's sampler took no settings", "instance")
+    transitions = _Declared("Steps of transitions", "instance")
+    transitions_failed = _Declared("Steps that a server refused or did not answer", "instance")
+    config_set_maxmemory = _Declared("Sizes set", "instance")
+    config_set_errors = _Declared(
+        "Settings that a server did not take or did not answer", "instance"
     )
-    shrinks_stuck = _Declared("Shrinks after which a server freed nothing", "server")
-    rss_waits_given_up = _Declared("Times that resident memory did not fall", "server")
+    shrinks_without_mode = _Declared(
+        "Shrinks whose old settings could not be kept on file", "instance"
+    )
+    shrinks_stuck = _Declared("Shrinks after which a server freed nothing", "instance")
+    rss_waits_given_up = _Declared("Times that resident memory did not fall", "instance")
     budget_changes = _Declared(
         "Times that the budget followed the machine, or resident memory", "to"
     )
@@ -88,13 +92,17 @@ class Metrics:
     sizes_fitted = _Declared("Times that others shrank for a server that cannot")
     service_notices_lost = _Declared("Times that the service manager could not be told")
     reloads_refused = _Declared("Configurations that were refused on reload")
+    # Those who look on and give orders (sidecar/web/).
+    requests_refused = _Declared(
+        "Requests of operators and their tools that were refused", "reason"
+    )
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._asked: dict[str, int] = {}
         self._counters = {
             name: Counter(
-                f"{_PREFIX}{name}", declared.meaning, declared.labels, registry=self.registry
+                f"{PREFIX}{name}", declared.meaning, declared.labels, registry=self.registry
             )
             for name, declared in vars(Metrics).items()
             if isinstance(declared, _Declared)
@@ -103,6 +111,13 @@ class Metrics:
     def counter(self, name: str) -> Counter:
         """Raises KeyError: there is no such metric."""
         return self._counters[name]
+
+    @staticmethod
+    def labels_of(name: str) -> tuple[str, ...]:
+        """Of a metric. Raises KeyError: there is none of this name."""
+        declared = vars(Metrics)[name]
+        assert isinstance(declared, _Declared)
+        return declared.labels
 
     def value(self, name: str, **labels: str) -> int:
         """The count of a metric, over all labels that are not given.
@@ -114,7 +129,7 @@ class Metrics:
         return sum(
             int(sample.value)
             for sample in family.samples
-            if sample.name.endswith(_SUFFIX) and labels.items() <= sample.labels.items()
+            if sample.name.endswith(SUFFIX) and labels.items() <= sample.labels.items()
         )
 
     def snapshot(self) -> dict[str, int]:
@@ -122,8 +137,8 @@ class Metrics:
         found = {}
         for family in self.registry.collect():
             for sample in family.samples:
-                if sample.name.endswith(_SUFFIX) and sample.value:
-                    name = sample.name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+                if sample.name.endswith(SUFFIX) and sample.value:
+                    name = sample.name.removeprefix(PREFIX).removesuffix(SUFFIX)
                     labels = ",".join(f"{key}={value}" for key, value in sample.labels.items())
                     found[f"{name}[{labels}]" if labels else name] = int(sample.value)
         return dict(sorted(found.items()))
@@ -134,6 +149,9 @@ class Metrics:
         news = {name: count - before.get(name, 0) for name, count in self._asked.items()}
         return {name: count for name, count in news.items() if count}
 
-    def text(self) -> str:
-        """All of them, in Prometheus' text format."""
-        return generate_latest(self.registry).decode()
+
+def reason_code(reason: str) -> str:
+    """The word before the colon of a plan's reason; ``other`` where it is not one, as any planner
+    may write what it likes, and each code is a time series."""
+    code = reason.partition(":")[0]
+    return code if _REASON_CODE.fullmatch(code) else "other"

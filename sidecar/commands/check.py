@@ -1,4 +1,5 @@
-"""``spreds check CONFIG``: the effective configuration, or the sentence that refuses it."""
+"""``spreds check FILE``: the effective configuration, or the sentence that refuses it; with
+``--connect`` whether it can work on this machine with these servers."""
 
 from __future__ import annotations
 
@@ -8,30 +9,109 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sidecar.config.node import load_config
+from sidecar.commands.arguments import add_command
+from sidecar.commands.printing import print_wrapped
+from sidecar.config.node import SidecarConfig, load_config
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_duration, format_size
+
+_MARKS = {"ok": "ok      ", "advice": "ADVICE  ", "problem": "PROBLEM "}
+# What is no secret itself, and where a secret comes from, is told apart from the secret.
+_SECRETS = ("password", "token")
+_NOT_SHOWN = ("source",)
 
 
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
-    parser = commands.add_parser("check", help="check a configuration and print what it means")
-    parser.add_argument("config", metavar="CONFIG", help="the node's TOML file")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser = add_command(commands, "check", "check a configuration and print what it means")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--connect",
+        action="store_true",
+        help="ask the servers and look at the machine: can SPREDS work here? Changes nothing; "
+        "CONFIG SET is tried by giving lfu-log-factor the value that it has",
+    )
+    what.add_argument(
+        "--acl",
+        action="store_true",
+        help="print the smallest Redis user that the sidecar works with, for redis-cli",
+    )
+    what.add_argument(
+        "--iam", action="store_true", help="print the smallest IAM policy for the node's cloud"
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the configuration with its defaults and in base units. Raises DocumentError."""
-    table = asdict(load_config(options.config))
+    """Print what is asked for; 1 if something keeps SPREDS from working. Raises DocumentError."""
+    config = load_config(options.config)
+    if options.connect:
+        return _connect(config, options.json)
+    if options.acl:
+        _print_acl(config, options.json)
+    elif options.iam:
+        _print_iam(config, options.config)
+    else:
+        _print_configuration(config, options.json)
+    return 0
+
+
+def _connect(config: SidecarConfig, as_json: bool) -> int:
+    from sidecar.preflight.preflight import preflight
+
+    findings = preflight(config)
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+    else:
+        for finding in findings:
+            print_wrapped(f"{_MARKS[finding.level]}{finding.where}: {finding.what}", " " * 8)
+            if finding.remedy:
+                print_wrapped(f"        -> {finding.remedy}", " " * 11)
+    return 1 if any(finding.level == "problem" for finding in findings) else 0
+
+
+def _print_acl(config: SidecarConfig, as_json: bool) -> None:
+    from sidecar.preflight.rights import acl_line
+
+    lines = {server.name: acl_line(server.username) for server in config.servers}
+    if as_json:
+        print(json.dumps(lines, indent=1))
+        return
+    for line, names in _grouped(lines).items():
+        print(f"# {', '.join(names)}: then ACL SAVE, or CONFIG REWRITE where there is no aclfile")
+        print(line)
+
+
+def _grouped(lines: dict[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, line in lines.items():
+        found.setdefault(line, []).append(name)
+    return found
+
+
+def _print_iam(config: SidecarConfig, source: str) -> None:
+    from sidecar.preflight.iam import iam_policy
+
+    if config.controller.cloud is None:
+        raise DocumentError(f"{source}: controller names no cloud, so no IAM policy is needed")
+    print(json.dumps(iam_policy(config.node, config.controller.cloud), indent=1))
+
+
+def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
+    table = asdict(config)
     # Where the file has it, and by its name.
     table["planning"]["forecast"] = "competing" if table.pop("forecasts") else "last"
-    for server in table["servers"]:
-        server["password"] = "(set)" if server["password"] is not None else None
-    if options.json:
+    for part in (*table["servers"], table["operators"]):
+        for secret in _SECRETS:
+            if secret in part:
+                part[secret] = "(set)" if part[secret] is not None else None
+        for key in _NOT_SHOWN:
+            part.pop(key, None)
+    if as_json:
         print(json.dumps(table, indent=1, default=str))
     else:
         for line in _lines(table):
             print(line)
-    return 0
 
 
 def _lines(value: object, path: str = "") -> list[str]:
@@ -46,6 +126,17 @@ def _lines(value: object, path: str = "") -> list[str]:
         return [
             line for item in value for line in _lines(item, f"{path.rstrip('s')}.{item['name']}")
         ]
+    return [f"{path} = {_shown(path, value)}"]
+
+
+def _shown(path: str, value: object) -> str:
     if value is None:
-        return [f"{path} = (none)"]
-    return [f"{path} = {str(value) if isinstance(value, Path) else json.dumps(value)}"]
+        return "(none)"
+    if value == "(set)":
+        return "(set)"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if path.endswith("_bytes"):
+            return f"{value} ({format_size(value)})"
+        if path.endswith("_seconds"):
+            return f"{value} ({format_duration(value)})"
+    return json.dumps(str(value) if isinstance(value, Path) else value)

@@ -1,11 +1,21 @@
-"""``spreds explain``: what the sidecar does on this node, and when, in plain words."""
+"""``spreds explain``: what the sidecar does on this node, when, and why a server has its size, in
+plain words."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
+from sidecar.commands.arguments import add_command
+from sidecar.commands.explain_words import last_plan_sentences, server_sentences
+from sidecar.commands.glossary import WORDS, glossary_lines
+from sidecar.commands.printing import print_wrapped
+from sidecar.commands.running import status_of
 from sidecar.config.node import SidecarConfig, load_config
+from sidecar.control.client import SidecarSilentError
+from sidecar.control.history import history_path, read_history
+from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
 
 # As in sidecar/curves/remembered.py, which would import numpy: the shortest and the longest.
@@ -14,23 +24,70 @@ _SHORTEST, _LONGEST = 1 / 12, 6
 
 def add_parser(commands: Any) -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "explain", help="say in plain words how memory is divided on this node"
+    parser = add_command(
+        commands,
+        "explain",
+        "say in plain words how memory is divided on this node, and why a server has its size",
+        file=False,
     )
-    parser.add_argument("config", metavar="FILE")
-    parser.set_defaults(execute=execute, logs=False)
+    parser.add_argument("config", metavar="FILE", nargs="?", help="the node's TOML file")
+    parser.add_argument("server", metavar="SERVER", nargs="?", help="why this server has its size")
+    parser.add_argument("--glossary", action="store_true", help="say what the words mean")
+    parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print some sentences. Raises DocumentError."""
-    print(_explained(load_config(options.config)))
+    """Print some sentences. Raises DocumentError, SidecarSilentError."""
+    if options.glossary:
+        _print(options, [], glossary_lines())
+        return 0
+    if options.config is None:
+        raise DocumentError("explain: give the node's FILE, or --glossary")
+    config = load_config(options.config)
+    if options.server is None:
+        sentences = [*_explained(config).splitlines(), *_node_now(config)]
+    else:
+        sentences = _server_now(config, options.config, options.server)
+    _print(options, sentences, glossary_lines("\n".join(sentences)))
     return 0
+
+
+def _print(options: argparse.Namespace, sentences: list[str], words: list[str]) -> None:
+    if options.json:
+        used = [line.partition(":")[0] for line in words]
+        print(json.dumps({"sentences": sentences, "words": {w: WORDS[w] for w in used}}, indent=1))
+        return
+    for sentence in sentences:
+        print_wrapped(sentence)
+    if sentences and words:
+        print("\nWhat the words mean:")
+    for line in words:
+        print_wrapped(f"  {line}" if sentences else line, indent="    ")
+
+
+def _node_now(config: SidecarConfig) -> list[str]:
+    """What is known only while the sidecar runs; the rest is said all the same."""
+    try:
+        return last_plan_sentences(status_of(config))
+    except SidecarSilentError as error:
+        return [f"What it does now is not known: {error}."]
+
+
+def _server_now(config: SidecarConfig, source: str, name: str) -> list[str]:
+    by_name = {server.name: server for server in config.servers}
+    if name not in by_name:
+        raise DocumentError(f"{source}: has no server {name!r}, only {', '.join(by_name)}")
+    told = status_of(config)
+    entries = read_history(history_path(config.state_file)) if config.state_file else []
+    return server_sentences(by_name[name], told, entries)
 
 
 def _explained(config: SidecarConfig) -> str:
     age = config.cycle.maximum_age_seconds
     least = f"{config.planning.minimum_gain_ratio:.2%}"
     who = f"{len(config.servers)} servers share {format_size(config.memory.budget_bytes)}"
+    if len(config.servers) == 1:
+        who = f"One server has {format_size(config.memory.budget_bytes)}"
     if not config.forecasts:
         return (
             f"{who}. Every {format_duration(age)}, or after {config.cycle.samples} samples, the "

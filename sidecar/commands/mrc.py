@@ -21,9 +21,9 @@ def add_parser(commands: Any) -> None:
         "mrc",
         help="print the miss-ratio curve of a trace",
         description="Print the miss ratio of an LRU cache, by its size, for each trace. "
-        f"Formats: {', '.join(FORMATS)}; a trace may be compressed with zst, xz or gz.",
+        f"Formats are {', '.join(FORMATS)}; a trace may be compressed with zst, xz or gz.",
     )
-    parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path)
+    parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path, help="a trace of requests")
     parser.add_argument(
         "--format", choices=FORMATS, help="the format, if the file's name does not tell it"
     )

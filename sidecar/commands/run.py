@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import signal
 from typing import Any
 
+from sidecar.base.log_setup import set_up_log
+from sidecar.commands.arguments import add_command
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from sidecar.state.node_lock import node_lock
 
-log = logging.getLogger(__name__)
-
 
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
-    parser = commands.add_parser("run", help="run the sidecar of this node")
-    parser.add_argument("config", metavar="CONFIG", help="the node's TOML file")
-    parser.add_argument("--verbose", action="store_true", help="log every transition")
-    parser.set_defaults(execute=execute)
+    parser = add_command(
+        commands,
+        "run",
+        "run the sidecar of this node until SIGTERM or SIGINT; SIGHUP reads the file again",
+        json=False,
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="log also each transition and what repeats itself"
+    )
+    parser.set_defaults(execute=execute, logs=False)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Run until a signal comes. Raises DocumentError, OSError."""
-    if options.verbose:
-        logging.getLogger("sidecar").setLevel(logging.DEBUG)
+    set_up_log(verbose=options.verbose)
     config = load_config(options.config)
+    set_up_log(config.log.format, verbose=options.verbose)
     with node_lock(config):
         sidecar = Sidecar(config)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sidecar.config.node import SettingsLimits, load_config
+from sidecar.commands.arguments import add_command
+from sidecar.commands.running import who
+from sidecar.config.node import ServerConfig, SettingsLimits, load_config
+from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
 from sidecar.storage.configured_stores import make_bucket, make_settings_store
 from sidecar.storage.store import FolderStore, Store
@@ -27,6 +29,13 @@ def _parse_number(text: str) -> float:
     return number
 
 
+_MEANINGS = {
+    "weight": "how much a read of it counts beside a read of other servers",
+    "backend_latency_seconds": "what it costs to get an object after a miss",
+    "minimum_bytes": "the least memory that it is given",
+    "latency_bound_seconds": "the mean access time wanted at most",
+    "miss_bound_per_second": "the misses a second that its backend takes at most",
+}
 _PARSERS: Mapping[str, Callable[[str], float]] = {
     "number": _parse_number,
     "duration": parse_duration,
@@ -36,29 +45,37 @@ _PARSERS: Mapping[str, Callable[[str], float]] = {
 
 @dataclass(frozen=True)
 class _Place:
-    """Where settings lie, and the operator's limits if the node's file is at hand."""
+    """Where settings lie, and what the operator says if the node's file is at hand."""
 
     store: Store
     node: str
     limits: SettingsLimits | None = None
+    server: ServerConfig | None = None
 
 
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
-    parser = commands.add_parser("weights", help="show or change a team's settings for its server")
+    parser = add_command(
+        commands,
+        "weights",
+        "show or change a team's settings for its server",
+        file=False,
+        json=False,
+    )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="show|set|unset")
-    show = verbs.add_parser("show", help="print the settings of one server")
-    put = verbs.add_parser("set", help="change the named settings; the others stay")
-    unset = verbs.add_parser("unset", help="remove the named settings, or all of them")
+    show = _add_verb(verbs, "show", "print the settings of one server")
+    put = _add_verb(verbs, "set", "change the named settings; the others stay as they are")
+    unset = _add_verb(verbs, "unset", "remove the named settings, or all of them")
     for setting in SERVER_SETTINGS:
         option = f"--{setting.option.replace('_', '-')}"
         parse = _typed(_PARSERS[setting.written])
-        put.add_argument(option, metavar=setting.example, type=parse)
-        unset.add_argument(option, action="store_true")
-    put.add_argument("--by", metavar="NAME", default=getpass.getuser(), help="who sets them")
-    unset.add_argument("--by", metavar="NAME", default=getpass.getuser(), help="who removes them")
+        meaning = _MEANINGS[setting.name]
+        put.add_argument(option, metavar=setting.example, type=parse, help=meaning)
+        unset.add_argument(option, action="store_true", help=f"remove: {meaning}")
+    put.add_argument("--by", metavar="NAME", default=who(), help="who sets them")
+    unset.add_argument("--by", metavar="NAME", default=who(), help="who removes them")
     for verb in (show, put, unset):
-        verb.add_argument("server", metavar="SERVER")
+        verb.add_argument("server", metavar="SERVER", help="the server's name")
         place = verb.add_argument_group("where the settings lie")
         place.add_argument(
             "--config",
@@ -73,35 +90,45 @@ def add_parser(commands: Any) -> None:
         verb.set_defaults(execute=execute)
 
 
+def _add_verb(verbs: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    return add_command(verbs, name, help_text, file=False)
+
+
 def execute(options: argparse.Namespace) -> int:
     """Run the verb and print the document; 1 if there is none. Raises DocumentError, StoreError."""
     place = _place(options)
     key = settings_key(place.node, options.server)
     text = place.store.get(key, MAX_SETTINGS_BYTES)
     if options.verb == "show":
-        return _show(text)
+        return _show(text, options)
     changes = _changes(options)
     if options.verb == "set" and not changes:
         raise DocumentError("weights set: name at least one setting")
     if options.verb == "unset" and not changes:
         place.store.delete(key)
-        return 0
+        return _show(None, options, code=0)
     # A damaged old document must be removed on purpose: ``unset`` without names.
     old = TeamSettings.loads(text, key).values if text is not None else {}
     values = {name: value for name, value in {**old, **changes}.items() if value is not None}
     settings = TeamSettings(options.by, now_text(), values)
     # Read as the sidecar will, with its limits: what it would ignore is not stored.
     TeamSettings.loads(settings.dumps(), key, place.limits)
+    if place.server is not None:
+        check_minimum(place.server, settings, key)
     place.store.put(key, settings.dumps())
-    return _show(settings.dumps())
+    return _show(settings.dumps(), options)
 
 
-def _show(text: bytes | None) -> int:
-    if text is None:
+def _show(text: bytes | None, options: argparse.Namespace, code: int = 1) -> int:
+    """``code`` is for no settings at all."""
+    if text is not None:
+        print(text.decode(errors="replace"))
+        return 0
+    if options.json:
         print("{}")
-        return 1
-    print(text.decode(errors="replace"))
-    return 0
+    else:
+        print(f"{options.server} has no settings of its team: the operator's values hold")
+    return code
 
 
 def _changes(options: argparse.Namespace) -> dict[str, Any]:
@@ -130,17 +157,17 @@ def _place(options: argparse.Namespace) -> _Place:
         raise DocumentError(f"SERVER {options.server!r} is not a server's name")
     if options.config:
         config = load_config(options.config)
-        names = [server.name for server in config.servers]
-        if options.server not in names:
+        servers = {server.name: server for server in config.servers}
+        if options.server not in servers:
             raise DocumentError(
-                f"{options.config}: has no server {options.server!r}, only {', '.join(names)}"
+                f"{options.config}: has no server {options.server!r}, only {', '.join(servers)}"
             )
         store = make_settings_store(config.controller)
         if store is None:
             raise DocumentError(
                 f"{options.config}: controller has no store for settings: give it a folder"
             )
-        return _Place(store, config.node, config.limits)
+        return _Place(store, config.node, config.limits, servers[options.server])
     if not options.node or not NODE_PATTERN.fullmatch(options.node):
         raise DocumentError(f"--node {options.node!r} is not a node's name; or give --config")
     if options.folder:

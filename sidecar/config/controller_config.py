@@ -38,6 +38,14 @@ class CloudConfig:
 
 
 @dataclass(frozen=True)
+class KeptDocuments:
+    """How many observations and plans stay in ``folder``, of each, and for how long."""
+
+    seconds: float = 30 * 86_400.0
+    number: int = 5000
+
+
+@dataclass(frozen=True)
 class ControllerConfig:
     """Who makes the plans.
 
@@ -48,6 +56,7 @@ class ControllerConfig:
         folder: where ``embedded`` keeps its documents and finds teams' settings; ``None``: nowhere.
         plan_deadline_seconds: after it, an unanswered observation counts as overdue.
         maximum_plan_age_seconds: an older plan is refused.
+        kept: of the documents in ``folder``.
     """
 
     kind: str = "auto"
@@ -55,6 +64,7 @@ class ControllerConfig:
     folder: Path | None = None
     plan_deadline_seconds: float = 30.0
     maximum_plan_age_seconds: float = 3600.0
+    kept: KeptDocuments = KeptDocuments()
 
 
 def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
@@ -71,6 +81,10 @@ def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
         ),
         maximum_plan_age_seconds=duration(
             fields, "maximum_plan_age", default=ControllerConfig.maximum_plan_age_seconds, above=0
+        ),
+        kept=KeptDocuments(
+            duration(fields, "keep_documents", default=KeptDocuments.seconds, above=0),
+            fields.integer("keep_documents_number", KeptDocuments.number, low=1),
         ),
     )
     fields.done()

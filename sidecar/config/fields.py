@@ -9,7 +9,12 @@ from typing import Any
 
 from solver_lambda.documents.reader import Fields
 from solver_lambda.documents.server_settings import ServerSetting
-from solver_lambda.documents.units import format_duration, parse_duration, parse_size
+from solver_lambda.documents.units import (
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+)
 
 # A smaller number without a unit is meant as megabytes, or gigabytes.
 LEAST_BARE_BYTES = 1 << 16
@@ -28,7 +33,7 @@ def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> in
             f"{value!r} has no unit, and is only {value} bytes: write '{value}mb' or '{value}gb'",
         )
     if size_bytes < low:
-        raise fields.refuse(key, f"must be at least {low} bytes, not {value!r}")
+        raise fields.refuse(key, f"must be at least {format_size(low)}, not {value!r}")
     return size_bytes
 
 
@@ -89,4 +94,12 @@ def secret(fields: Fields, key: str, folder: Path) -> str | None:
         if name not in os.environ:
             raise fields.refuse(f"{key}_env", f"names {name!r}, which is not in the environment")
         return os.environ[name]
+    return None
+
+
+def secret_key(fields: Fields, key: str) -> str | None:
+    """Where ``secret`` has it from, for messages; ``None`` if there is none."""
+    for name in (f"{key}_file", f"{key}_env"):
+        if fields.has(name):
+            return f"{name} {fields.text(name)!r}"
     return None

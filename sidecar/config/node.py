@@ -9,8 +9,10 @@ from pathlib import Path
 
 from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
-from sidecar.config.fields import as_written, duration, secret, size
+from sidecar.config.fields import as_written, duration, secret, secret_key, size
+from sidecar.config.log_config import LogConfig, read_log
 from sidecar.config.memory import MemoryConfig, read_memory
+from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
 from sidecar.config.tls import TlsConfig, read_tls
@@ -19,6 +21,7 @@ from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
+from solver_lambda.documents.units import format_size
 
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
@@ -33,6 +36,8 @@ class ServerConfig:
         cache_latency_seconds: cd of (8.2).
         maximum_bytes: ``None``: as much as there is.
         bounds: as in the observation.
+        password_from: the key that told the password, with what it names.
+        source: the file that has all this, for messages.
     """
 
     name: str
@@ -45,6 +50,8 @@ class ServerConfig:
     bounds: Mapping[str, float] = field(default_factory=dict)
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    password_from: str | None = None
+    source: str = ""
     tls: TlsConfig | None = None
 
 
@@ -87,6 +94,8 @@ class SidecarConfig:
     servers: tuple[ServerConfig, ...]
     state_file: Path | None = None
     forecasts: bool = True
+    operators: OperatorsConfig = field(default_factory=OperatorsConfig)
+    log: LogConfig = field(default_factory=LogConfig)
     mode: str | None = None
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
@@ -101,6 +110,8 @@ class SidecarConfig:
             "[sampling]": self.sampling,
             "state_file": self.state_file,
             "planning.forecast": self.forecasts,
+            "[operators]": self.operators,
+            "[log]": self.log,
             "the servers or how to reach them": [
                 (item.name, item.url, item.username, item.password, item.tls)
                 for item in self.servers
@@ -144,6 +155,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
     )
     servers = tuple(_read_server(table, folder) for table in fields.tables("server"))
     _check_servers(fields, servers, memory)
+    state_file = folder / fields.text("state_file") if fields.has("state_file") else None
     config = SidecarConfig(
         node=node,
         memory=memory,
@@ -154,7 +166,9 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         forecasts=planning.forecasts,
         limits=_read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
         servers=servers,
-        state_file=folder / fields.text("state_file") if fields.has("state_file") else None,
+        state_file=state_file,
+        operators=read_operators(fields.table("operators", {}), folder, state_file),
+        log=read_log(fields.table("log", {})),
         mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
     )
     fields.done()
@@ -210,12 +224,16 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         maximum_bytes=size(fields, "maximum", low=1) if fields.has("maximum") else None,
         username=fields.text("username") if fields.has("username") else None,
         password=secret(fields, "password", folder),
+        password_from=secret_key(fields, "password"),
+        source=fields.source,
         tls=read_tls(fields, folder, url),
     )
     fields.done()
     if server.maximum_bytes is not None and server.maximum_bytes < server.minimum_bytes:
         raise fields.refuse(
-            "maximum", f"{server.maximum_bytes} is below the minimum {server.minimum_bytes}"
+            "maximum",
+            f"{format_size(server.maximum_bytes)} is below the minimum "
+            f"{format_size(server.minimum_bytes)}",
         )
     return server
 
@@ -233,5 +251,7 @@ def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], memory: Me
     # Where M is a share of what there is, minima may be cut (sidecar/servers/budget_fit.py).
     if minima > memory.budget_bytes and memory.budget_share is None:
         raise fields.refuse(
-            "server", f"minima sum to {minima} bytes, more than memory.budget {memory.budget_bytes}"
+            "server",
+            f"minima sum to {format_size(minima)}, more than memory.budget, "
+            f"{format_size(memory.budget_bytes)}",
         )

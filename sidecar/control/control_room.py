@@ -143,11 +143,12 @@ class ControlRoom:
 
     def _conclude(self) -> None:
         with self._lock:
-            self.verification.look(self._actuator.readings)
+            self.verification.look(self._actuator.read_all())
             self.verification.conclude(self._config.cycle.maximum_age_seconds)
 
     def _carried_out(self, plan: AdaptationPlan) -> None:
         self.verification.begin(plan)
+        self.verification.look(self._actuator.read_all())
         for server in plan.servers:
             if server.maxmemory_bytes != server.maxmemory_before_bytes:
                 self.last_changes[server.name] = _change(

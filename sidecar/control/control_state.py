@@ -80,6 +80,10 @@ class ControlState:
         """Whether servers may be given sizes at all."""
         return self.engaged and self.pause is None
 
+    def holds(self, server: str, size_bytes: float | None) -> bool:
+        """Whether this is the size that somebody gave the server by hand."""
+        return server in self.held and self.held[server].bytes == size_bytes
+
     def objection(self, file_mode: str | None, now_seconds: float) -> str | None:
         """Why no plan is carried out now, for people; ``None``: one is."""
         if self.pause is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sidecar.config.node import SidecarConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import with_minima_that_fit
+from sidecar.servers.budget_fit import fitted_sizes, unmovable_bytes, with_minima_that_fit
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.state_store import StateStore
@@ -33,14 +33,12 @@ class Engagement:
             sizes = {name: reading.maxmemory_bytes for name, reading in seen.items()}
             installed = {**sizes, **state.control.installed_bytes}
             state.control = replace(state.control, installed_bytes=installed)
-            if not state.control.engaged:
-                share_bytes = self._actuator.budget.bytes // len(self.config.servers)
-                state.targets_bytes = {
-                    server.name: seen[server.name].size_bytes
-                    if server.name in seen
-                    else state.targets_bytes.get(server.name, share_bytes)
-                    for server in self.config.servers
-                }
+            share_bytes = self._actuator.budget.bytes // len(self.config.servers)
+            wanted = {server.name: share_bytes for server in self.config.servers}
+            wanted |= {name: reading.size_bytes for name, reading in seen.items()}
+            if state.control.engaged:
+                wanted |= {n: size for n, size in state.targets_bytes.items() if n in wanted}
+            state.targets_bytes = wanted
 
     def begin(self) -> None:
         """Keep sizes from now on: those that there are, within the budget, or those to which the
@@ -64,8 +62,19 @@ class Engagement:
             self._engage(sizes_bytes, purpose)
 
     def back_to(self, sizes_bytes: Mapping[str, int], purpose: str) -> None:
-        """Have these sizes at once. Raises ValueError: they exceed the budget; nothing changes."""
-        self._actuator.engage(sizes_bytes, sizes_bytes, purpose)
+        """Have these sizes at once, or as near to them as budget and bounds allow.
+
+        Raises:
+            DocumentError: as ``initial_sizes``.
+        """
+        sizes = fitted_sizes(
+            self.config.servers,
+            {**self._store.now.targets_bytes, **sizes_bytes},
+            unmovable_bytes(self._actuator.states()),
+            self._actuator.budget.bytes,
+            self._actuator.least_bytes(),
+        )
+        self._actuator.engage(sizes, sizes, purpose)
 
     def has_limit(self, name: str) -> bool:
         """Whether the server has a ``maxmemory``, as far as it is known."""
@@ -76,11 +85,10 @@ class Engagement:
         readings = self._actuator.readings
         state = self._store.now
         found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
-        held = state.control.held
         fixed = {
             name
             for name, reading in readings.items()
-            if not reading.evicts or (name in held and held[name].bytes == reading.maxmemory_bytes)
+            if not reading.evicts or state.control.holds(name, reading.maxmemory_bytes)
         }
         budget_bytes = self._actuator.budget.bytes
         sizes, targets = sizes_to_begin_with(

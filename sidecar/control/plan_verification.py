@@ -64,7 +64,7 @@ class PlanVerification:
         """The sizes are no longer those of the plan."""
         self._promise = None
 
-    def look(self, readings: Mapping[str, ServerReading]) -> None:
+    def look(self, readings: Mapping[str, ServerReading | None]) -> None:
         """Count what the servers say, again and again."""
         if self._promise is not None:
             self._promise.look(readings)
@@ -97,15 +97,20 @@ class PlanVerification:
     def _roll_back(self, check: Check, cycle_seconds: float) -> str:
         before = self._store.now.control.wait
         failures = (before.failures if before else 0) + 1
-        wait_seconds = cycle_seconds * 2 ** min(failures, _MOST_DOUBLINGS)
+        pause_seconds = wait_seconds(cycle_seconds, failures)
         try:
             self._engagement.back_to(self._before_bytes, "rollback")
             done = "back to the sizes before it"
         except ValueError as error:
             done = f"it cannot be taken back: {error}"
-        words = f"{done}, and no plan is carried out for {format_duration(wait_seconds)}"
+        words = f"{done}, and no plan is carried out for {format_duration(pause_seconds)}"
         why = f"plan {check.cycle} did not keep its promise"
         with self._store.update() as state:
-            wait = Wait(time.time() + wait_seconds, why, failures)
+            wait = Wait(time.time() + pause_seconds, why, failures)
             state.control = replace(state.control, wait=wait, before_plan_bytes={})
         return f"{check.words}; {words}"
+
+
+def wait_seconds(cycle_seconds: float, failures: int) -> float:
+    """How long no plan is carried out after so many in a row that failed."""
+    return cycle_seconds * float(1 << min(failures, _MOST_DOUBLINGS))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
@@ -20,6 +21,8 @@ _FEWEST_READS = 1000
 # A window's own curve explains what the server saw if it is no farther off, in miss ratio, beside
 # its stated error.
 _EXPLAINED = 0.02
+# By so much of its size a cache grows that is still filling.
+_FILLING_RATIO = 0.02
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,10 @@ class _Promised:
         self._sizes, self._ratios = zip(*sorted(pairs, key=lambda pair: pair[0]), strict=True)
         self._miss_ratio_before = seen.miss_ratio
         self._curve_error = seen.curve_error_ratio
+        self._first: ServerReading | None = None
         self._last: ServerReading | None = None
-        self.hits = self.misses = self._read_bytes = 0.0
+        # Weighted by reads: what it held, and its limit.
+        self.hits = self.misses = self._read_bytes = self._limit_bytes = 0.0
         self._step_reads = self._step_read_bytes = 0.0
         # By the window's own curve: reads, and misses with the sizes that it had and had before.
         self._curve_reads = self._curve_misses = self._curve_misses_before = 0.0
@@ -88,6 +93,7 @@ class _Promised:
     def look(self, reading: ServerReading) -> None:
         last, self._last = self._last, reading
         if last is None or last.run_id != reading.run_id:
+            self._first = reading
             return
         hits = reading.keyspace_hits - last.keyspace_hits
         misses = reading.keyspace_misses - last.keyspace_misses
@@ -95,7 +101,7 @@ class _Promised:
             return  # RESETSTAT
         self.hits += hits
         self.misses += misses
-        # What it does not hold cannot be hit, whatever its limit is.
+        self._limit_bytes += (hits + misses) * reading.size_bytes
         held = min(reading.counted_bytes, reading.maxmemory_bytes or reading.counted_bytes)
         self._read_bytes += (hits + misses) * held
         self._step_reads += hits + misses
@@ -116,8 +122,18 @@ class _Promised:
     def predicted_miss_ratio(self) -> float:
         if not self.is_changed or not self.reads:
             return self.miss_ratio
-        held_bytes = self._read_bytes / self.reads
-        return 1.0 - float(np.interp(held_bytes, self._sizes, self._ratios))
+        # What a cache that is still filling does not hold cannot be hit, whatever its limit is.
+        read_bytes = self._read_bytes if self._is_filling else self._limit_bytes
+        return 1.0 - float(np.interp(read_bytes / self.reads, self._sizes, self._ratios))
+
+    @property
+    def _is_filling(self) -> bool:
+        if self._first is None or self._last is None:
+            return False
+        size_bytes = self._last.size_bytes
+        filled_bytes = self._last.counted_bytes - self._first.counted_bytes
+        is_full = self._last.counted_bytes >= FULL_RATIO * size_bytes
+        return filled_bytes > _FILLING_RATIO * size_bytes and not is_full
 
     @property
     def error(self) -> float:
@@ -214,7 +230,7 @@ class PlanPromise:
     ) -> str:
         said = (
             f"plan {self._plan.cycle} predicted a mean access time of {time_words(predicted)} "
-            f"(to {time_words(error)}), and it was {time_words(observed)}"
+            f"(give or take {time_words(error)}), and it was {time_words(observed)}"
         )
         if verdict == "kept":
             return f"{said}; without it, it would have been {time_words(without)}"

@@ -199,7 +199,9 @@ def _server(
         "maximum_bytes": wanted.maximum_bytes,
         "hit_ratio": hit_ratio,
         "predicted_hit_ratio": predicted,
-        "reads_per_second": room.series.reads_per_second.get(name),
+        "reads_per_second": room.series.reads_per_second.get(
+            name, seen.request_rate_per_second if seen else None
+        ),
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
         "backend_latency_seconds": seen.backend_latency_seconds if seen else None,

@@ -13,11 +13,10 @@ from sidecar.config.node import SidecarConfig
 from sidecar.controllers.auto import AutoController
 from sidecar.controllers.cloud import CloudController
 from sidecar.controllers.controller import Controller, Delivery
-from sidecar.controllers.embedded import EmbeddedController
+from sidecar.controllers.embedded import EmbeddedController, KeptFolder
 from sidecar.delivery.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.delivery.sqs_delivery import long_poll_seconds
 from sidecar.storage.configured_stores import make_bucket
-from sidecar.storage.store import FolderStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.reader import DocumentError
 
@@ -42,7 +41,8 @@ def make_controller(
     """
     kind, cloud = config.controller.kind, config.controller.cloud
     folder = config.controller.folder
-    embedded = EmbeddedController(take_plan, metrics, FolderStore(folder) if folder else None)
+    documents = KeptFolder(folder, config.controller.kept) if folder else None
+    embedded = EmbeddedController(take_plan, metrics, documents)
     if kind == "embedded" or cloud is None:
         log.info("controller %s: plans are made here, no cloud is asked", kind)
         return embedded

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sidecar.base.metrics import Metrics
+from sidecar.base.log_setup import ROUTINE
+from sidecar.base.metrics import Metrics, reason_code
 from sidecar.config.node import SidecarConfig
 from sidecar.control.engagement import Engagement
 from sidecar.control.history import History
@@ -130,7 +131,7 @@ class PlanApplication:
         self.taken_at_seconds = time.time()
         self.not_carried_out_because = objection
         self.cycles += 1
-        self._metrics.plans_taken.labels(plan.decision).inc()
+        self._metrics.plans.labels(plan.decision, reason_code(plan.reason)).inc()
         if plan.decision == "keep" or objection is not None:
             self.on_recommended(plan)
         self._note(plan, objection)
@@ -195,23 +196,21 @@ def _sizes_words(plan: AdaptationPlan) -> str:
 
 
 def _log_decision(plan: AdaptationPlan, objection: str | None) -> None:
-    # A plan that keeps all sizes promises nothing, one to go back is made because promises were not
-    # kept, and not every planner predicts.
-    promises = plan.decision == "apply" and not plan.reason.startswith("back:")
-    ratio = plan.predicted_gain_ratio if promises else None
+    """In short: each server's reason is in the history, and in the plan's document."""
+    if plan.decision == "keep":
+        log.info("plan: cycle %d, keep, %s", plan.cycle, plan.reason, extra=ROUTINE)
+        return
+    # A plan to go back is made because promises were not kept, and not every planner predicts.
+    ratio = None if plan.reason.startswith("back:") else plan.predicted_gain_ratio
     gain = "" if ratio is None else f", predicted gain {100 * ratio:.2f} %"
-    sizes = ", ".join(
-        f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
-        f"{format_size(server.maxmemory_bytes)} ({server.reason})"
-        for server in plan.servers
-    )
     log.info(
-        "plan: cycle %d, %s%s, by %s with a gap of %.2f %%, reason %s: %s",
+        "plan: cycle %d, %s%s, by %s with a gap of %.2f %%, %s: %s",
         plan.cycle,
         plan.decision if objection is None else f"recommended only, as {objection}",
         gain,
         plan.method,
         100 * plan.optimality_gap,
         plan.reason,
-        sizes,
+        _sizes_words(plan),
+        extra=None if objection is None else ROUTINE,
     )

@@ -12,15 +12,13 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.servers.budget_fit import (
-    fitted_sizes,
-    tell_what_does_not_fit,
-    unmovable_bytes,
-)
+from sidecar.servers.arrival import Arrival
+from sidecar.servers.budget_fit import fitted_to_budget, unmovable_bytes
 from sidecar.servers.carrying_out import carry_out
 from sidecar.servers.claiming import claim_all
-from sidecar.servers.hands import Hands
+from sidecar.servers.hands import Hands, note_hands
 from sidecar.servers.leaving import leave_in_order
+from sidecar.servers.looking_on import sizes_as_found
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
@@ -28,6 +26,7 @@ from sidecar.servers.restoring import end_shrink_modes, restore_sizes
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.sizes_in_words import sizes_in_words
+from sidecar.servers.stepping_thread import SteppingThread
 from sidecar.servers.transitions import ServerState, resolve
 from sidecar.servers.waypoints import Waypoints
 from sidecar.state.state_store import StateStore
@@ -52,9 +51,8 @@ class Actuator:
     ``gradual``: memory is handed over as it is filled; otherwise the targets count at once.
     ``hands`` is told of sizes that somebody else sets.
 
-    After ``watch``, until ``engage``, it only looks on: it sets no ``maxmemory``.
-
     Attributes:
+        looks_on: it sets no ``maxmemory``: after ``watch``, until ``engage``.
         budget: what all sizes may sum to.
         configs: of the servers; a reload may bring others for the same servers.
         waypoints: on the way to the targets.
@@ -86,29 +84,24 @@ class Actuator:
         self._store = store
         self._metrics = metrics
         self._lock = threading.RLock()
-        self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._looks_on = False
+        self._thread = SteppingThread(
+            "actuator",
+            self.step,
+            lambda: IDLE_SECONDS if self.settled else BUSY_SECONDS,
+            self._one_comes_back,
+            LOOK_SECONDS,
+        )
+        self._stop = self._thread.stopping
+        self.looks_on = False
         self.at_seconds = time.time()
         self.readings: dict[str, ServerReading] = {}
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
-        self._settled = threading.Event()
-        self._purpose = ""
-        self._told = self._is_there = False
-        self._failure: Exception | None = None
+        self._arrival = Arrival(store)
 
-    def start(
-        self,
-        sizes_bytes: Mapping[str, int] | None = None,
-        targets_bytes: Mapping[str, int] | None = None,
-    ) -> None:
-        """Begin, as ``engage`` if there are sizes."""
-        if sizes_bytes is not None:
-            self.engage(sizes_bytes, targets_bytes or sizes_bytes, "initial sizes")
-        self._thread = threading.Thread(target=self._run, name="actuator", daemon=True)
+    def start(self) -> None:
+        """Begin to step."""
         self._thread.start()
 
     def engage(
@@ -118,14 +111,15 @@ class Actuator:
         with self._lock:
             self.set_targets(targets_bytes, purpose)
             self.waypoints.begin(sizes_bytes)
-            self._looks_on = False
-        self._wake.set()
+            self.looks_on = False
+        self._thread.wake()
 
     def watch(self) -> None:
         """From now on set nothing, whatever is planned."""
         with self._lock:
-            self._looks_on = True
-            self._settled.set()
+            self.looks_on = True
+            self.waypoints.begin({**self.targets(), **self.waypoints.sizes_bytes})
+            self._arrival.rest()
 
     def restore(self, sizes_bytes: Mapping[str, int]) -> dict[str, str]:
         """Look on, after ``restore_sizes``."""
@@ -135,8 +129,7 @@ class Actuator:
 
     def hurry(self) -> None:
         """Begin to stop: nothing more is asked of the servers; returns at once."""
-        self._stop.set()
-        self._wake.set()
+        self._thread.hurry()
 
     def stop(self) -> None:
         """Finish the current transition, put gentle servers back to normal, turn samplers off.
@@ -144,11 +137,9 @@ class Actuator:
         A server that does not answer is not waited for: what it needs is on file.
         """
         self.hurry()
-        if self._thread:
-            self._thread.join(STOP_SECONDS)
-            if self._thread.is_alive():
-                log.warning("a server hangs: the servers could not be left in order")
-                return
+        if not self._thread.join(STOP_SECONDS):
+            log.warning("a server hangs: the servers could not be left in order")
+            return
         leave_in_order(self._watches.values())
 
     def set_targets(self, targets_bytes: Mapping[str, int], purpose: str) -> None:
@@ -165,20 +156,13 @@ class Actuator:
                 if sum(state.targets_bytes.values()) > self.budget.bytes:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
             self.waypoints.retarget(self._store.now.targets_bytes)
-            self._purpose = purpose
-            self._told = self._is_there = False
-            self._settled.clear()
-        self._wake.set()
-
-    @property
-    def looks_on(self) -> bool:
-        """Whether nothing is set."""
-        return self._looks_on
+            self._arrival.depart(purpose)
+        self._thread.wake()
 
     @property
     def settled(self) -> bool:
         """Whether nothing more will happen by itself to reach the targets, until a server fills."""
-        return self._settled.is_set()
+        return self._arrival.is_settled
 
     def claim(self) -> None:
         """As ``claim_all``. Raises NodeLockedError."""
@@ -207,7 +191,7 @@ class Actuator:
 
     def states(self) -> list[ServerState]:
         """Of all servers, as last seen, with their targets."""
-        targets = self._store.now.targets_bytes
+        targets = self.targets()
         with self._lock:
             return [replace(state, target_bytes=targets[state.name]) for state in self._steps()]
 
@@ -245,8 +229,7 @@ class Actuator:
 
     def check(self) -> None:
         """Raise what ended the actuator's thread, if anything did."""
-        if self._failure is not None:
-            raise self._failure
+        self._thread.check()
 
     def step(self) -> None:
         """Read the servers once and carry out what is allowed now."""
@@ -254,13 +237,14 @@ class Actuator:
             for watch in self._watches.values():
                 if self._stop.is_set():
                     return
-                if watch.read() is not None and not self._looks_on:
+                if watch.read() is not None and not self.looks_on:
                     watch.try_again()
             self.at_seconds = time.time()
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}
-            self._note_hands()
+            if not self.looks_on or self._store.now.control.engaged:
+                note_hands(self._watches, self._hands)
             self._follow_budget()
-            if self._looks_on:
+            if self.looks_on:
                 self._look_on()
                 return
             needs = {name: watch.need() for name, watch in self._watches.items()}
@@ -276,74 +260,41 @@ class Actuator:
                     transition, self._watches[transition.name], self._metrics
                 ):
                     break
-            self._note(moved, any(state.reachable and state.still_frees for state in states))
+            self._arrival.note(
+                moved=moved,
+                freeing=any(state.reachable and state.still_frees for state in states),
+                is_there=self.waypoints.is_there(self.latest),
+                in_words=lambda: sizes_in_words(self.states(), self.under_way()),
+            )
 
     def _follow_budget(self) -> None:
         """Where it has fallen below what is wanted, all give at once; where it has risen, the next
         plan says who gets it."""
         self.budget.refresh(list(self.readings.values()))
         self.waypoints.budget_bytes = budget_bytes = self.budget.bytes
-        targets, sizes = self._store.now.targets_bytes, self.waypoints.sizes_bytes
-        wanted = max(sum(targets.values()), sum(sizes.values()))
-        if self._looks_on or not sizes or wanted <= budget_bytes:
+        if self.looks_on or not self.waypoints.sizes_bytes:
             return
-        fixed, least = unmovable_bytes(self._steps()), self.least_bytes()
-        if tell_what_does_not_fit(self.configs, fixed, budget_bytes):
-            self._metrics.minima_cut.inc()
-        targets = fitted_sizes(self.configs, targets, fixed, budget_bytes, least)
-        sizes = fitted_sizes(self.configs, sizes, fixed, budget_bytes, least)
-        self.set_targets(targets, f"a budget of {format_size(budget_bytes)}")
-        self.waypoints.begin(sizes)
-
-    def _note_hands(self) -> None:
-        for name, watch in self._watches.items():
-            size_bytes = watch.taken_by_hand()
-            if size_bytes is None or not watch.evicts or not self._store.now.control.engaged:
-                continue
-            if self._hands is None or not self._hands.note(name, size_bytes):
-                watch.contest()
+        fitted = fitted_to_budget(
+            self.configs,
+            (self._store.now.targets_bytes, self.waypoints.sizes_bytes),
+            unmovable_bytes(self._steps()),
+            budget_bytes,
+            self.least_bytes(),
+            self._metrics,
+        )
+        if fitted is not None:
+            self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
+            self.waypoints.begin(fitted[1])
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)
         if not self._store.now.control.engaged:
-            # Nobody has planned anything: what is there is what is wanted.
-            found = {name: w.last.size_bytes for name, w in self._watches.items() if w.last}
             with self._store.update() as state:
-                state.targets_bytes = {**state.targets_bytes, **found}
+                state.targets_bytes = sizes_as_found(self.readings, state.targets_bytes)
             self.waypoints.begin(self._store.now.targets_bytes)
         self.latest = self.states()
-        self._settled.set()
+        self._arrival.rest()
 
-    def _note(self, moved: bool, freeing: bool) -> None:
-        if moved:
-            self._settled.clear()
-            return
-        is_there = self.waypoints.is_there(self.latest)
-        if freeing or (self._settled.is_set() and is_there == self._is_there):
-            return
-        with self._store.update() as state:
-            state.settled = is_there
-        # While memory is handed over there is not a line for each portion.
-        if is_there or not self._told:
-            log.info("%s: %s", self._purpose, sizes_in_words(self.states(), self.under_way()))
-        self._told, self._is_there = True, is_there
-        self._settled.set()
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self._wake.clear()
-                self.step()
-                self._wait(IDLE_SECONDS if self.settled else BUSY_SECONDS)
-        except Exception as error:  # noqa: BLE001 - passed on: the sidecar must not go on without
-            self._failure = error
-
-    def _wait(self, seconds: float) -> None:
-        """Until then, or until there are new targets or a server comes back."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if self._wake.wait(min(left, LOOK_SECONDS)):
-                return
-            with self._lock:
-                if any(watch.comes_back() for watch in self._watches.values()):
-                    return
+    def _one_comes_back(self) -> bool:
+        with self._lock:
+            return any(watch.comes_back() for watch in self._watches.values())

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.transitions import ServerState
@@ -81,3 +82,23 @@ def tell_what_does_not_fit(
         kept,
     )
     return True
+
+
+def fitted_to_budget(
+    servers: Sequence[ServerConfig],
+    wanted_bytes: tuple[Mapping[str, int], Mapping[str, int]],
+    fixed_bytes: Mapping[str, int],
+    budget_bytes: int,
+    least_bytes: Mapping[str, int],
+    metrics: Metrics,
+) -> tuple[dict[str, int], dict[str, int]] | None:
+    """Two sets of sizes, each as ``fitted_sizes`` has it; ``None`` if both fit as they are."""
+    if max(sum(sizes.values()) for sizes in wanted_bytes) <= budget_bytes:
+        return None
+    if tell_what_does_not_fit(servers, fixed_bytes, budget_bytes):
+        metrics.minima_cut.inc()
+    targets, sizes = (
+        fitted_sizes(servers, sizes, fixed_bytes, budget_bytes, least_bytes)
+        for sizes in wanted_bytes
+    )
+    return targets, sizes

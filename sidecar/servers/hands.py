@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sidecar.control.control_state import Hold
+from sidecar.servers.server_watch import ServerWatch
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.units import format_size
 
@@ -63,3 +64,13 @@ class Hands:
 
 def _words(size_bytes: int) -> str:
     return format_size(size_bytes) if size_bytes else "no limit"
+
+
+def note_hands(watches: Mapping[str, ServerWatch], hands: Hands | None) -> None:
+    """Take note of all sizes that somebody else has set; without ``hands`` none stays."""
+    for name, watch in watches.items():
+        size_bytes = watch.taken_by_hand()
+        if size_bytes is None or not watch.evicts:
+            continue
+        if hands is None or not hands.note(name, size_bytes):
+            watch.contest()

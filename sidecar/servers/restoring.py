@@ -34,8 +34,6 @@ def restore_sizes(
 def _restore(watch: ServerWatch, size_bytes: int) -> None:
     if watch.last is None:
         raise ServerDownError("it does not answer")
-    if watch.last.maxmemory_bytes == size_bytes:
-        return
     if not watch.grows_to(size_bytes) and watch.save_settings():
         watch.enter_shrink_mode()
     watch.set_maxmemory(size_bytes)

@@ -49,6 +49,7 @@ class ServerReading:
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
         config: what ``CONFIG GET`` said.
+        process_id: where it runs; 0 if it does not say.
         not_counted_bytes: of ``used_memory``, what ``counted_bytes`` leaves out.
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
@@ -73,6 +74,7 @@ class ServerReading:
     average_ttl_seconds: float
     at_seconds: float
     config: Mapping[str, str] = field(default_factory=dict)
+    process_id: int = 0
     not_counted_bytes: int = 0
     copied_bytes: int = 0
 
@@ -124,6 +126,7 @@ class ServerReading:
             average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,
             at_seconds=at_seconds,
             config=config,
+            process_id=_number(info, "process_id", 0),
             not_counted_bytes=not_counted,
             copied_bytes=max(_number(info, key, 0) for key in _COPIED),
         )

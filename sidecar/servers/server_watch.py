@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.servers.back_off import BackOff
 from sidecar.servers.held_memory import HeldMemory
+from sidecar.servers.reach import Reach
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_changes import tell_changes
@@ -29,19 +28,11 @@ from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
-# A server that is down is asked again soon, but not so often that the others wait for it: a
-# question that is refused costs nothing, one to a server that hangs costs its time limit.
-LEAST_RETRY_SECONDS = 0.05
-RETRY_RATIO = 3.0
-
 
 class ServerWatch:
     """One server: last reading, what may be in force, and how it is being treated.
 
     Not for use by two threads at once.
-
-    Attributes:
-        error: why it does not answer, ``None`` if it does.
     """
 
     def __init__(
@@ -58,16 +49,13 @@ class ServerWatch:
         self._lock = CurrentProcessLock()
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
-        self._reachable = True
-        self.error: str | None = None
-        self._asked_at = self._retry_at = 0.0
+        self._reach = Reach()
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
         self._sampler = ServerSampler(server, sampling, metrics)
         self._shrink_mode = ShrinkMode(server.name, memory.eviction_tenacity, store)
         self._held = HeldMemory(server.name, memory, metrics)
         self._by_hand_bytes: int | None = None
-        self._unread = BackOff()
         self._refusal = SizeRefusal(server.name)
 
     @property
@@ -77,7 +65,12 @@ class ServerWatch:
     @property
     def last(self) -> ServerReading | None:
         """What it last said, if it answers."""
-        return self._last if self._reachable else None
+        return self._last if self._reach.is_up else None
+
+    @property
+    def error(self) -> str | None:
+        """Why it does not answer, ``None`` if it does."""
+        return self._reach.error
 
     @property
     def run_id(self) -> str | None:
@@ -101,18 +94,19 @@ class ServerWatch:
 
     def read(self) -> ServerReading | None:
         """What it says now, or ``None`` if it does not answer (asked again after a while)."""
-        if not self._reachable and time.monotonic() < self._retry_at:
+        if not self._reach.is_due:
             return None
-        self._asked_at = time.monotonic()
+        self._reach.ask()
         try:
             reading = self._server.read()
             self._claim(reading.run_id)
         except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
             self._lose(error)
             return None
-        if not self._reachable:
+        is_back = self._reach.answer()
+        if is_back:
             log.info("server %s answers again", self.name)
-        expected = self._at_most_bytes if self._reachable and not self._refusal.reason else None
+        expected = self._at_most_bytes if not is_back and not self._refusal.reason else None
         if tell_changes(self.name, self._last, reading, expected, self._metrics):
             self._by_hand_bytes = reading.maxmemory_bytes
         is_new = self._last is None or self._last.run_id != reading.run_id
@@ -120,9 +114,6 @@ class ServerWatch:
             self._refusal.forget()
             self._window = ReadingWindow()
         self._window.add(reading)
-        self._unread.reset()
-        self._reachable = True
-        self.error = None
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
         self._shrink_mode.notice_process(reading)
@@ -146,8 +137,7 @@ class ServerWatch:
     @property
     def is_held(self) -> bool:
         """Whether it has the size that somebody gave it by hand, to stay."""
-        hold = self._store.now.control.held.get(self.name)
-        return hold is not None and hold.bytes == self._at_most_bytes
+        return self._store.now.control.holds(self.name, self._at_most_bytes)
 
     def evicts_now(self) -> bool:
         """Asked once more just before a shrink: others may have held up the step since."""
@@ -156,7 +146,7 @@ class ServerWatch:
 
     def comes_back(self) -> bool:
         """Whether it is, just now, a process that has not been read yet, or an answer at last."""
-        if self._reachable and not (self._last and self._server.hung_up()):
+        if self._reach.is_up and not (self._last and self._server.hung_up()):
             return False
         return self.read() is not None
 
@@ -173,7 +163,7 @@ class ServerWatch:
             self._at_most_bytes,
             self._held.held_bytes(last, shrinks=shrinks),
             target_bytes,
-            reachable=self._reachable,
+            reachable=self._reach.is_up,
             # What was noted may not have been done.
             in_shrink_mode=self._shrink_mode.is_on(last) and (last.tenacity == 0 or not shrinks),
             evicts=last.evicts,
@@ -207,7 +197,7 @@ class ServerWatch:
     @property
     def is_too_small(self) -> bool:
         """Whether it can keep no key in the size that is planned."""
-        if self._last is None or not self._last.evicts or not self._reachable:
+        if self._last is None or not self._last.evicts or not self._reach.is_up:
             return False
         target_bytes = self._store.now.targets_bytes[self.name]
         return is_too_small(target_bytes, self._last.unevictable_bytes)
@@ -225,7 +215,7 @@ class ServerWatch:
         return f"stuck: it holds {held}, more than its maxmemory, and frees nothing"
 
     def save_settings(self) -> bool:
-        """Note on file what ``enter_shrink_mode`` will replace; whether it could be saved."""
+        """Note on file what ``enter_shrink_mode`` replaces; whether it could be saved."""
         return self._shrink_mode.save_settings(self._seen())
 
     def enter_shrink_mode(self) -> None:
@@ -261,7 +251,7 @@ class ServerWatch:
 
     def try_again(self) -> None:
         """After a refusal, when it is time: see whether it takes the limit that it has anyway."""
-        if not self._reachable or not self._refusal.is_due:
+        if not self._reach.is_up or not self._refusal.is_due:
             return
         try:
             self._set({"maxmemory": self._seen().maxmemory_bytes})
@@ -276,7 +266,7 @@ class ServerWatch:
     def leave(self) -> None:
         """When the sidecar stops: nothing half-applied stays, and the sampler is off."""
         try:
-            if self._last is not None and self._reachable:
+            if self._last is not None and self._reach.is_up:
                 reading = self._server.read()
                 self._shrink_mode.notice_process(reading)
                 if self._shrink_mode.is_on(reading):
@@ -293,23 +283,18 @@ class ServerWatch:
         return self._last
 
     def _set(self, settings: Mapping[str, object]) -> None:
-        self._asked_at = time.monotonic()
+        self._reach.ask()
         try:
             self._server.set(settings)
-        except ServerDownError as error:
-            self._lose(error)
+        except (ServerRefusedError, ServerDownError) as error:
+            self._metrics.config_set_errors.labels(self.name).inc()
+            if isinstance(error, ServerDownError):
+                self._lose(error)
             raise
 
     def _lose(self, error: Exception) -> None:
-        self.error = str(error)
-        now = time.monotonic()
-        pause_seconds = max(LEAST_RETRY_SECONDS, RETRY_RATIO * (now - self._asked_at))
         if not isinstance(error, ServerDownError):
-            # It answers, so it is asked less and less often.
-            pause_seconds = self._unread.fail()
             self._server.close()
-        self._retry_at = now + pause_seconds
-        if self._reachable:
-            self._reachable = False
+        if self._reach.lose(error):
             self._metrics.servers_lost.labels(self.name).inc()
             log.warning("server %s is out of reach, the others go on: %s", self.name, error)

@@ -6,10 +6,12 @@ import logging
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings
 from sidecar.storage.store import Store, StoreError, StoreUnreachableError
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
@@ -70,19 +72,16 @@ class SettingsReader:
             )
 
     def _check_minima(self, server: ServerConfig, settings: TeamSettings, key: str) -> None:
+        check_minimum(server, settings, key)
         if settings.minimum_bytes is None:
             return
-        most = server.maximum_bytes
-        if most is not None and settings.minimum_bytes > most:
-            raise DocumentError(
-                f"{key}: minimum_bytes {settings.minimum_bytes} is above the maximum {most}"
-            )
         minima = {other.name: self._minimum_bytes(other) for other in self._config.servers}
         minima[server.name] = settings.minimum_bytes
         if sum(minima.values()) > self._config.memory.budget_bytes:
             raise DocumentError(
                 f"{key}: minimum_bytes {settings.minimum_bytes} makes the minima sum to "
-                f"{sum(minima.values())}, more than the budget {self._config.memory.budget_bytes}"
+                f"{format_size(sum(minima.values()))}, more than the budget, "
+                f"{format_size(self._config.memory.budget_bytes)}"
             )
 
     def _minimum_bytes(self, server: ServerConfig) -> int:

@@ -31,7 +31,11 @@ class Store(Protocol):
 
 
 class FolderStore:
-    """Documents as files under one folder."""
+    """Documents as files under one folder.
+
+    Who may look into a document's folder may read the document, whoever wrote it and with whatever
+    umask: so teams and the sidecar can be different users, in a folder of a group of theirs.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,7 +47,11 @@ class FolderStore:
         path = self._folder / key
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, body)
+            write_whole(path, body, 0o600 | path.parent.stat().st_mode & 0o044)
+        except PermissionError as error:
+            raise StoreError(
+                f"{path}: {error.strerror}: you must be in the group of {path.parent}"
+            ) from error
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from error
 
@@ -72,9 +80,9 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
-def write_whole(path: Path, body: bytes) -> None:
+def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:
     """Replace a file in one step, so that no reader and no crash sees half of it, or the old one
-    after this has returned.
+    after this has returned. ``mode``: who may do what with the new one.
 
     Raises:
         OSError
@@ -82,6 +90,7 @@ def write_whole(path: Path, body: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)
             file.write(body)
             file.flush()
             os.fsync(file.fileno())

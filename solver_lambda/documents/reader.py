@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,6 +24,7 @@ MOST_INTEGER = (1 << 64) - 1
 # Sums of sizes, and half as much again, stay within 64 bits.
 MOST_BYTES = 1 << 61
 _SHOWN_CHARACTERS = 100
+_NAME = re.compile(r"[\w.-]{1,63}", re.ASCII)
 
 
 class DocumentError(ValueError):
@@ -91,7 +93,12 @@ class Fields:
         if key in self._table:
             return self._table[key]
         if default is ...:
-            raise self.refuse(key, "is missing")
+            unknown = [str(name) for name in self._table if name not in self._known]
+            near = difflib.get_close_matches(
+                key, [name[:_SHOWN_CHARACTERS] for name in unknown], n=1
+            )
+            hint = f": is {near[0]!r} meant to be it?" if near else ""
+            raise self.refuse(key, f"is missing{hint}")
         return default
 
     def has(self, key: str) -> bool:
@@ -224,7 +231,7 @@ class Fields:
         if len(value) > most:
             raise self.refuse(key, f"must have {most} tables at most, not {len(value)}")
         for place, item in enumerate(value):
-            yield Fields(item, self.source, f"{self.where(key)}[{place}]")
+            yield Fields(item, self.source, f"{self.where(key)}[{_name_or(place, item)}]")
 
     def done(self) -> None:
         """Refuse any key that nobody asked for, and name the nearest known one."""
@@ -233,3 +240,9 @@ class Fields:
                 near = difflib.get_close_matches(str(key)[:_SHOWN_CHARACTERS], self._known, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise self.refuse(str(key), f"is not a known key{hint}")
+
+
+def _name_or(place: int, item: object) -> str:
+    """What a table in a list is called in messages: people do not count their servers."""
+    name = item.get("name") if isinstance(item, dict) else None
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else str(place)

@@ -80,8 +80,8 @@ def format_size(size_bytes: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """For people: ``"200ms"``."""
-    for unit, scale in (("h", 3600.0), ("s", 1.0), ("ms", 1e-3)):
+    """For people, as ``parse_duration`` reads it: ``"200ms"``, ``"5min"``."""
+    for unit, scale in (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
         if abs(seconds) >= scale:
             return _short(seconds / scale) + unit
     return f"{_short(seconds * 1e6)}us" if seconds else "0s"

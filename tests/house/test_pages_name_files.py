@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / name for name in ("architecture.md", "documents.md", "gain.md")]
+PAGES = [
+    ROOT / "docs" / name
+    for name in ("architecture.md", "documents.md", "gain.md", "metrics.md", "operating.md")
+]
 LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
 # With a folder, and where documents lie in S3 is no file.
 FILE = re.compile(r"(?<![\w/.-])(?!(?:observations|plans|settings)/)[\w.-]+(?:/[\w.-]+)*/[\w.-]*\w")

@@ -52,7 +52,8 @@ def write_node(tmp_path: Path) -> WriteNode:
         )
         path = tmp_path / "node.toml"
         path.write_text(
-            f'node = "n1"\nmode = "apply"\nstate_file = "state.json"\n[memory]\nbudget = "{budget}"\n{memory}\n'
+            f'node = "n1"\nmode = "apply"\nstate_file = "state.json"\n'
+            f'[memory]\nbudget = "{budget}"\n{memory}\n'
             f'[sampling]\nendpoint = "ipc://{tmp_path}/samples"\nrate = 0.5\n{more}\n{tables}'
         )
         return path

@@ -405,7 +405,9 @@ def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
 ) -> None:
     monkeypatch.setattr(actuator, "IDLE_SECONDS", 3600.0)
     node = make_node("16mb", "16mb")
-    node.actuator.start({"s0": 8 * MB, "s1": 16 * MB})
+    sizes = {"s0": 8 * MB, "s1": 16 * MB}
+    node.actuator.engage(sizes, sizes, "test")
+    node.actuator.start()
     try:
         wait_until(lambda: node.actuator.settled, node.metrics.snapshot)
         for restarts in (1, 2):

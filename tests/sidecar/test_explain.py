@@ -34,7 +34,7 @@ url = "redis://127.0.0.1:2"
 @pytest.mark.parametrize(
     ("forecast", "told"),
     [
-        ("", ("2 servers share 1 GiB", "600s to 12h", "after 2h", "1234 samples", "3.00%")),
+        ("", ("2 servers share 1 GiB", "10min to 12h", "after 2h", "1234 samples", "3.00%")),
         ('forecast = "last"', ("2 servers share 1 GiB", "Every 2h", "1234 samples", "3.00%")),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
+from sidecar.control.control_state import ControlState
 from sidecar.servers import waypoints
 from sidecar.servers.claims import BudgetKeeper
 from sidecar.state.state_store import StateStore
@@ -160,6 +161,7 @@ def path(write_node: WriteNode, servers: dict[str, LocalServer]) -> Path:
         state.targets_bytes = {"donor": 8 * MB, "grower": 16 * MB}
         state.settled = False
         state.first_bytes = {"donor": 13 * MB, "grower": 11 * MB}
+        state.control = ControlState(engaged=True)
     return path
 
 

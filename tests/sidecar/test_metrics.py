@@ -7,7 +7,9 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.base.metrics import Metrics
+from sidecar.base.metrics import Metrics, reason_code
+from sidecar.web.exposition import exposition
+from tests.sidecar.example_sidecar import example_status
 
 
 def test_counts_are_kept_by_label_and_summed_over_those_not_given() -> None:
@@ -16,12 +18,12 @@ def test_counts_are_kept_by_label_and_summed_over_those_not_given() -> None:
     metrics.servers_lost.labels("b").inc(2)
     metrics.observations.inc()
     assert metrics.value("servers_lost") == 3
-    assert metrics.value("servers_lost", server="b") == 2
-    assert metrics.value("servers_lost", server="c") == 0
+    assert metrics.value("servers_lost", instance="b") == 2
+    assert metrics.value("servers_lost", instance="c") == 0
     assert metrics.snapshot() == {
         "observations": 1,
-        "servers_lost[server=a]": 1,
-        "servers_lost[server=b]": 2,
+        "servers_lost[instance=a]": 1,
+        "servers_lost[instance=b]": 2,
     }
     with pytest.raises(KeyError):
         metrics.value("servers_lots")
@@ -36,15 +38,26 @@ def test_what_was_counted_since_the_last_time() -> None:
     assert metrics.since_last_asked() == {"observations": 2}
 
 
-def test_prometheus_reads_every_metric_with_its_meaning() -> None:
+def test_prometheus_reads_every_metric_with_its_meaning_and_node() -> None:
     metrics = Metrics()
     metrics.plans_refused.labels("old_cycle").inc()
-    families = {family.name: family for family in text_string_to_metric_families(metrics.text())}
-    assert families["spreds_plans_refused"].samples[0].labels == {"reason": "old_cycle"}
+    text = exposition(example_status(), metrics).decode()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    (sample,) = families["spreds_plans_refused"].samples
+    assert sample.labels == {"node": "cache-1", "reason": "old_cycle"}
     counters = {name for name in vars(Metrics) if not name.startswith("_")}
-    counters -= {"counter", "value", "snapshot", "since_last_asked", "text"}
-    assert {f"spreds_{name}" for name in counters} == families.keys()
+    counters -= {"counter", "labels_of", "value", "snapshot", "since_last_asked"}
+    found = {name for name, family in families.items() if family.type == "counter"}
+    assert {f"spreds_{name}" for name in counters} == found
     assert all(family.documentation for family in families.values())
+    for family in families.values():
+        assert all(sample.labels["node"] == "cache-1" for sample in family.samples)
+
+
+def test_a_code_is_a_word_and_nothing_else() -> None:
+    assert reason_code("small_gain: the best split would gain 0.1%") == "small_gain"
+    for text in ("", "two words: x", "Ünd: x", "x" * 33, 'a"b', "no colon here"):
+        assert reason_code(text) == "other"
 
 
 def test_two_sidecars_of_one_process_count_apart() -> None:

@@ -88,22 +88,32 @@ REFUSED = {
         ["cycle.sampels", "did you mean 'samples'"],
     ),
     "unknown table": ("[planning]", "[planing]", ["planing", "did you mean 'planning'"]),
-    "unknown server key": ("weight = 2", "wieght = 2", ["server[0].wieght", "'weight'"]),
+    "unknown server key": ("weight = 2", "wieght = 2", ["server[sessions].wieght", "'weight'"]),
     "bad size": ('budget = "100mb"', 'budget = "100 megs"', ["memory.budget", "'100 megs'"]),
     "negative size": ('budget = "100mb"', "budget = -1", ["memory.budget", "-1"]),
     "no budget": ('budget = "100mb"', "", ["memory.budget", "is missing"]),
-    "bad duration": ('"80ms"', '"80"', ["server[0].backend_latency", "'80'"]),
-    "bare duration": ('"80ms"', "80", ["server[0].backend_latency", "80"]),
+    "a slip in what is needed": (
+        'budget = "100mb"',
+        'budgett = "100mb"',
+        ["memory.budget is missing", "is 'budgett' meant to be it?"],
+    ),
+    "a slip in a table that is needed": (
+        "[memory]",
+        "[memmory]",
+        ["memory is missing", "is 'memmory' meant to be it?"],
+    ),
+    "bad duration": ('"80ms"', '"80"', ["server[sessions].backend_latency", "'80'"]),
+    "bare duration": ('"80ms"', "80", ["server[sessions].backend_latency", "80"]),
     "two of one name": ('name = "pages"', 'name = "sessions"', ["server", "'sessions'"]),
     "minima above M": (
         'minimum = "8mb"',
         'minimum = "99mb"',
-        ["minima", "memory.budget 104857600"],
+        ["minima", "memory.budget, 100 MiB"],
     ),
     "maximum below minimum": (
         'maximum = "64mb"',
         'maximum = "1mb"',
-        ["server[1].maximum", "1048576"],
+        ["server[pages].maximum", "1 MiB is below the minimum 2 MiB"],
     ),
     "bad rate": ("rate = 0.01", "rate = 0", ["sampling.rate", "0"]),
     "rate and threshold": ("rate = 0.01", "rate = 0.01\nthreshold = 5", ["rate", "threshold"]),
@@ -125,9 +135,9 @@ REFUSED = {
         "budget = 160",
         ["memory.budget", "160 has no unit", "'160mb'"],
     ),
-    "tiny budget": ('budget = "100mb"', 'budget = "160b"', ["memory.budget", "65536", "160b"]),
-    "port": (":6379", ":99999", ["server[0].url", ":99999", "out of range"]),
-    "port of letters": (":6379", ":abc", ["server[0].url", ":abc"]),
+    "tiny budget": ('budget = "100mb"', 'budget = "160b"', ["memory.budget", "64 KiB", "160b"]),
+    "port": (":6379", ":99999", ["server[sessions].url", ":99999", "out of range"]),
+    "port of letters": (":6379", ":abc", ["server[sessions].url", ":abc"]),
     "one address twice": (
         "unix:///run/redis/pages.sock",
         "redis://localhost",
@@ -141,9 +151,9 @@ REFUSED = {
     "secret in address": (
         "redis://127",
         "redis://:hunter2@127",
-        ["server[0].url", "password_file"],
+        ["server[sessions].url", "password_file"],
     ),
-    "address": ("redis://127.0.0.1:6379", "127.0.0.1:6379", ["server[0].url", "redis://"]),
+    "address": ("redis://127.0.0.1:6379", "127.0.0.1:6379", ["server[sessions].url", "redis://"]),
     "absent secret": (
         "weight = 2",
         'password_env = "SPREDS_NONE"',
@@ -166,7 +176,7 @@ REFUSED = {
         'time_limit = "46s"',
         ["planning.time_limit", "'46s'", "at most 45s"],
     ),
-    "weight": ("weight = 2", "weight = nan", ["server[0].weight", "nan"]),
+    "weight": ("weight = 2", "weight = nan", ["server[sessions].weight", "nan"]),
     "not TOML": ("[memory]", "[memory", ["not a TOML file"]),
 }
 
@@ -202,8 +212,10 @@ def test_check_prints_the_effective_configuration_without_secrets(
     assert "hunter2" not in repr(load_config(path))
     assert main(["check", str(path)]) == 0
     lines = capsys.readouterr().out
-    assert "memory.budget_bytes = 104857600" in lines
-    assert 'server.sessions.password = "(set)"' in lines
+    assert "memory.budget_bytes = 104857600 (100 MiB)" in lines
+    assert "cycle.maximum_age_seconds = 90.0 (1.5min)" in lines
+    assert 'sampling.endpoint = "ipc:///tmp/spreds.ipc"' in lines
+    assert "server.sessions.password = (set)" in lines
     assert "server.pages.password = (none)" in lines
     assert main(["check", "--json", str(path)]) == 0
     printed = capsys.readouterr().out
@@ -242,6 +254,7 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
     assert config.controller.cloud is None
     # Every default, written out, changes nothing; nor is any key there that does not exist.
     other = ("username", "password_file", "maximum", "maximum_step_ratio", "observations_bucket")
+    other += ("group", "listen", "listen_anywhere", "token_file")
     other += tuple(bound.option for bound in BOUNDS.values())
     cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
     lines = [

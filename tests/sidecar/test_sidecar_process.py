@@ -12,6 +12,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
+from sidecar.control.control_state import ControlState
 from sidecar.daemon import Sidecar
 from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore, load_state
@@ -104,6 +105,7 @@ def test_a_transition_that_was_interrupted_goes_on(
     with StateStore(path.parent / "state.json").update() as interrupted:
         interrupted.targets_bytes = {"a": 8 * MB, "b": 16 * MB}
         interrupted.settled = False
+        interrupted.control = ControlState(engaged=True)
 
     def are_there() -> bool:
         fill(servers["b"], 16)

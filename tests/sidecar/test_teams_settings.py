@@ -225,6 +225,10 @@ def test_the_command_sets_shows_and_unsets(
 ) -> None:
     where = ("sessions", "--config", path)
     assert _weights("show", *where) == 1
+    nothing = "sessions has no settings of its team: the operator's values hold\n"
+    assert capsys.readouterr().out == nothing
+    assert _weights("show", *where, "--json") == 1
+    assert json.loads(capsys.readouterr().out) == {}
     assert _weights("set", *where, "--weight", 3, "--by", "ann") == 0
     assert _weights("set", *where, "--backend-latency", "80ms", "--minimum", "8mb") == 0
     capsys.readouterr()
@@ -238,7 +242,9 @@ def test_the_command_sets_shows_and_unsets(
     assert _weights("unset", *where, "--minimum") == 0
     reader, _ = _reader(FolderStore(path.parent / "documents"), config)
     assert reader.read()["sessions"].values == {"weight": 3, "backend_latency_seconds": 0.08}
+    capsys.readouterr()
     assert _weights("unset", *where) == 0
+    assert capsys.readouterr().out == nothing
     assert reader.read() == {}
 
 
@@ -259,6 +265,21 @@ def test_the_command_refuses_what_the_sidecar_would_ignore(
     assert _weights("set", *words, "--config", path) == 2
     assert why in capsys.readouterr().err
     assert not (path.parent / "documents").exists()
+
+
+def test_a_minimum_above_the_operators_maximum_is_refused_by_the_command_too(
+    write_node: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_node(URLS, budget="40mb", more=LIMITS, server_keys='maximum = "4mb"')
+    assert _weights("set", "sessions", "--minimum", "5mb", "--config", path) == 2
+    sentence = "minimum_bytes 5242880 is more than the operator's maximum, 4 MiB"
+    assert sentence in capsys.readouterr().err
+    config = load_config(path)
+    reader, metrics = _reader(FolderStore(path.parent / "documents"), config)
+    FolderStore(path.parent / "documents").put(KEY, _settings(minimum_bytes=5 * MB).dumps())
+    assert reader.read() == {}
+    assert metrics.value("settings_refused") == 1
+    assert _weights("set", "sessions", "--minimum", "4mb", "--config", path) == 0
 
 
 def test_a_team_needs_no_configuration_file(

@@ -16,6 +16,7 @@ from sidecar.observer import ServerSnapshot, observe
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
 from sidecar.servers.handover import Holding, handover
+from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import Fields
@@ -24,6 +25,7 @@ from workloads.experiment.gain.exact_lru import BASELINE_BYTES, ExactLru
 from workloads.experiment.gain.loads import IntArray
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
 from workloads.experiment.gain.simulation import Division
+from workloads.experiment.gain.verified_plans import VerifiedPlans
 from workloads.sample_batches import SampledServer, number_hashes
 
 # Simulated time begins here: zero is no time for some.
@@ -67,6 +69,8 @@ class SpredsDivision(Division):
         ]
         followed = dict(zip(self._names, self._monitors, strict=True))
         self._forecast = Forecast(self._config, followed, 0.0)
+        self._verified = VerifiedPlans(mix.cycle_seconds)
+        self._forecast.on_step = self._verified.step
         self._changed_at: dict[str, float] = {}
         self._planned_at = 0.0
         self._targets = {name: one.maxmemory_bytes for name, one in self._by_name(servers)}
@@ -96,26 +100,37 @@ class SpredsDivision(Division):
             self._monitors[place].take(decode_batch(message))
 
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:
+        readings = self._readings(now_seconds)
+        self._verified.look(readings)
         self._forecast.look(now_seconds, self._targets)
         age_seconds = now_seconds - self._planned_at
         if self._forecast.is_early or age_seconds >= self._mix.cycle_seconds - 1e-3:
             self._planned_at = now_seconds
             self._forecast.look(now_seconds, self._targets, at_once=True)
+            self._targets = self._verified.conclude(self._targets, now_seconds)
             self._plan_and_take(now_seconds + START_SECONDS)
+            self._verified.look(readings)
         self._steps += 1
         return None if self._steps % self._steps_a_look else self._hand_over()
 
     def _plan_and_take(self, now_seconds: float) -> None:
         plan = self._plan(now_seconds)
         self.plans.append(plan)
-        applied = plan.decision == "apply"
+        applied = plan.decision == "apply" and self._verified.may_plan(now_seconds - START_SECONDS)
         self.applied += applied
         self._forecast.planned(applied=applied)
+        if not applied:
+            return
+        self._verified.begin(self.observations[-1], plan)
         wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
         for name in self._names:
             if wanted[name] != self._targets[name]:
                 self._changed_at[name] = now_seconds
         self._targets = wanted
+
+    def _readings(self, now_seconds: float) -> dict[str, ServerReading]:
+        now_seconds += START_SECONDS
+        return {name: one.reading(now_seconds) for name, one in self._by_name(self._servers)}
 
     def _hand_over(self) -> Sequence[int] | None:
         used = {name: BASELINE_BYTES + one.used_bytes for name, one in self._by_name(self._servers)}

@@ -1,0 +1,26 @@
+"""Arguments that commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_command(
+    commands: Any, name: str, help_text: str, *, file: bool = True, json: bool = True
+) -> argparse.ArgumentParser:
+    """A command's parser; ``help_text`` is a sentence without its full stop."""
+    sentence = f"{help_text[0].upper()}{help_text[1:]}."
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=help_text, description=sentence
+    )
+    if file:
+        parser.add_argument("config", metavar="FILE", help="the node's TOML file")
+    if json:
+        add_json(parser)
+    return parser
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")

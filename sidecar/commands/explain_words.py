@@ -1,0 +1,186 @@
+"""What ``spreds explain`` says of a running node, and of one of its servers."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sidecar.commands.plan_words import gain_words, plan_in_short
+from sidecar.commands.printing import ratio_or, size_or, time_of_day, time_or
+from sidecar.commands.status_words import mode_words, pause_words, wait_words
+from sidecar.config.node import ServerConfig
+from solver_lambda.documents.units import format_size
+
+# How much less and more a server might have, to see what its size is worth.
+_OTHER_SIZES = {
+    "half as much": 0.5,
+    "a quarter less": 0.75,
+    "a quarter more": 1.25,
+    "twice as much": 2.0,
+}
+_SOURCES = {"team": "as its team says", "configured": "as the operator says"}
+
+
+def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
+    """Of the node: what is done with plans now, and what the last one was."""
+    now = dict(told)
+    found = [f"Now: {mode_words(now)}."]
+    found += [
+        f"{words[0].upper()}{words[1:]}." for words in (pause_words(now), wait_words(now)) if words
+    ]
+    found.append(f"The last plan: {plan_in_short(now)}.")
+    plan = told["last_plan"]
+    if plan is not None:
+        found.append(f"It predicts: {gain_words(plan)}.")
+        found += [f"{server['name']}: {server['reason']}." for server in plan["servers"]]
+    return found
+
+
+def server_sentences(
+    config: ServerConfig, told: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Why this server has its size, and what another one would bring."""
+    (server,) = [item for item in told["servers"] if item["name"] == config.name]
+    plan = told["last_plan"]
+    planned = {item["name"]: item for item in plan["servers"]} if plan else {}
+    return [
+        *_size_now(server),
+        *_why(planned.get(config.name), plan, dict(told)),
+        *_last_change(server, history),
+        *_worth(server, planned.get(config.name)),
+        *_hits(server),
+        *_limits(config, server),
+        *_backend(server),
+    ]
+
+
+def _size_now(server: Mapping[str, Any]) -> list[str]:
+    if not server["up"]:
+        return [f"{server['name']} does not answer: {server['error']}."]
+    size, target = server["maxmemory_bytes"], server["target_bytes"]
+    text = f"{server['name']} has {format_size(size) if size else 'no limit'} (maxmemory)"
+    if target not in (None, size):
+        text += f", and is on the way to {format_size(target)}"
+    recommended = server["recommended_bytes"]
+    if recommended not in (None, size, target):
+        text += f"; {format_size(recommended)} is recommended"
+    found = [f"{text}."]
+    if server["keep_reason"]:
+        found.append(f"It cannot be given another size now: {server['keep_reason']}.")
+    if server["held"]:
+        found.append(
+            f"Somebody gave it {format_size(server['held']['bytes'])} by hand at "
+            f"{time_of_day(server['held']['at_seconds'])}, and SPREDS leaves it at that until "
+            f"`spreds resume FILE {server['name']}`."
+        )
+    return found
+
+
+def _why(
+    planned: Mapping[str, Any] | None, plan: Mapping[str, Any] | None, told: dict[str, Any]
+) -> list[str]:
+    if plan is None or planned is None:
+        return [f"No plan says yet which size is best: {plan_in_short(told)}."]
+    return [f"Why: {planned['reason']}.", f"The plan as a whole: {plan_in_short(told)}."]
+
+
+def _last_change(server: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> list[str]:
+    change = server["last_change"]
+    if change is None:
+        return ["SPREDS has not changed its size so far."]
+    found = [
+        f"It has had this size since {time_of_day(change['at_seconds'])}, when it went from "
+        f"{size_or(change['from_bytes'], '?')} to {size_or(change['to_bytes'], '?')}: "
+        f"{change['words']}."
+    ]
+    moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
+    # Whether it was carried out at once or by an order later, it was.
+    moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
+    for entry in moved[-1:]:
+        others = _others(entry, server["name"])
+        found.append(f"In the same plan {others}." if others else "No other server changed then.")
+    return found
+
+
+def _others(entry: Mapping[str, Any], name: str) -> str:
+    before, after = entry["sizes_before_bytes"], entry["sizes_bytes"]
+    moved = {
+        other: size - before[other]
+        for other, size in after.items()
+        if other != name and before.get(other, size) != size
+    }
+    return ", ".join(
+        f"{other} {'grew' if change > 0 else 'shrank'} by {format_size(abs(change))}"
+        for other, change in moved.items()
+    )
+
+
+def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list[str]:
+    found = []
+    gain = server["marginal_gain_seconds_per_mebibyte"]
+    if gain is None and planned is not None:
+        gain = planned["marginal_gain_seconds_per_mebibyte"]
+    if gain is not None:
+        found.append(
+            f"One more MiB for it would shorten the mean access time over all servers by "
+            f"{gain * 1e6:.3g} microseconds."
+        )
+    curve, size = server["curve"], server["maxmemory_bytes"]
+    if curve and size:
+        at = [
+            f"{words} ({format_size(size * ratio)}): {hit_ratio_at(curve, size * ratio):.1%}"
+            for words, ratio in _OTHER_SIZES.items()
+        ]
+        found.append(
+            f"By its curve its hit ratio would be, now: {hit_ratio_at(curve, size):.1%}; with "
+            f"{'; with '.join(at)}."
+        )
+    return found
+
+
+def hit_ratio_at(curve: Mapping[str, Sequence[float]], size_bytes: float) -> float:
+    """Between the points of a curve on the straight line; beyond them as at the nearest."""
+    sizes, misses = curve["sizes_bytes"], curve["miss_ratios"]
+    place = bisect_right(sizes, size_bytes)
+    if place == 0 or place == len(sizes):
+        return 1.0 - misses[min(place, len(misses) - 1)]
+    left, right = sizes[place - 1], sizes[place]
+    share = (size_bytes - left) / (right - left)
+    return 1.0 - (misses[place - 1] + share * (misses[place] - misses[place - 1]))
+
+
+def _hits(server: Mapping[str, Any]) -> list[str]:
+    if server["hit_ratio"] is None:
+        return []
+    text = f"In the last window its hit ratio was {ratio_or(server['hit_ratio'])}"
+    if server["predicted_hit_ratio"] is not None:
+        text += f", predicted were {ratio_or(server['predicted_hit_ratio'])}"
+    if server["lifetime_hit_ratio"] is not None:
+        text += f"; since its start it is {ratio_or(server['lifetime_hit_ratio'])}"
+    if server["access_time_seconds"] is not None:
+        text += f". Its mean access time was {time_or(server['access_time_seconds'])}"
+    return [f"{text}."]
+
+
+def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
+    low = server["minimum_bytes"] or config.minimum_bytes
+    high = server["maximum_bytes"]
+    team = server["settings_by"]
+    whose = "the operator's"
+    if low != config.minimum_bytes:
+        whose = f"its team's, set by {team}" if team else "what it needs to work at all"
+    most = "as much as there is" if high is None else f"{format_size(high)} (the operator's)"
+    found = [f"It may have from {format_size(low)} ({whose}) to {most}."]
+    if server["weight"] is not None:
+        by = f"set by {team}" if team and server["weight"] != config.weight else "the operator's"
+        found.append(f"A read of it counts with weight {server['weight']:g} ({by}).")
+    return found
+
+
+def _backend(server: Mapping[str, Any]) -> list[str]:
+    seconds = server["backend_latency_seconds"]
+    if seconds is None:
+        return []
+    source = _SOURCES.get(server["backend_latency_source"], "as measured")
+    return [f"Its backend latency is {time_or(seconds)}, {source}."]

@@ -1,0 +1,43 @@
+"""The words that commands use, for those who never heard them."""
+
+from __future__ import annotations
+
+WORDS = {
+    "access time": (
+        "what a read takes on average, from the cache if it is there and from the backend if not; "
+        "with the misses that a move of memory causes counted, plans make it as small as they can"
+    ),
+    "backend latency": "what it costs to get an object where it comes from, after a miss",
+    "budget": "the memory that all servers may have together; the sum of maxmemory stays below it",
+    "bound": "what its team or the operator wants of a server: at most so much access time, at "
+    "most so many misses a second",
+    "carried out": "the servers were given the plan's sizes",
+    "check": "a plan's prediction against what was measured after it",
+    "curve": (
+        "the miss-ratio curve: which share of the reads a cache of each size would miss, measured "
+        "from a small sample of the keys without trying sizes out"
+    ),
+    "cycle": "from one observation to the plan that answers it; its number is a time in seconds",
+    "handed over": "a server that is to grow gets memory as it fills it, and others keep it till "
+    "then",
+    "hit ratio": "the share of the reads that found their key in the cache",
+    "maxmemory": "the setting of Redis that says how much memory keys may take before it evicts",
+    "observation": "what the sidecar knows of all servers at one time, from which a plan is made",
+    "pause": "no size is set, whatever happens, until its end or `spreds resume`",
+    "plan": "a size for each server, with a reason for each, that answers one observation",
+    "policy": "which keys a full server evicts (maxmemory-policy); with noeviction it evicts none, "
+    "so its size is never changed",
+    "predicted": "what the curves say; the check says afterwards how far that was right",
+    "recommend": "the mode in which plans are shown and not carried out",
+    "resident": "what the process takes of the machine's memory, which can be more than maxmemory",
+    "sampler": "the part in each server, patch or module, that tells the sidecar of a few keys",
+    "samples": "reads and writes of the few keys in a thousand that are followed",
+    "weight": "how much a read of this server counts beside a read of the others",
+    "window": "the time that an observation covers",
+}
+
+
+def glossary_lines(used_in: str | None = None) -> list[str]:
+    """A line for each word; only for those that are used in a text, if there is one."""
+    text = None if used_in is None else used_in.lower()
+    return [f"{word}: {meaning}" for word, meaning in WORDS.items() if text is None or word in text]

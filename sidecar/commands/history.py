@@ -1,0 +1,137 @@
+"""``spreds history FILE``: what was planned, checked, ordered and rolled back, also while the
+sidecar is down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sidecar.commands.arguments import add_command
+from sidecar.commands.printing import print_wrapped, time_of_day, time_or
+from sidecar.config.node import load_config
+from sidecar.control.history import MOST_ENTRIES, history_path, read_history
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_size
+
+_LIMIT = 50
+_VERDICTS = {
+    "kept": "the promise was kept",
+    "worse": "it was worse than promised",
+    "rolled_back": "it did harm and was rolled back",
+    "not_checked": "it could not be checked",
+}
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's arguments."""
+    parser = add_command(
+        commands, "history", "print what was planned, carried out, checked and ordered, and why"
+    )
+    parser.add_argument(
+        "--server", metavar="SERVER", help="only what changed this server, or was said of it"
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=_count,
+        default=_LIMIT,
+        help=f"at most so many entries, the last ones (default: {_LIMIT}; plans that kept all "
+        "sizes count as one)",
+    )
+    parser.set_defaults(execute=execute)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= MOST_ENTRIES:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number from 1 to {MOST_ENTRIES}, not {text!r}"
+        )
+    return int(text)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the entries, the oldest first. Raises DocumentError, OSError."""
+    config = load_config(options.config)
+    if config.state_file is None:
+        raise DocumentError(
+            f"{options.config}: has no state_file, and the history would lie beside it"
+        )
+    names = [server.name for server in config.servers]
+    if options.server is not None and options.server not in names:
+        raise DocumentError(
+            f"{options.config}: has no server {options.server!r}, only {', '.join(names)}"
+        )
+    entries = read_history(history_path(config.state_file))
+    if options.server is not None:
+        entries = [entry for entry in entries if _concerns(entry, options.server)]
+    if options.json:
+        print(json.dumps(entries[-options.limit :], indent=1))
+        return 0
+    told = list(_folded(entries))[-options.limit :]
+    for line, more in told:
+        print_wrapped(line, indent="  ")
+        for detail in more:
+            print_wrapped(f"    {detail}", indent="      ")
+    if not told:
+        print("nothing has happened yet")
+    return 0
+
+
+def _concerns(entry: dict[str, Any], name: str) -> bool:
+    before = (entry.get("sizes_before_bytes") or {}).get(name)
+    after = (entry.get("sizes_bytes") or {}).get(name)
+    # A check or an order is of the whole node; what names another server is not of this one.
+    return before != after or (entry["kind"] != "plan" and entry.get("server") in (None, name))
+
+
+def _folded(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """A line and its details for each entry, and one for plans in a row that keep all sizes."""
+    kept: list[dict[str, Any]] = []
+    for entry in entries:
+        if entry["kind"] == "plan" and entry.get("decision") == "keep":
+            kept.append(entry)
+            continue
+        if kept:
+            yield _kept_words(kept), []
+            kept = []
+        yield _words(entry), list(_details(entry))
+    if kept:
+        yield _kept_words(kept), []
+
+
+def _kept_words(plans: list[dict[str, Any]]) -> str:
+    first, last = plans[0], plans[-1]
+    if len(plans) == 1:
+        return f"{time_of_day(last['at_seconds'])}  1 plan kept all sizes: {last.get('reason', '')}"
+    return (
+        f"{time_of_day(first['at_seconds'])} to {time_of_day(last['at_seconds'])}  {len(plans)} "
+        f"plans kept all sizes, the last one: {last.get('reason', '')}"
+    )
+
+
+def _words(entry: dict[str, Any]) -> str:
+    by = f" (by {entry['by']})" if entry.get("by") else ""
+    return f"{time_of_day(entry['at_seconds'])}  {entry['kind']}{by}: {entry.get('words', '')}"
+
+
+def _details(entry: dict[str, Any]) -> Iterator[str]:
+    if entry.get("observed_seconds") is not None:
+        yield _check_words(entry)
+    before, after = entry.get("sizes_before_bytes") or {}, entry.get("sizes_bytes") or {}
+    reasons = entry.get("reasons") or {}
+    for name, size in after.items():
+        if before.get(name) != size:
+            had = format_size(before[name]) if name in before else "?"
+            why = f" ({reasons[name]})" if reasons.get(name) else ""
+            yield f"{name} {had} -> {format_size(size)}{why}"
+
+
+def _check_words(check: dict[str, Any]) -> str:
+    observed = time_or(check.get("observed_seconds"), "nothing")
+    words = f"cycle {check.get('cycle')}: {time_or(check.get('predicted_seconds'), 'nothing')} "
+    words += f"predicted, {observed} observed"
+    if check.get("without_seconds") is not None:
+        words += f", {time_or(check['without_seconds'])} with the sizes before"
+    return f"{words}: {_VERDICTS.get(check.get('verdict') or '', 'no verdict')}"

@@ -1,0 +1,105 @@
+"""``spreds apply|recommend|pause|resume|rollback FILE``: orders to a running sidecar."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from sidecar.commands.arguments import add_command
+from sidecar.commands.running import client_of
+from sidecar.config.node import SidecarConfig, load_config
+from sidecar.control.order import Order
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import parse_duration
+
+
+def add_parser(commands: Any) -> None:
+    """Add the five commands and their arguments."""
+    apply = _add(commands, "apply", "carry out the last recommended plan, once")
+    apply.add_argument(
+        "--from-now-on",
+        action="store_true",
+        help="carry out all plans from now on, until `spreds recommend` or `spreds pause`",
+    )
+    _add(
+        commands,
+        "recommend",
+        "hold the sizes in force, and only recommend plans from now on without carrying them out",
+    )
+    pause = _add(commands, "pause", "set no sizes at all for a while, or until `spreds resume`")
+    pause.add_argument(
+        "--for", dest="for_seconds", metavar="2h", type=_duration, help="end it after this time"
+    )
+    resume = _add(
+        commands,
+        "resume",
+        "end a pause, a wait after a plan that failed, and sizes that somebody set by hand",
+    )
+    resume.add_argument(
+        "server",
+        metavar="SERVER",
+        nargs="?",
+        help="only give this server, which somebody resized by hand, back to SPREDS",
+    )
+    rollback = _add(
+        commands, "rollback", "go back to the sizes before the last plan, and pause there"
+    )
+    rollback.add_argument(
+        "--to-installation",
+        action="store_true",
+        help="go back to the sizes that the servers had before SPREDS came",
+    )
+
+
+def _add(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = add_command(commands, name, help_text)
+    parser.add_argument(
+        "--why", metavar="TEXT", default="", help="the reason, which the history keeps"
+    )
+    parser.add_argument(
+        "--by", metavar="NAME", default="", help="whose order it is, beside your user's name"
+    )
+    parser.set_defaults(execute=execute)
+    return parser
+
+
+def _duration(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"must be more than 0s, not {text!r}")
+    return seconds
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Give the order and print what was done.
+
+    Raises:
+        DocumentError: the node's file is refused, or has no such server.
+        OrderRefusedError, SidecarSilentError
+    """
+    config = load_config(options.config)
+    done = client_of(config).order(_order(options, config))
+    print(json.dumps({"done": done}) if options.json else done)
+    return 0
+
+
+def _order(options: argparse.Namespace, config: SidecarConfig) -> Order:
+    what, by, why = options.command, options.by, options.why
+    if what == "apply" and options.from_now_on:
+        return Order("apply_from_now_on", by, why)
+    if what == "pause":
+        return Order(what, by, why, for_seconds=options.for_seconds)
+    if what == "resume" and options.server is not None:
+        names = [server.name for server in config.servers]
+        if options.server not in names:
+            raise DocumentError(
+                f"{options.config}: has no server {options.server!r}, only {', '.join(names)}"
+            )
+        return Order(what, by, why, server=options.server)
+    if what == "rollback" and options.to_installation:
+        return Order(what, by, why, to="installation")
+    return Order(what, by, why)

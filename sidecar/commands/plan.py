@@ -1,0 +1,54 @@
+"""``spreds plan FILE``: the last recommended plan, and whether it was carried out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from sidecar.commands.arguments import add_command
+from sidecar.commands.plan_words import plan_in_short, print_plan
+from sidecar.commands.running import status_of
+from sidecar.config.node import load_config
+from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's arguments."""
+    parser = add_command(
+        commands,
+        "plan",
+        "print the last recommended plan as a table, and whether it was carried out",
+        file=False,
+    )
+    parser.add_argument("config", metavar="FILE", nargs="?", help="the node's TOML file")
+    parser.add_argument(
+        "--document",
+        metavar="FILE.json",
+        type=Path,
+        help="print this plan's document instead; no sidecar is asked",
+    )
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print it; 1 if there is none yet. Raises DocumentError, SidecarSilentError."""
+    if (options.config is None) == (options.document is None):
+        raise DocumentError("plan: give either the node's FILE or --document FILE.json")
+    if options.document:
+        with options.document.open("rb") as file:
+            text = file.read(MAX_PLAN_BYTES + 1)
+        plan: dict[str, Any] = AdaptationPlan.loads(text, str(options.document)).to_json()
+    else:
+        told = status_of(load_config(options.config))
+        if told["last_plan"] is None:
+            print("null" if options.json else f"last plan: {plan_in_short(told)}")
+            return 1
+        plan = told["last_plan"]
+    if options.json:
+        print(json.dumps(plan, indent=1))
+    else:
+        print_plan(plan)
+    return 0

@@ -1,0 +1,110 @@
+"""Plans for people: in a line, and as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sidecar.commands.printing import (
+    age_words,
+    percent,
+    print_table,
+    print_wrapped,
+    ratio_or,
+    size_or,
+    time_of_day,
+    time_or,
+)
+from solver_lambda.documents.units import format_size
+
+_COLUMNS = (
+    "server",
+    "size now",
+    "planned",
+    "change",
+    "hits now",
+    "then",
+    "access time now",
+    "then",
+)
+
+
+def plan_in_short(told: dict[str, Any]) -> str:
+    """The last plan of a status document: how old, what, and why."""
+    plan = told["last_plan"]
+    if plan is None:
+        return f"none yet; the next observation is due by {_time(told)}"
+    age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
+    return f"{age}, cycle {plan['cycle']}, {decision_words(plan)}: {plan['reason']}"
+
+
+def _time(told: dict[str, Any]) -> str:
+    at = told["next_observation_at_seconds"]
+    return "an unknown time" if at is None else time_of_day(at)
+
+
+def decision_words(plan: dict[str, Any]) -> str:
+    """What became of it; a plan from a file only says what it would do."""
+    if plan["decision"] == "keep":
+        return "keeps all sizes"
+    if "carried_out" not in plan:
+        return "changes sizes"
+    if plan["carried_out"]:
+        return "carried out"
+    return f"not carried out ({plan['not_carried_out_because'] or 'nobody says why'})"
+
+
+def gain_words(plan: dict[str, Any]) -> str:
+    """What it promises."""
+    before, after = plan["mean_access_time_before_seconds"], plan["mean_access_time_seconds"]
+    if before is None or after is None:
+        return "its planner predicts no access times"
+    less = 1 - after / before if before > 0 else 0.0
+    return (
+        f"weighted mean access time {time_or(before)} now, {time_or(after)} then ({percent(-less)})"
+    )
+
+
+def print_plan(plan: dict[str, Any]) -> None:
+    """As its document has it, or a status document's ``last_plan``."""
+    print(
+        f"node {plan['node']}, cycle {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}"
+    )
+    print_wrapped(f"{decision_words(plan)}: {plan['reason']}", indent="  ")
+    print(gain_words(plan))
+    print(f"found by {plan['method']}; {_gap_words(plan['optimality_gap'])}")
+    print()
+    print_table([_COLUMNS, *(_row(server) for server in plan["servers"])])
+    planned = sum(server["maxmemory_bytes"] for server in plan["servers"])
+    print(f"total {format_size(planned)} of {format_size(plan['budget_bytes'])}")
+    print()
+    for server in plan["servers"]:
+        print_wrapped(f"{server['name']}: {server['reason']}", indent="  ")
+    if plan["what_if"]:
+        print()
+    for more in plan["what_if"]:
+        print(
+            f"with {format_size(more['budget_bytes'])} for all of them the mean access time would "
+            f"be {time_or(more['mean_access_time_seconds'])}"
+        )
+
+
+def _gap_words(gap: float) -> str:
+    if gap >= 1:
+        return "how far it is from the best sizes is not proven"
+    return f"no sizes that its rules allow are better by more than {gap:.2%}, which is proven"
+
+
+def _row(server: dict[str, Any]) -> tuple[str, ...]:
+    before, after = server["maxmemory_before_bytes"], server["maxmemory_bytes"]
+    change = after - before
+    sign = "" if not change else "+" if change > 0 else "-"
+    return (
+        server["name"],
+        size_or(before or None, "unlimited"),
+        size_or(after or None, "unlimited"),
+        f"{sign}{format_size(abs(change))}" if change else "-",
+        ratio_or(server["hit_ratio_before"], "-"),
+        ratio_or(server["hit_ratio"], "-"),
+        time_or(server["eat_before_seconds"], "-"),
+        time_or(server["eat_seconds"], "-"),
+    )

@@ -1,0 +1,68 @@
+"""What the commands print for people: tables, times, ratios."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from datetime import datetime
+
+from solver_lambda.documents.units import format_duration, format_size
+
+WIDTH = 100
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """The first row names the columns; columns that are empty in all others are left out."""
+    kept = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
+    widths = {place: max(len(row[place]) for row in rows) for place in kept}
+    for row in rows:
+        print("  ".join(f"{row[place]:<{widths[place]}}" for place in kept).rstrip())
+
+
+def print_wrapped(text: str, indent: str = "") -> None:
+    """A paragraph; ``indent`` is for all lines but the first."""
+    print(textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False))
+
+
+def about(seconds: float) -> str:
+    """A time in whole units, at least two of them: nobody needs to know an age exactly."""
+    for unit_seconds in (86400, 3600, 60, 1):
+        if seconds >= 2 * unit_seconds:
+            return _count(round(seconds / unit_seconds), unit_seconds)
+    return format_duration(round(max(0.0, seconds), 3))
+
+
+def _count(count: int, unit_seconds: int) -> str:
+    """So many of a unit: ``"36h"`` stays that and becomes no day and a half."""
+    return f"{count}{format_duration(unit_seconds).removeprefix('1')}"
+
+
+def age_words(seconds: float) -> str:
+    """How long ago."""
+    return f"{about(seconds)} ago"
+
+
+def time_of_day(at_seconds: float) -> str:
+    """Of a Unix time, local and with its zone."""
+    return datetime.fromtimestamp(at_seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+
+
+def size_or(size_bytes: float | None, otherwise: str = "") -> str:
+    """``otherwise`` for a size that is not known."""
+    return otherwise if size_bytes is None else format_size(size_bytes)
+
+
+def ratio_or(ratio: float | None, otherwise: str = "") -> str:
+    """A share in percent."""
+    return otherwise if ratio is None else f"{100 * ratio:.2f} %"
+
+
+def percent(ratio: float) -> str:
+    """A change, with its sign; nothing has none."""
+    text = f"{100 * ratio:+.2f} %"
+    return "0.00 %" if text in ("+0.00 %", "-0.00 %") else text
+
+
+def time_or(seconds: float | None, otherwise: str = "") -> str:
+    """An access time."""
+    return otherwise if seconds is None else f"{seconds * 1e3:.4g} ms"

@@ -1,0 +1,33 @@
+"""The running sidecar of a node's file, for the commands."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from typing import Any
+
+from sidecar.config.node import SidecarConfig
+from sidecar.control.client import SidecarClient, SidecarSilentError
+
+
+def client_of(config: SidecarConfig) -> SidecarClient:
+    """For the sidecar that runs with this configuration. Raises SidecarSilentError."""
+    path = config.operators.socket
+    if path is None:
+        raise SidecarSilentError(
+            "a sidecar without state_file cannot be asked: its socket would lie beside that file"
+        )
+    return SidecarClient(path)
+
+
+def status_of(config: SidecarConfig) -> dict[str, Any]:
+    """Its status document. Raises SidecarSilentError."""
+    return client_of(config).status()
+
+
+def who() -> str:
+    """Whom orders and settings come from; a user without a name has a number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

@@ -1,0 +1,208 @@
+"""``spreds status`` for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sidecar.commands.plan_words import plan_in_short
+from sidecar.commands.printing import (
+    about,
+    age_words,
+    percent,
+    print_table,
+    print_wrapped,
+    ratio_or,
+    size_or,
+    time_of_day,
+)
+from sidecar.servers.sizes_in_words import handed_over
+from sidecar.state.sidecar_state import ObservedLatency
+from solver_lambda.documents.units import format_size
+
+_COLUMNS = (
+    "server",
+    "maxmemory",
+    "planned",
+    "recommended",
+    "used",
+    "resident",
+    "hits, last window",
+    "predicted",
+    "hits since start",
+    "reads/s",
+    "sampler",
+    "policy",
+)
+_MODES = {
+    "recommend": "plans are made, checked and shown; no maxmemory is set",
+    "apply": "plans are carried out",
+}
+
+
+def print_status(status: dict[str, Any]) -> None:
+    """As ``spreds status --json`` has it."""
+    told = status["sidecar"]
+    if told is None:
+        print_wrapped(status["silent"])
+    else:
+        _print_sidecar(told)
+    print()
+    by_name = {server["name"]: server for server in told["servers"]} if told else {}
+    servers = status["servers"]
+    print_table([_COLUMNS, *(_row(server, by_name.get(server["name"], {})) for server in servers)])
+    print()
+    for server in servers:
+        for line in _notes(server, by_name.get(server["name"], {})):
+            print_wrapped(f"{server['name']}: {line}", indent="  ")
+    print(_total(status, told))
+
+
+def _print_sidecar(told: dict[str, Any]) -> None:
+    now = told["now_seconds"]
+    print_wrapped(f"node {told['node']}: {mode_words(told)}")
+    for words in (pause_words(told), wait_words(told)):
+        if words:
+            print_wrapped(words)
+    print(
+        f"sidecar {told['spreds_version']}, process {told['pid']}, up for "
+        f"{about(now - told['started_at_seconds'])}; {_lag(told)}"
+    )
+    samples = told["samples"]
+    print(
+        f"samples: {samples['received']:,} received, {samples['since_observation']:,} of "
+        f"{samples['wanted']:,} for the next observation, {samples['lost_batches']:,} batches lost"
+    )
+    print_wrapped(f"last plan: {plan_in_short(told)}", indent="  ")
+    for words in _gains(told):
+        print_wrapped(words, indent="  ")
+    for problem in told["problems"]:
+        print_wrapped(f"problem: {problem}", indent="  ")
+
+
+def _gains(told: dict[str, Any]) -> Iterator[str]:
+    """What came of plans, and what would come of those that are only recommended."""
+    if told["last_check"]:
+        yield f"last check: {told['last_check']['words']}"
+    would = told["recommended_gain"]
+    if would and would["ratio"] is not None:
+        yield (
+            f"had the recommended sizes been in force for the last "
+            f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "
+            f"have been {percent(-would['ratio'])}"
+        )
+
+
+def mode_words(told: dict[str, Any]) -> str:
+    """The mode and who set it."""
+    words = f"mode {told['mode']}: {_MODES.get(told['mode'], 'unknown')}"
+    if told["mode"] == "recommend" and told["sets_sizes"]:
+        words = "mode recommend: the sizes in force are held, and no new plans are carried out"
+    order = told["mode_by"]
+    return f"{words} ({_by(order) if order else 'as the file says'})"
+
+
+def pause_words(told: dict[str, Any]) -> str:
+    """Empty without a pause."""
+    pause = told["pause"]
+    if not pause:
+        return ""
+    until = pause["until_seconds"]
+    end = "until `spreds resume`" if until is None else f"until {time_of_day(until)}"
+    return f"paused {end}, nothing is set ({_by(pause)})"
+
+
+def wait_words(told: dict[str, Any]) -> str:
+    """Empty unless a plan that failed keeps others from being carried out."""
+    wait = told["wait"]
+    if not wait:
+        return ""
+    return f"no plan is carried out until {time_of_day(wait['until_seconds'])}: {wait['why']}"
+
+
+def _by(order: dict[str, Any]) -> str:
+    why = f": {order['why']}" if order.get("why") else ""
+    return f"by {order['by']} at {time_of_day(order['at_seconds'])}{why}"
+
+
+def _lag(told: dict[str, Any]) -> str:
+    now = told["now_seconds"]
+    turns = {"main loop": told["loop_at_seconds"], "actuator": told["actuator_at_seconds"]}
+    return ", ".join(
+        f"{name} has not turned yet" if at is None else f"{name} turned {age_words(now - at)}"
+        for name, at in turns.items()
+    )
+
+
+def _row(server: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]:
+    if server["error"] is not None:
+        return (server["name"], server["error_kind"], *[""] * (len(_COLUMNS) - 2))
+    size = server["maxmemory_bytes"]
+    planned = told.get("target_bytes", server["planned_bytes"])
+    recommended = told.get("recommended_bytes")
+    reads = told.get("reads_per_second")
+    return (
+        server["name"],
+        format_size(size) if size else "unlimited",
+        size_or(planned if planned != size else None),
+        size_or(recommended if recommended not in (size, planned) else None),
+        format_size(server["used_memory_bytes"]),
+        format_size(server["rss_bytes"]),
+        ratio_or(told.get("hit_ratio")),
+        ratio_or(told.get("predicted_hit_ratio")),
+        ratio_or(server["lifetime_hit_ratio"], "-"),
+        "" if reads is None else f"{reads:,.1f}",
+        server["sampler"] or "none",
+        server["maxmemory_policy"],
+    )
+
+
+def _notes(server: dict[str, Any], told: dict[str, Any]) -> list[str]:
+    if server["error"] is not None:
+        return [server["error"]]
+    notes = []
+    planned, has = server["planned_bytes"], server["maxmemory_bytes"]
+    if has and planned not in (None, has):
+        sizes = f"planned {format_size(planned)}, has {format_size(has)}"
+        notes.append(f"{sizes}: {handed_over(has, planned)}")
+    kept = told.get("keep_reason") or server["keep_reason"]
+    if kept:
+        notes.append(f"cannot be given another size now, {kept}")
+    held = told.get("held")
+    if held:
+        notes.append(
+            f"keeps {format_size(held['bytes'])}, which somebody set by hand at "
+            f"{time_of_day(held['at_seconds'])}: `spreds resume FILE {server['name']}` ends that"
+        )
+    if server["backend_latency"]:
+        notes.append(f"backend: {ObservedLatency(**server['backend_latency']).words()}")
+    if told.get("settings_by"):
+        notes.append(settings_words(told))
+    if told.get("last_change"):
+        change = told["last_change"]
+        notes.append(f"changed at {time_of_day(change['at_seconds'])}: {change['words']}")
+    return notes
+
+
+def settings_words(told: dict[str, Any]) -> str:
+    """What its team set."""
+    weight = "" if told.get("weight") is None else f"weight {told['weight']:g}, "
+    return (
+        f"{weight}minimum {size_or(told.get('minimum_bytes'), 'none')}, by its team "
+        f"({told['settings_by']}, version {told['settings_version']})"
+    )
+
+
+def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
+    text = (
+        f"total {format_size(status['total_maxmemory_bytes'])} of "
+        f"{format_size(status['budget_bytes'])}"
+    )
+    if told is None:
+        return text
+    budget = told["budget"]
+    text += f" (memory.budget {budget['configured']}); used {size_or(budget['used_bytes'], '?')}"
+    text += f", resident {size_or(budget['rss_bytes'], '?')}"
+    if budget["rss_budget_bytes"] is not None:
+        text += f" of {format_size(budget['rss_budget_bytes'])}"
+    return text

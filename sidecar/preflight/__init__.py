@@ -1,0 +1,1 @@
+"""Whether SPREDS can work on this machine with these servers; changes nothing."""

@@ -1,0 +1,118 @@
+"""Whether the sidecar can bind the samples' endpoint, and the servers can connect to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from sidecar.preflight.finding import Finding
+from sidecar.samples.endpoint import socket_path
+
+_KEY = "sampling.endpoint"
+
+
+def check_endpoint(endpoint: str, running: bool) -> Iterator[Finding]:
+    """Whether it can be bound. ``running``: our sidecar has it already."""
+    path = socket_path(endpoint)
+    if running:
+        yield Finding("ok", _KEY, f"{endpoint} is bound by the running sidecar")
+    elif path is not None:
+        yield _file(endpoint, path)
+    elif endpoint.startswith("tcp://"):
+        yield _port(endpoint)
+    else:
+        yield Finding("ok", _KEY, f"{endpoint} needs no file")
+
+
+def _file(endpoint: str, path: Path) -> Finding:
+    if path.exists() and not path.is_socket():
+        return Finding("problem", _KEY, f"{path} exists and is not a socket", "choose another path")
+    if path.exists() and _listens(path):
+        return Finding(
+            "problem", _KEY, f"another program listens at {path}", "end it, or choose another path"
+        )
+    folder = next(folder for folder in path.parents if folder.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return Finding(
+            "problem",
+            _KEY,
+            f"you may not write to {folder}, where {endpoint} would be made",
+            f"let the sidecar's user own {path.parent} (in systemd: RuntimeDirectory=)",
+        )
+    return Finding("ok", _KEY, f"{endpoint} can be bound")
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def _port(endpoint: str) -> Finding:
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    name = host.strip("[]")
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            name, int(port), type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, number) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        return Finding(
+            "problem",
+            _KEY,
+            f"{endpoint} cannot be bound: {error.strerror or error}",
+            "choose an address of this machine and a free port",
+        )
+    return Finding("ok", _KEY, f"{endpoint} can be bound")
+
+
+def check_way_for(name: str, user: int, groups: set[int], endpoint: str) -> Finding | None:
+    """Whether a server whose process has this user and these groups can connect; ``None``: nothing
+    stands in its way, as far as it can be seen before the socket is there."""
+    path = socket_path(endpoint)
+    if path is None or user == 0:
+        return None
+    for folder in reversed(path.parents):
+        if folder.exists() and not _may(folder, user, groups, 1):
+            return Finding(
+                "problem",
+                name,
+                f"its process (uid {user}) may not look into {folder}, and the samples go there",
+                f"chmod o+x {folder}, or put the server's user into its group",
+            )
+    if path.is_socket() and not _may(path, user, groups, 2):
+        return Finding(
+            "problem",
+            name,
+            f"its process (uid {user}) may not write to the samples' socket {path}",
+            "run the sidecar as the servers' user, or in their group with umask 0007",
+        )
+    return None
+
+
+def _may(path: Path, user: int, groups: set[int], right: int) -> bool:
+    """``right``: 1 to look into, 2 to write to."""
+    seen = path.stat()
+    shift = 6 if seen.st_uid == user else 3 if seen.st_gid in groups else 0
+    return bool(seen.st_mode >> shift & right)
+
+
+def process_user(process_id: int) -> tuple[int, set[int]] | None:
+    """User and groups of a process of this machine; ``None`` if there is no such server here."""
+    folder = Path("/proc") / str(process_id)
+    try:
+        if not any(word in (folder / "comm").read_text() for word in ("redis", "valkey")):
+            return None
+        lines = (folder / "status").read_text().splitlines()
+    except OSError:
+        return None
+    fields = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
+    groups = {int(number) for number in [fields["Gid"][1], *fields["Groups"]]}
+    return int(fields["Uid"][1]), groups

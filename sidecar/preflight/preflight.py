@@ -1,0 +1,31 @@
+"""All that ``spreds check --connect`` looks at."""
+
+from __future__ import annotations
+
+from sidecar.config.node import SidecarConfig
+from sidecar.preflight.endpoint import check_endpoint, check_way_for, process_user
+from sidecar.preflight.finding import Finding
+from sidecar.preflight.machine import check_machine
+from sidecar.preflight.servers import check_servers
+from sidecar.servers.server_reading import ServerReading
+from sidecar.state.node_lock import is_locked
+
+
+def preflight(config: SidecarConfig) -> list[Finding]:
+    """What was found, in the order of servers, endpoint and machine."""
+    readings: dict[str, ServerReading] = {}
+    findings = list(check_servers(config, readings))
+    endpoint = config.sampling.endpoint
+    findings += check_endpoint(endpoint, running=is_locked(config))
+    for name, reading in readings.items():
+        user = process_user(reading.process_id) if reading.process_id else None
+        obstacle = check_way_for(name, *user, endpoint) if user else None
+        if obstacle is not None:
+            findings.append(obstacle)
+    on_tcp = [
+        int(readings[server.name].config.get("tcp-backlog", "0"))
+        for server in config.servers
+        if server.name in readings and not server.url.startswith("unix:")
+    ]
+    findings += check_machine(config.memory.budget_bytes, max(on_tcp, default=None))
+    return findings

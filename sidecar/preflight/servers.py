@@ -1,0 +1,120 @@
+"""Whether each server can be reached, resized and sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.preflight.finding import Finding
+from sidecar.preflight.rights import acl_line, check_rights
+from sidecar.servers.redis_server import (
+    MissingRightError,
+    RedisServer,
+    ServerDownError,
+    ServerRefusedError,
+    WrongPasswordError,
+)
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.units import format_size
+
+
+def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> Iterator[Finding]:
+    """Of all servers; what those that answer say goes into ``readings``."""
+    for server_config in config.servers:
+        server = RedisServer(server_config)
+        try:
+            readings[server_config.name] = reading = server.read()
+            yield from _check_reading(server_config, reading)
+            yield from check_rights(server_config, server)
+        except (ServerDownError, ServerRefusedError) as error:
+            yield Finding("problem", server_config.name, str(error), _remedy(server_config, error))
+        finally:
+            server.close()
+    yield from _check_sum(config, readings)
+
+
+def _remedy(config: ServerConfig, error: Exception) -> str:
+    user = config.username or "default"
+    match error:
+        case WrongPasswordError():
+            return (
+                f"try it with redis-cli --user {user} --askpass; {acl_line(user)} makes such a user"
+            )
+        case MissingRightError():
+            return f"give it what it needs: {acl_line(user)}"
+        case ServerDownError():
+            return f"is the server started, and is {config.url} its address?"
+        case _:
+            return "see what the server says"
+
+
+def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Finding]:
+    kind = {"spreds-": "patch", "spreds.": "module"}.get(reading.sampler_prefix or "")
+    limit = format_size(reading.maxmemory_bytes) if reading.maxmemory_bytes else "no limit"
+    yield Finding(
+        "ok",
+        config.name,
+        f"answers: maxmemory {limit}, {reading.maxmemory_policy}, sampler {kind or 'none'}",
+    )
+    if kind is None:
+        yield Finding(
+            "problem",
+            config.name,
+            "has no sampler, neither the patch nor the module, so its curve will not be known",
+            "loadmodule /path/to/spreds.so in its file (redis_patch/build.sh module builds it), or "
+            "MODULE LOAD",
+        )
+    if reading.why_no_eviction is not None:
+        yield Finding(
+            "advice",
+            config.name,
+            f"does not evict ({reading.why_no_eviction}): it keeps its size, and only the others "
+            "share what is left",
+            "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not",
+        )
+        if not reading.maxmemory_bytes:
+            yield Finding(
+                "problem",
+                config.name,
+                "has no maxmemory and does not evict: nobody knows how much it will take",
+                "give it a maxmemory, or a policy that evicts",
+            )
+
+
+def _check_sum(config: SidecarConfig, readings: dict[str, ServerReading]) -> Iterator[Finding]:
+    names: dict[str, str] = {}
+    for name, reading in readings.items():
+        first = names.setdefault(reading.run_id, name)
+        if first != name:
+            yield Finding(
+                "problem",
+                name,
+                f"is the same server as {first} (run_id {reading.run_id})",
+                "name each server once",
+            )
+    fixed = sum(r.maxmemory_bytes for r in readings.values() if not r.evicts)
+    total = sum(reading.maxmemory_bytes for reading in readings.values())
+    budget = config.memory.budget_bytes
+    words = f"the sizes sum to {format_size(total)} of {format_size(budget)}"
+    if fixed > budget:
+        yield Finding(
+            "problem",
+            "memory.budget",
+            f"servers that keep their size have {format_size(fixed)}, more than the budget, "
+            f"{format_size(budget)}",
+            "raise memory.budget, or lower their maxmemory",
+        )
+    elif total > budget or any(not r.maxmemory_bytes for r in readings.values()):
+        yield Finding(
+            "advice",
+            "memory.budget",
+            f"{words}; as soon as SPREDS sets sizes it brings them below that",
+            "raise memory.budget if that is not meant",
+        )
+    else:
+        yield Finding("ok", "memory.budget", words)
+
+
+def worst(findings: Sequence[Finding]) -> bool:
+    """Whether something keeps SPREDS from working."""
+    return any(finding.level == "problem" for finding in findings)

@@ -1,0 +1,56 @@
+"""Whether a server answers, and when it is asked again if it does not."""
+
+from __future__ import annotations
+
+import time
+
+from sidecar.servers.back_off import BackOff
+from sidecar.servers.redis_server import ServerDownError
+
+# A server that is down is asked again soon, but not so often that the others wait for it: a
+# question that is refused costs nothing, one to a server that hangs costs its time limit.
+LEAST_RETRY_SECONDS = 0.05
+RETRY_RATIO = 3.0
+
+
+class Reach:
+    """Of one server.
+
+    Attributes:
+        is_up: it answered when it was last asked.
+        error: why it did not; ``None`` if it did.
+    """
+
+    def __init__(self) -> None:
+        self.is_up = True
+        self.error: str | None = None
+        self._asked_at = self._retry_at = 0.0
+        self._unread = BackOff()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be asked now."""
+        return self.is_up or time.monotonic() >= self._retry_at
+
+    def ask(self) -> None:
+        """It is asked now."""
+        self._asked_at = time.monotonic()
+
+    def answer(self) -> bool:
+        """It answered; whether it had not before."""
+        is_back = not self.is_up
+        self._unread.reset()
+        self.is_up, self.error = True, None
+        return is_back
+
+    def lose(self, error: Exception) -> bool:
+        """It did not, or not as it must; whether it had before."""
+        self.error = str(error)
+        now = time.monotonic()
+        pause_seconds = max(LEAST_RETRY_SECONDS, RETRY_RATIO * (now - self._asked_at))
+        if not isinstance(error, ServerDownError):
+            # It answers, so it is asked less and less often.
+            pause_seconds = self._unread.fail()
+        self._retry_at = now + pause_seconds
+        was_up, self.is_up = self.is_up, False
+        return was_up

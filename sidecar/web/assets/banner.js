@@ -1,0 +1,83 @@
+// The state of the node in a few sentences: mode, last plan, memory, problems.
+
+function because(why) {
+  return why ? `: ${why}` : "";
+}
+
+function modeWords(status) {
+  const { pause, wait, mode, mode_by: by } = status;
+  const who = by ? ended(` Ordered ${when(by.at_seconds, status.now_seconds)} by ${by.by}${because(by.why)}`) : "";
+  if (pause) {
+    const until = pause.until_seconds ? `until ${moment(pause.until_seconds, true)}` : "until somebody resumes it";
+    return ["Paused: no size is set", ended(`Paused ${when(pause.at_seconds, status.now_seconds)} by ${pause.by}, ${until}${because(pause.why)}`)];
+  }
+  if (wait) {
+    return ["Waiting: a plan did not keep its promise", `No plan is carried out until ${moment(wait.until_seconds, true)}. ${sentence(wait.why)}`];
+  }
+  if (mode === "apply") return ["Carrying out plans", `Each plan that passes all checks is carried out.${who}`];
+  const held = status.sets_sizes ? "The sizes in force are held." : "No size is changed.";
+  return ["Recommending only", `Plans are made, checked and shown, and not carried out. ${held}${who}`];
+}
+
+function planWords(status) {
+  const plan = status.last_plan;
+  if (!plan) {
+    const due = status.next_observation_at_seconds;
+    return `No plan yet. ${due ? `The servers are observed until ${moment(due, true)} at the latest; a plan follows.` : ""}`;
+  }
+  const before = plan.mean_access_time_before_seconds, after = plan.mean_access_time_seconds;
+  const made = `The last plan came ${when(plan.taken_at_seconds, status.now_seconds)}.`;
+  if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}`;
+  const gain = before && after !== null ? ` It promises a mean access time of ${latency(after)} instead of ${latency(before)} (−${percent(1 - after / before)}).` : ` ${reason(plan.reason)}`;
+  const done = plan.carried_out ? " It was carried out." : ` It was not carried out: ${ended(plan.not_carried_out_because ?? "its sizes are in force already")}`;
+  return made + gain + done;
+}
+
+const VERDICTS = {
+  kept: "It kept its promise.", worse: "It did less than it promised.",
+  rolled_back: "It did harm, and its sizes were taken back.", not_checked: "It could not be checked.",
+};
+
+function checkWords(status) {
+  const check = status.last_check;
+  if (!check || check.observed_seconds === null) return null;
+  return `The last plan that was checked, ${when(check.at_seconds, status.now_seconds)}: predicted ${latency(check.predicted_seconds)}, `
+    + `observed ${latency(check.observed_seconds)}, and ${latency(check.without_seconds)} with the sizes before. ${VERDICTS[check.verdict] ?? ""}`;
+}
+
+function recommendedWords(status) {
+  const gain = status.recommended_gain;
+  if (!gain || gain.ratio === null || gain.ratio === undefined) return null;
+  const much = gain.ratio >= 0 ? `${percent(gain.ratio)} less` : `${percent(-gain.ratio)} more`;
+  return `With the recommended sizes the mean access time would have been ${much} since ${moment(gain.since_seconds, true)}.`;
+}
+
+function memoryMeters(status) {
+  const { budget } = status;
+  const share = (part, most) => (most ? ` (${percent(part / most, 0)})` : "");
+  const rss = budget.rss_budget_bytes ?? budget.bytes;
+  const source = { file: "as configured", machine: "of the machine's memory", cgroup: "of the control group's limit", rss: "lowered for resident memory" }[budget.source] ?? "";
+  return element("div", {},
+    element("div", { class: "meters" },
+      meter({ title: element("span", {}, "Sum of ", term("maxmemory")), value: budget.maxmemory_bytes, most: budget.bytes, place: 0,
+        over: budget.maxmemory_bytes > budget.bytes, words: `${size(budget.maxmemory_bytes)} of ${size(budget.bytes)}${share(budget.maxmemory_bytes, budget.bytes)}` }),
+      meter({ title: term("resident memory", "Resident memory"), value: budget.rss_bytes, most: rss, place: 2,
+        over: budget.rss_budget_bytes && budget.rss_bytes > rss,
+        words: budget.rss_budget_bytes ? `${size(budget.rss_bytes)} of ${size(rss)}${share(budget.rss_bytes, rss)}` : size(budget.rss_bytes) })),
+    element("p", { class: "small soft" }, term("budget", "Budget"), `: ${size(budget.bytes)}, ${budget.configured} ${source}.`,
+      budget.rss_budget_bytes ? ` Resident memory may have ${size(budget.rss_budget_bytes)}.` : " Resident memory has no limit of its own here."));
+}
+
+function renderBanner(section, status) {
+  const [title, mode] = modeWords(status);
+  const notes = status.problems.map((text) => element("li", { class: "note bad" }, sentence(text)));
+  section.replaceChildren(
+    element("h1", { id: "banner-title" }, title),
+    element("p", { class: "lead" }, mode),
+    ...(notes.length ? [element("ul", { class: "plain", "aria-label": "Problems" }, notes)] : []),
+    memoryMeters(status),
+    ...[planWords(status), recommendedWords(status), checkWords(status)].filter(Boolean).map((text) => element("p", {}, text)),
+    element("p", { class: "small soft" }, `SPREDS ${status.spreds_version}, running for ${duration(status.now_seconds - status.started_at_seconds)}. `
+      + `${whole(status.samples.since_observation)} of the ${whole(status.samples.wanted)} samples that the next observation waits for have come`
+      + `${status.next_observation_at_seconds ? `, or it is made ${when(status.next_observation_at_seconds, status.now_seconds)}` : ""}; ${whole(status.samples.lost_batches)} batches were lost.`));
+}

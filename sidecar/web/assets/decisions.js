@@ -1,0 +1,73 @@
+// What was decided, the newest first; and what more memory would bring.
+
+const KINDS = {
+  plan: "plan", check: "check", order: "order", hand: "by hand", rollback: "taken back", budget: "budget", start: "start",
+};
+
+function isKept(entry) {
+  return entry.kind === "plan" && entry.decision === "keep";
+}
+
+// Neighbours that keep all sizes become one.
+function folded(entries) {
+  const found = [];
+  for (const entry of [...entries].reverse()) {
+    const last = found.at(-1);
+    if (isKept(entry) && last && isKept(last[0])) last.push(entry); else found.push([entry]);
+  }
+  return found;
+}
+
+function entryLine(entry) {
+  const bad = entry.kind === "rollback" || ["worse", "rolled_back"].includes(entry.verdict);
+  const reasons = Object.entries(entry.reasons ?? {});
+  const head = [
+    element("time", { datetime: new Date(entry.at_seconds * 1e3).toISOString() }, moment(entry.at_seconds, true)),
+    element("span", { class: bad ? "tag bad" : "tag" }, KINDS[entry.kind] ?? entry.kind), " ", sentence(entry.words),
+    entry.by && entry.by !== "spreds" ? element("span", { class: "soft" }, ` By ${entry.by}.`) : null,
+  ];
+  if (!reasons.length) return head;
+  const key = `entry-${entry.at_seconds}-${entry.kind}`;
+  return element("details", { "data-key": key }, element("summary", { "data-key": `${key}-summary` }, head),
+    element("p", { class: "small" }, reason(entry.reason)),
+    element("ul", { class: "small" }, reasons.map(([name, words]) => element("li", {}, element("b", {}, name), ": ", reason(words)))));
+}
+
+function keptLine(entries) {
+  const first = entries.at(-1), last = entries[0];
+  if (entries.length === 1) return entryLine(first);
+  const key = `kept-${first.at_seconds}`;
+  return element("details", { "data-key": key },
+    element("summary", { "data-key": `${key}-summary` },
+      element("time", {}, `${moment(first.at_seconds, true)} – ${moment(last.at_seconds)}`),
+      element("span", { class: "tag" }, "plans"), ` ${entries.length} plans kept all sizes.`),
+    element("ul", { class: "plain small" }, entries.map((entry) => element("li", {}, entryLine(entry)))));
+}
+
+function renderDecisions(section, entries, now) {
+  const title = element("h2", { id: "decisions-title" }, "Decisions");
+  const lines = folded(entries).slice(0, 60).map((group) => element("li", {}, isKept(group[0]) ? keptLine(group) : entryLine(group[0])));
+  section.replaceChildren(title, lines.length
+    ? element("ol", { class: "plain entries" }, lines)
+    : element("p", { class: "soft" }, "Nothing has been decided yet."));
+}
+
+function renderWhatIf(section, plan) {
+  const title = element("h2", { id: "what-if-title" }, "If the budget were another");
+  const others = plan?.what_if ?? [];
+  const now = plan?.mean_access_time_seconds;
+  if (!others.length || now === null || now === undefined) {
+    section.replaceChildren(title, element("p", { class: "soft" }, "The next plan that predicts access times will tell."));
+    return;
+  }
+  const rows = [{ budget_bytes: plan.budget_bytes, mean_access_time_seconds: now, isNow: true }, ...others]
+    .sort((one, other) => one.budget_bytes - other.budget_bytes);
+  const most = Math.max(...rows.map((row) => row.mean_access_time_seconds));
+  section.replaceChildren(title,
+    element("p", { class: "small soft" }, "The ", term("mean access time"), " that the last plan ", term("predicted", "predicts"), ", were there so much memory to divide."),
+    element("div", { class: "meters" }, rows.map((row) => {
+      const change = row.mean_access_time_seconds / now - 1;
+      const much = row.isNow ? "as it is" : Math.abs(change) < 0.0005 ? "the same" : `${change <= 0 ? "−" : "+"}${percent(Math.abs(change))}`;
+      return meter({ title: size(row.budget_bytes), value: row.mean_access_time_seconds, most, place: row.isNow ? 0 : 2, words: `${latency(row.mean_access_time_seconds)}, ${much}` });
+    })));
+}

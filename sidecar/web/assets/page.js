@@ -1,0 +1,86 @@
+// Asks the sidecar every few seconds, and shows what it says, or since when it says nothing.
+
+const STATUS_MILLISECONDS = 3000, SLOW_TURNS = 5, LIMIT_MILLISECONDS = 8000;
+const known = { status: null, series: null, history: [], askedAt: 0, answeredAt: null, error: null };
+const opened = new Map();
+let turn = 0, timer = null, drawnFrom = "";
+
+async function get(target) {
+  const answer = await fetch(target, { signal: AbortSignal.timeout(LIMIT_MILLISECONDS) });
+  if (!answer.ok) throw new Error(`answer ${answer.status}`);
+  return answer.json();
+}
+
+async function refresh() {
+  clearTimeout(timer);
+  try {
+    known.status = await get("/api/status");
+    if (turn % SLOW_TURNS === 0 || !known.series) {
+      known.series = await get("/api/series");
+      known.history = await get("/api/history?limit=300");
+    }
+    turn += 1;
+    known.answeredAt = Date.now() / 1e3;
+    known.error = null;
+  } catch (error) {
+    known.error = error;
+    turn = 0;
+  }
+  show();
+  clearTimeout(timer); // two that were asked for at once must not go on as two
+  timer = setTimeout(refresh, STATUS_MILLISECONDS);
+}
+
+function show() {
+  const lost = known.error !== null;
+  document.body.classList.toggle("lost-contact", lost);
+  byId("contact").classList.toggle("lost", lost);
+  const since = known.answeredAt && moment(known.answeredAt, true);
+  byId("contact").textContent = !lost ? `as of ${moment(known.answeredAt)}`
+    : since ? `No answer since ${since}. What stands below is from then.` : "No answer from the sidecar yet.";
+  if (!known.status) return;
+  const width = byId("servers").clientWidth;
+  const now = JSON.stringify([known.status, known.series, known.history.at(-1), width]);
+  if (!width) return; // not laid out: nobody looks
+  const isReading = !(getSelection()?.isCollapsed ?? true);
+  if (now === drawnFrom || isReading) return;
+  drawnFrom = now;
+  keepingPlace(() => render(known.status, width));
+}
+
+// What is open stays open, and the keyboard stays where it is.
+function keepingPlace(draw) {
+  const focused = document.activeElement?.closest("[data-key]")?.dataset.key;
+  draw();
+  for (const details of document.querySelectorAll("details[data-key]")) {
+    const key = details.dataset.key;
+    if (opened.has(key)) details.open = opened.get(key);
+    details.addEventListener("toggle", () => opened.set(key, details.open));
+  }
+  if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+}
+
+function render(status, width) {
+  byId("node").textContent = status.node;
+  document.title = `SPREDS ${status.node}`;
+  renderBanner(byId("banner"), status);
+  renderServers(byId("servers"), status, width);
+  renderTime(byId("time"), known.series, status, width - 38);
+  renderDecisions(byId("decisions"), known.history, status.now_seconds);
+  renderWhatIf(byId("what-if"), status.last_plan);
+}
+
+function openTerm() {
+  const target = location.hash.startsWith("#term-") && byId(location.hash.slice(1));
+  if (!target) return;
+  target.closest("details").open = true;
+  target.focus();
+}
+
+byId("terms").replaceChildren(...Object.entries(GLOSSARY).flatMap(([word, meaning]) => [
+  element("dt", { id: `term-${word.replaceAll(" ", "-")}`, tabindex: -1 }, word), element("dd", {}, meaning)]));
+startOrders();
+addEventListener("hashchange", openTerm);
+addEventListener("resize", show);
+document.addEventListener("visibilitychange", () => { if (document.hidden) clearTimeout(timer); else refresh(); });
+refresh();

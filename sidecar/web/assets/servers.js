@@ -1,0 +1,97 @@
+// A card for each server: its size within its bounds, what it serves, and what changed last.
+
+const BAR = 34;
+
+function sizeBar(server, place, scaleBytes, width) {
+  const across = scaled(0, scaleBytes, 1, width - 1);
+  const { maxmemory_bytes: now, recommended_bytes: planned, minimum_bytes: low, maximum_bytes: high } = server;
+  const from = across(low ?? 0), to = across(Math.min(high ?? scaleBytes, scaleBytes));
+  const words = `${server.name} has ${size(now)}` + (planned ? `, recommended ${size(planned)}` : "") + `, ${boundsWords(server)}`;
+  return drawn("svg", { viewBox: `0 0 ${width} ${BAR}`, height: BAR, role: "img", "aria-label": words },
+    drawn("rect", { x: 0, y: 9, width, height: 16, rx: 3, fill: "var(--track)" }),
+    drawn("rect", { x: from, y: 9, width: Math.max(0, to - from), height: 16, fill: "var(--zone)" }),
+    drawn("rect", { x: 0, y: 9, width: Math.max(0, across(Math.min(now ?? 0, scaleBytes)) - 0), height: 16, rx: 3, fill: colour(place) }),
+    low && drawn("line", { x1: from, x2: from, y1: 5, y2: 29, stroke: "var(--text)", "stroke-width": 1.5 }),
+    high && high <= scaleBytes && drawn("line", { x1: to, x2: to, y1: 5, y2: 29, stroke: "var(--text)", "stroke-width": 1.5 }),
+    planned && planned !== now && drawn("path", {
+      d: `M${across(planned)} 17m-7 -12h14l-7 9z`, fill: "var(--text)", stroke: "var(--card)", "stroke-width": 1.5,
+    }));
+}
+
+function boundsWords(server) {
+  const least = server.minimum_bytes ? `at least ${size(server.minimum_bytes)}` : "no minimum";
+  return `${least}, ${server.maximum_bytes ? `at most ${size(server.maximum_bytes)}` : "no maximum"}`;
+}
+
+function sizeWords(server) {
+  const { maxmemory_bytes: now, target_bytes: target, recommended_bytes: planned } = server;
+  const change = planned && planned !== now
+    ? `; the last plan has ${size(planned)} (${planned > now ? "+" : "−"}${size(Math.abs(planned - now))}); the mark shows it` : "";
+  const way = target && target !== now && target !== planned ? `; on the way to ${size(target)}` : "";
+  return element("p", { class: "small" }, element("b", {}, size(now)), ` now${way}${change}. `,
+    term("bounds", "Bounds"), `: ${boundsWords(server)}.`);
+}
+
+function fact(title, value, more) {
+  return element("div", {}, element("dt", {}, title), element("dd", {}, value, more && element("span", {}, more)));
+}
+
+const SOURCES = { team: "as its team says", configured: "as configured", measured: "as measured" };
+
+function facts(server) {
+  const planned = (value) => (value === null || value === undefined ? null : `${value} with the plan`);
+  const hit = server.predicted_hit_ratio, time = server.predicted_access_time_seconds;
+  return element("dl", { class: "facts" },
+    fact(term("hit ratio", "Hit ratio"), percent(server.hit_ratio), hit !== null && planned(percent(hit))),
+    fact(term("access time", "Access time"), latency(server.access_time_seconds), time !== null && planned(latency(time))),
+    fact("Reads a second", whole(server.reads_per_second)),
+    fact(term("backend", "Backend"), latency(server.backend_latency_seconds), SOURCES[server.backend_latency_source]),
+    fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `set by ${server.settings_by}`));
+}
+
+function tags(server) {
+  const sampler = server.sampler ? `sampled by the ${server.sampler}` : "no sampler";
+  return [
+    !server.up && element("span", { class: "tag bad" }, "does not answer"),
+    server.held && element("span", { class: "tag warn" }, "resized by hand"),
+    server.keep_reason && element("span", { class: "tag" }, "keeps its size"),
+    element("a", { class: server.sampler ? "tag" : "tag warn", href: "#term-sampler", title: GLOSSARY.sampler }, sampler),
+  ];
+}
+
+function changeWords(server, now) {
+  const change = server.last_change;
+  if (!change) return "Its size has not been changed yet.";
+  const why = change.words ? ` ${reason(change.words)}` : "";
+  return `Last change ${when(change.at_seconds, now)}: from ${size(change.from_bytes)} to ${size(change.to_bytes)}.${why}`;
+}
+
+function serverCard(server, place, { now, scaleBytes, width, planned, isOpen }) {
+  const isDone = server.last_change && server.last_change.cycle === planned?.cycle; // it says why, then
+  const why = isDone ? null : planned?.servers?.find((item) => item.name === server.name)?.reason;
+  const rest = !server.up
+    ? [element("p", { class: "note bad" }, sentence(server.error ?? "it does not answer"), " Its memory stays reserved for it.")]
+    : [sizeBar(server, place, scaleBytes, width), sizeWords(server), facts(server)];
+  return element("article", { "aria-label": `Server ${server.name}` },
+    element("div", { class: "heading" }, element("span", { class: "name" }, swatch(place), element("h3", {}, server.name)), tags(server)),
+    rest,
+    server.held && element("p", { class: "note warn" }, `An operator set ${size(server.held.bytes)} by hand ${when(server.held.at_seconds, now)}; it stays until SPREDS is told to resume.`),
+    server.keep_reason && element("p", { class: "small" }, `It keeps its size. ${reason(server.keep_reason)}`),
+    why && !server.keep_reason && element("p", { class: "small" }, "The last plan: ", reason(why)),
+    element("p", { class: "small soft" }, changeWords(server, now)),
+    server.up && element("details", { "data-key": `curve-${server.name}`, open: isOpen ? "" : null },
+      element("summary", { "data-key": `curve-of-${server.name}` }, "What more or less memory would do for it"), curveBlock(server, place, width)));
+}
+
+function renderServers(section, status, width) {
+  const inside = width >= 1020 ? (width - 16) / 2 - 38 : width - 38;
+  const most = Math.max(1, ...status.servers.flatMap((server) => [
+    server.maxmemory_bytes ?? 0, server.recommended_bytes ?? 0, server.target_bytes ?? 0, server.minimum_bytes ?? 0]));
+  const settings = {
+    now: status.now_seconds, scaleBytes: most * 1.25, width: Math.max(200, Math.floor(inside)),
+    planned: status.last_plan, isOpen: status.servers.length <= 8,
+  };
+  section.replaceChildren(
+    element("h2", { id: "servers-title" }, `${status.servers.length} servers`),
+    element("div", { class: "cards" }, status.servers.map((server, place) => serverCard(server, place, settings))));
+}

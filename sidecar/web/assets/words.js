@@ -1,0 +1,84 @@
+"use strict";
+// Numbers as people read them, and what each word of this page means.
+
+const GLOSSARY = {
+  "budget": "The memory that the servers of this machine may have together. The sum of their maxmemory never exceeds it.",
+  "maxmemory": "The size of a cache: how much a Redis server may store before it throws out what was used least.",
+  "resident memory": "What the server takes of the machine's memory in fact (RSS). It is more than maxmemory where memory is fragmented or a copy is being written to disk.",
+  "hit ratio": "The share of the reads that the cache could answer itself. The others are misses and go to the backend.",
+  "access time": "What a read takes on average: fast if the cache has the answer, as slow as the backend if not.",
+  "mean access time": "The access time over all servers, each weighted by its reads and by the weight that it was given. SPREDS makes it as small as the memory allows.",
+  "backend": "What is asked when the cache does not have the answer, such as a database.",
+  "weight": "How much a server's access time counts beside the others'. The operator or the server's team sets it.",
+  "curve": "The hit ratio that a server would have with each size. SPREDS learns it by following a few in a thousand keys, without trying sizes out. The shaded band is how far it may be off.",
+  "sampler": "The part inside the Redis server that tells SPREDS which keys are read, as hashes: the module, or the patch.",
+  "plan": "A size for each server, made once an hour or so from what was read, with what it would gain.",
+  "predicted": "What the curves promise for the sizes of a plan. The page shows beside it what came in fact.",
+  "recommend": "The mode in which plans are made, checked and shown, but not carried out.",
+  "keep": "A plan that changes nothing, because no change would gain enough.",
+  "bounds": "The least and the most memory that a server may be given, set by the operator or its team.",
+};
+
+function term(word, shown) {
+  const id = word.replaceAll(" ", "-");
+  return element("a", { class: "term", href: `#term-${id}`, title: GLOSSARY[word] }, shown ?? word);
+}
+
+function trimmed(number, digits) {
+  return String(Number(number.toFixed(digits)));
+}
+
+function size(bytes) {
+  if (bytes === null || bytes === undefined) return "unknown";
+  for (const [unit, scale] of [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
+    if (Math.abs(bytes) >= scale) return `${trimmed(bytes / scale, bytes / scale < 10 ? 2 : 1)} ${unit}`;
+  }
+  return `${Math.round(bytes)} B`;
+}
+
+function latency(seconds) {
+  if (seconds === null || seconds === undefined) return "unknown";
+  if (seconds >= 1) return `${Number(seconds.toPrecision(3))} s`;
+  return `${Number((seconds * 1e3).toPrecision(3))} ms`;
+}
+
+function percent(ratio, digits = 1) {
+  return ratio === null || ratio === undefined ? "unknown" : `${(100 * ratio).toFixed(digits)} %`;
+}
+
+function whole(number) {
+  return number === null || number === undefined ? "unknown" : Math.round(number).toLocaleString("en");
+}
+
+function duration(seconds) {
+  const rest = Math.max(0, Math.round(seconds));
+  if (rest < 90) return `${rest} s`;
+  if (rest < 5400) return `${Math.round(rest / 60)} min`;
+  if (rest < 129600) return `${trimmed(rest / 3600, 1)} h`;
+  return `${Math.round(rest / 86400)} days`;
+}
+
+function moment(seconds, withDay) {
+  const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  if (withDay) Object.assign(options, { weekday: "short", day: "numeric", month: "short" });
+  return new Date(seconds * 1e3).toLocaleString("en-GB", options);
+}
+
+function when(seconds, now) {
+  const age = now - seconds;
+  if (age < 0) return `at ${moment(seconds, -age > 80000)}`;
+  return `${duration(age)} ago`;
+}
+
+function ended(text) {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+function sentence(text) {
+  return text ? text[0].toUpperCase() + ended(text.slice(1)) : "";
+}
+
+// A reason starts with a code for programs, such as "grows: ".
+function reason(text) {
+  return sentence((text ?? "").replace(/^[a-z_]+: /, ""));
+}

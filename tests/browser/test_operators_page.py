@@ -1,0 +1,341 @@
+"""The page for operators in a real browser: what it shows, to whom, and what it does not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from sidecar.config.operators import OperatorsConfig
+from sidecar.web.operators_server import OperatorsServer
+from tests.browser.chromium import (
+    SCHEMES,
+    WIDTHS,
+    chromium,
+    needs_chromium,
+    overflow_pixels,
+    picture,
+    show_as,
+)
+from tests.sidecar.example_sidecar import HOSTILE, ExampleSidecar
+from workloads.local_node import wait_until
+
+pytestmark = needs_chromium
+
+TOKEN = "a-token-of-some-length"
+# Whatever a keyboard must reach.
+OPERABLE = "a[href], button, input, summary"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture
+def watched() -> ExampleSidecar:
+    return ExampleSidecar()
+
+
+@pytest.fixture
+def server(watched: ExampleSidecar) -> Iterator[OperatorsServer]:
+    with OperatorsServer(OperatorsConfig(listen=("127.0.0.1", 0), token=TOKEN), watched) as made:
+        yield made
+
+
+@pytest.fixture
+def opened(browser: Chrome, server: OperatorsServer) -> Iterator[Callable[..., None]]:
+    """Opens the page, in a tab without a memory, and waits for the servers."""
+
+    def open_page(width: int = 1280, scheme: str = "light", servers: int = 5) -> None:
+        show_as(browser, width, scheme)
+        browser.get(f"http://127.0.0.1:{server.port}/")
+        browser.execute_script("sessionStorage.clear()")
+        browser.refresh()
+        browser.get_log("browser")
+        shown = "article"
+        wait_until(lambda: len(browser.find_elements(By.CSS_SELECTOR, shown)) == servers, text)
+
+    def text() -> str:
+        return browser.find_element(By.TAG_NAME, "body").text
+
+    yield open_page
+    faults = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    # A browser logs each answer that is an error.
+    assert [f for f in faults if f["source"] != "network"] == []
+
+
+def _texts(browser: Chrome, selector: str) -> list[str]:
+    return [item.text for item in browser.find_elements(By.CSS_SELECTOR, selector)]
+
+
+def _wait_for(browser: Chrome, selector: str, words: str) -> None:
+    wait_until(
+        lambda: any(words in text for text in _texts(browser, selector)),
+        lambda: _texts(browser, selector),
+    )
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_fits_each_screen_and_says_what_is_the_case(
+    browser: Chrome, opened: Callable[..., None], width: int, scheme: str
+) -> None:
+    opened(width, scheme)
+    picture(browser, f"page-{width}-{scheme}")
+    assert overflow_pixels(browser) <= 0
+    (banner,) = _texts(browser, "#banner")
+    for words in (
+        "Recommending only",
+        "8 GiB of 8 GiB (100 %)",
+        "a mean access time of 6.35 ms instead of 9.12 ms",
+        "It was not carried out: the mode is recommend",
+        "27.4 % less since",
+        "predicted 9.1 ms, observed 9.34 ms",
+    ):
+        assert words in banner
+    card = _texts(browser, "article")[0]
+    for words in ("sessions", "2 GiB now", "3 GiB (+1 GiB)", "87.0 %", "at least 256 MiB"):
+        assert words in card
+    assert "6 plans kept all sizes." in _texts(browser, "#decisions")[0]
+    assert "4.62 ms, −27.2 %" in _texts(browser, "#what-if")[0]
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#time svg[role=img]")) == 3
+    assert len(browser.find_elements(By.CSS_SELECTOR, "article details svg[role=img]")) == 5
+
+
+def test_the_scheme_is_the_readers(browser: Chrome, opened: Callable[..., None]) -> None:
+    backs = set()
+    for scheme in SCHEMES:
+        opened(scheme=scheme)
+        script = "return getComputedStyle(document.body).backgroundColor"
+        backs.add(browser.execute_script(script))
+    assert len(backs) == len(SCHEMES)
+
+
+def test_a_plans_words_stay_words(browser: Chrome, opened: Callable[..., None]) -> None:
+    opened()
+    assert HOSTILE.partition(": ")[2] in _texts(browser, "article")[3]
+    assert browser.find_elements(By.CSS_SELECTOR, "main img, main script") == []
+
+
+def test_the_policy_stops_what_would_be_injected(
+    browser: Chrome, opened: Callable[..., None]
+) -> None:
+    opened()
+    broken = browser.execute_async_script(
+        """const done = arguments[0];
+        addEventListener("securitypolicyviolation", (event) => done(event.effectiveDirective));
+        const made = document.createElement("script");
+        made.textContent = "window.injected = true";
+        document.body.append(made);"""
+    )
+    assert broken == "script-src-elem"
+    assert browser.execute_script("return window.injected") is None
+    (told,) = browser.get_log("browser")  # and thereby forgets it
+    assert told["source"] == "security"
+
+
+def test_it_asks_nobody_else(
+    browser: Chrome, opened: Callable[..., None], server: OperatorsServer
+) -> None:
+    opened()
+    script = "return performance.getEntries().map((entry) => entry.name)"
+    asked = [name for name in browser.execute_script(script) if "://" in name]
+    assert f"http://127.0.0.1:{server.port}/api/status" in asked
+    assert all(name.startswith(f"http://127.0.0.1:{server.port}/") for name in asked)
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(
+    browser: Chrome, opened: Callable[..., None]
+) -> None:
+    opened()
+    for summary in browser.find_elements(By.CSS_SELECTOR, "#orders summary, #glossary summary"):
+        summary.click()
+    browser.execute_script("document.activeElement.blur(); getSelection().removeAllRanges()")
+    count = len([e for e in browser.find_elements(By.CSS_SELECTOR, OPERABLE) if e.is_displayed()])
+    script = """
+        const at = document.activeElement, style = getComputedStyle(at);
+        const all = [...document.querySelectorAll(arguments[0])];
+        return [all.indexOf(at), at.matches(":focus-visible"), style.outlineStyle]"""
+    reached = set()
+    for _ in range(count + 5):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        place, is_visible, outline = browser.execute_script(script, OPERABLE)
+        if place >= 0:
+            reached.add(place)
+            assert is_visible
+            assert outline != "none"
+    assert len(reached) >= count
+
+
+def test_the_keyboard_stays_where_it_is_when_news_come(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    opened()
+    summary = browser.find_element(By.CSS_SELECTOR, "article summary")
+    summary.send_keys(Keys.ENTER)  # closes its curve
+    watched.document["problems"] = ["something is the matter"]
+    _wait_for(browser, "#banner li", "Something is the matter.")
+    script = "return [document.activeElement.tagName, document.activeElement.parentElement.open]"
+    assert browser.execute_script(script) == ["SUMMARY", False]
+
+
+def _order(browser: Chrome, title: str, token: str = "") -> None:
+    summary = browser.find_element(By.CSS_SELECTOR, "#orders summary")
+    if not browser.find_element(By.ID, "token").is_displayed():
+        summary.click()
+    browser.find_element(By.ID, "token").clear()
+    browser.find_element(By.ID, "token").send_keys(token)
+    browser.find_element(By.XPATH, f"//button[text()='{title}']").click()
+    if token:
+        browser.find_element(By.ID, "sure-yes").click()
+
+
+def test_without_the_token_no_order_is_given(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    opened(375)
+    buttons = _buttons(browser)
+    assert len(buttons) == 8
+    for title in buttons:
+        _order(browser, title)
+        _wait_for(browser, "#ordered", "type the token first")
+    _order(browser, "Carry out the last plan", "not the right one at all")
+    _wait_for(browser, "#ordered", "Not done: orders need the token of operators.token_file")
+    assert watched.orders == []
+
+
+def _buttons(browser: Chrome) -> list[str]:
+    script = "return [...document.querySelectorAll('#buttons button')].map((b) => b.textContent)"
+    return list(browser.execute_script(script))
+
+
+def test_with_the_token_orders_are_given_and_told(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    opened()
+    for title in _buttons(browser):
+        given = len(watched.orders)
+        _order(browser, title, TOKEN)
+        wait_until(lambda n=given: len(watched.orders) > n, lambda: _texts(browser, "#ordered"))
+    found = [(order.what, order.to, order.for_seconds) for order in watched.orders]
+    assert found == [
+        ("apply", "last", None),
+        ("apply_from_now_on", "last", None),
+        ("recommend", "last", None),
+        ("pause", "last", 3600),
+        ("pause", "last", None),
+        ("resume", "last", None),
+        ("rollback", "last", None),
+        ("rollback", "installation", None),
+    ]
+    watched.refuses = "there is nothing to go back to"
+    _order(browser, "Undo the last plan", TOKEN)
+    _wait_for(browser, "#ordered", "Not done: there is nothing to go back to")
+    kept = "return [sessionStorage.getItem('spreds-token'), localStorage.length, document.cookie]"
+    assert browser.execute_script(kept) == [TOKEN, 0, ""]
+
+
+def test_a_cancelled_order_is_none(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    opened()
+    browser.find_element(By.CSS_SELECTOR, "#orders summary").click()
+    browser.find_element(By.ID, "token").send_keys(TOKEN)
+    browser.find_element(By.CSS_SELECTOR, "#buttons button").click()
+    assert "sessions: from 2 GiB to 3 GiB" in _texts(browser, "#sure")[0]
+    browser.switch_to.active_element.send_keys(Keys.ENTER)  # which is "Cancel"
+    assert not browser.find_element(By.ID, "sure").is_displayed()
+    assert watched.orders == []
+
+
+def test_it_tells_since_when_the_sidecar_is_gone(
+    browser: Chrome, opened: Callable[..., None], server: OperatorsServer
+) -> None:
+    opened(375, "dark")
+    server.close()
+    _wait_for(browser, "#contact", "No answer since ")
+    assert len(_texts(browser, "article")) == 5
+    picture(browser, "page-375-dark-gone")
+
+
+def _nothing_known(document: dict[str, Any]) -> None:
+    """Whatever may be null is."""
+    for key in ("last_observation", "last_plan", "last_check", "recommended_gain", "mode_by"):
+        document[key] = None
+    document["gain"] = {"predicted_ratio": None, "realised_ratio": None}
+    document["next_observation_at_seconds"] = None
+    document["budget"]["rss_budget_bytes"] = None
+    kept = {"name", "up"}
+    for server in document["servers"]:
+        server.update(dict.fromkeys(server.keys() - kept))
+
+
+def test_what_is_not_known_yet_is_not_shown_as_0(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    _nothing_known(watched.document)
+    watched.entries = []
+    opened(375)
+    assert "No plan yet." in _texts(browser, "#banner")[0]
+    card = _texts(browser, "article")[0]
+    assert "unknown" in card
+    assert "NaN" not in card + _texts(browser, "main")[0]
+    assert "undefined" not in _texts(browser, "main")[0]
+    assert "Nothing has been decided yet." in _texts(browser, "#decisions")[0]
+    picture(browser, "page-375-light-empty")
+
+
+def test_states_that_need_somebody(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    now = watched.document["now_seconds"]
+    watched.document["pause"] = {
+        "by": "ana", "at_seconds": now - 300, "why": "a release", "until_seconds": None,
+    }  # fmt: skip
+    watched.document["servers"][1].update(
+        up=False, error="connection refused", maxmemory_bytes=None
+    )
+    watched.document["servers"][2]["held"] = {"bytes": 2 << 30, "at_seconds": now - 3000}
+    watched.document["budget"]["rss_bytes"] = 10 << 30
+    opened(768)
+    assert (
+        "Paused 5 min ago by ana, until somebody resumes it: a release."
+        in _texts(browser, "#banner")[0]
+    )
+    assert "does not answer" in _texts(browser, "article")[1]
+    assert "An operator set 2 GiB by hand 50 min ago" in _texts(browser, "article")[2]
+    picture(browser, "page-768-light-states")
+    wait = {"until_seconds": now + 7200, "why": "it cost more", "failures": 1}
+    watched.document.update(pause=None, wait=wait)
+    _wait_for(browser, "#banner", "Waiting: a plan did not keep its promise")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_many_servers_with_long_names_fit(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar, width: int
+) -> None:
+    first = watched.document["servers"][0]
+    watched.document["servers"] = [
+        {**first, "name": f"{'n' * 58}{place:05}"} for place in range(40)
+    ]
+    opened(width, servers=40)
+    assert overflow_pixels(browser) <= 0
+
+
+def test_each_word_that_needs_one_has_a_meaning(
+    browser: Chrome, opened: Callable[..., None]
+) -> None:
+    opened()
+    script = """return [...document.querySelectorAll("a.term")].map((link) =>
+        [link.title.length > 20, document.querySelector(link.hash) !== null])"""
+    found = browser.execute_script(script)
+    assert len(found) > 10
+    assert all(all(pair) for pair in found)
+    browser.find_element(By.CSS_SELECTOR, "a.term").click()
+    _wait_for(browser, "#glossary", "how much a Redis server may store")

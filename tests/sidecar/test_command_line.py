@@ -1,0 +1,103 @@
+"""All parsers of ``spreds``: help that reads as sentences, JSON everywhere, completion, version."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import version
+
+import pytest
+
+from sidecar.cli import COMMANDS, main, make_parser
+
+# Messages, not data: these have nothing to print for a program.
+WITHOUT_JSON = {"run", "completion"}
+
+
+def walk(
+    parser: argparse.ArgumentParser, name: str = "spreds"
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, below in action.choices.items():
+                yield from walk(below, f"{name} {word}")
+
+
+PARSERS = dict(walk(make_parser()))
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_reads_as_a_sentence(name: str) -> None:
+    parser = PARSERS[name]
+    description = parser.description or ""
+    assert re.fullmatch(r"[A-Z][^\n]*\.", description), description
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                assert (choice.help or "")[:1].islower(), choice.dest
+            continue
+        assert action.help, f"{name}: {action.dest} has no help"
+        assert action.help[0].islower(), action.help
+        assert not action.help.endswith("."), action.help
+    assert parser.format_help()
+
+
+@pytest.mark.parametrize("name", [name for name, p in PARSERS.items() if name != "spreds"])
+def test_each_command_can_print_json(name: str) -> None:
+    parser = PARSERS[name]
+    if any(isinstance(action, argparse._SubParsersAction) for action in parser._actions):
+        return
+    has = "--json" in {text for action in parser._actions for text in action.option_strings}
+    assert has == (name.split()[1] not in WITHOUT_JSON)
+
+
+def test_each_command_is_there_by_itself() -> None:
+    for command in COMMANDS:
+        names = {name.split()[1] for name, _ in walk(make_parser([command])) if " " in name}
+        assert command in names
+        assert names == {other for other in COMMANDS if COMMANDS[other] == COMMANDS[command]}
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"spreds {version('spreds')}\n"
+
+
+def _completed(words: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """What bash offers after these words, the last of them half typed."""
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    typed = words.split(" ")
+    program = (
+        f"{script}\nCOMP_WORDS=({' '.join(repr(word) for word in typed)})\n"
+        f"COMP_CWORD={len(typed) - 1}\n_spreds\nprintf '%s\\n' \"${{COMPREPLY[@]}}\""
+    )
+    # In a folder whose files have no letters in their names.
+    command = ["bash", "-u", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/proc/self/fd")
+    return set(done.stdout.split())
+
+
+def test_bash_completes_commands_options_and_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _completed("spreds re", capsys) == {"recommend", "resume"}
+    assert _completed("spreds pause --f", capsys) == {"--for"}
+    assert _completed("spreds weights s", capsys) == {"show", "set"}
+    assert "--backend-latency" in _completed("spreds weights set --b", capsys)
+    assert _completed("spreds completion z", capsys) == {"zsh"}
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_take_their_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for command in COMMANDS:
+        assert command in script
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed: its script was not run")
+    subprocess.run([shell, "-n"], input=script, text=True, check=True)

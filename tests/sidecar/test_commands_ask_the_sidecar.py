@@ -1,0 +1,369 @@
+"""The commands and a sidecar that answers over its socket, or does not."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.config.operators import OperatorsConfig
+from sidecar.control.client import (
+    SidecarClient,
+    SidecarForbiddenError,
+    SidecarNotRunningError,
+    SidecarSilentError,
+)
+from sidecar.control.history import History
+from sidecar.control.order import Order
+from sidecar.web.operators_server import OperatorsServer
+from tests.sidecar.example_sidecar import (
+    CYCLE,
+    MIB,
+    ExampleSidecar,
+    example_status,
+)
+
+NAMES = [server["name"] for server in example_status()["servers"]]
+Printed = Callable[..., str]
+
+
+@pytest.fixture
+def path(write_node: Callable[..., Path]) -> Path:
+    # Nobody is there: these commands ask the sidecar, not the servers.
+    urls = {name: f"redis://127.0.0.1:{place + 1}" for place, name in enumerate(NAMES)}
+    return write_node(urls, budget="8GiB", server_keys="")
+
+
+@pytest.fixture
+def socket_path(path: Path) -> Path:
+    return path.with_name("state.json.sock")
+
+
+@pytest.fixture
+def sidecar(socket_path: Path) -> Iterator[ExampleSidecar]:
+    watched = ExampleSidecar()
+    with OperatorsServer(OperatorsConfig(socket=socket_path), watched):
+        yield watched
+
+
+@pytest.fixture
+def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
+    """What a command prints, its lines unwrapped."""
+
+    def run(command: str, *words: str, code: int = 0) -> str:
+        assert main([command, str(path), *words]) == code
+        return " ".join(capsys.readouterr().out.split())
+
+    return run
+
+
+def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed: Printed) -> None:
+    text = printed("status", code=1)  # no server answers
+    for words in (
+        "node cache-1: mode recommend: plans are made, checked and shown; no maxmemory is set",
+        "(as the file says)",
+        "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
+        "301,442 of 500,000 for the next observation, 17 batches lost",
+        "last plan: 30min ago, cycle 1795361400, not carried out (the mode is recommend: plans "
+        "are shown and not carried out): gain: mean access time from 9.12 ms",
+        "last check: the plan of cycle 1795354200 kept its promise",
+        "in force for the last 24h, the mean access time would have been -27.40 %",
+        "total 0 B of 8 GiB (memory.budget 75%); used",
+        "of 9 GiB",
+    ):
+        assert words in text
+    sidecar.document["mode"] = "apply"
+    sidecar.document["mode_by"] = {"by": "ana", "at_seconds": 1.7e9, "why": "it looks right"}
+    sidecar.document["pause"] = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
+    wait = {"until_seconds": 1.7e9, "why": "the last plan did harm", "failures": 1}
+    sidecar.document["wait"] = wait
+    sidecar.document["problems"] = ["two sidecars speak at once"]
+    text = printed("status", code=1)
+    for words in (
+        "plans are carried out (by ana at",
+        ": it looks right)",
+        "paused until `spreds resume`, nothing is set (by bob at",
+        ": the last plan did harm",
+        "problem: two sidecars speak at once",
+    ):
+        assert words in text
+
+
+def test_status_for_programs_has_the_whole_document(
+    sidecar: ExampleSidecar, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", "--json", str(path)]) == 1
+    status = json.loads(capsys.readouterr().out)
+    assert status["sidecar"] == sidecar.document
+    assert (status["running"], status["silent"]) == (True, None)
+    assert [server["error_kind"] for server in status["servers"]] == ["down"] * len(NAMES)
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "recommend", "pause", "resume", "rollback"])
+def test_a_sidecar_that_does_not_run_is_told_from_one_that_left_its_socket(
+    command: str, path: Path, socket_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(path)]) == 1
+    assert "spreds: the sidecar is not running: nobody listens at" in capsys.readouterr().err
+    with closing(socket.socket(socket.AF_UNIX)) as left:
+        left.bind(str(socket_path))
+    assert main([command, str(path)]) == 1
+    assert "the sidecar is not running" in capsys.readouterr().err
+
+
+def test_status_says_that_it_is_not_running(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", str(path)]) == 1
+    assert "the sidecar is not running" in capsys.readouterr().out
+    assert main(["status", "--json", str(path)]) == 1
+    assert json.loads(capsys.readouterr().out)["running"] is False
+
+
+def test_who_may_not_speak_to_it_is_told_whose_socket_it_is(
+    sidecar: ExampleSidecar, socket_path: Path
+) -> None:
+    """In a process of another user, for root may speak to everybody."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    group = grp.getgrgid(socket_path.stat().st_gid).gr_name
+    with pytest.raises(SidecarForbiddenError, match="you may not look into the folder of"):
+        _as_nobody(socket_path)
+    for folder in [*socket_path.parents][:-2]:
+        folder.chmod(0o755)
+    sentence = (
+        f"you may not speak to the sidecar: its socket {socket_path} belongs to group {group}"
+    )
+    with pytest.raises(SidecarForbiddenError) as refused:
+        _as_nobody(socket_path)
+    assert str(refused.value) == sentence
+
+
+def _as_nobody(path: Path) -> None:
+    os.seteuid(65534)
+    try:
+        SidecarClient(path).status()
+    finally:
+        os.seteuid(0)
+
+
+def test_a_path_longer_than_a_sockets_address_works(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 120)
+    with pytest.raises(SidecarNotRunningError):
+        SidecarClient(folder / "sock").status()
+    watched = ExampleSidecar()
+    with OperatorsServer(OperatorsConfig(socket=folder / "sock"), watched):
+        assert SidecarClient(folder / "sock").status() == watched.document
+        assert SidecarClient(folder / "sock").history(2) == watched.entries[-2:]
+
+
+def test_one_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX)) as deaf:
+        deaf.bind(str(tmp_path / "sock"))
+        deaf.listen()
+        with pytest.raises(SidecarSilentError, match="does not answer within"):
+            SidecarClient(tmp_path / "sock", limit_seconds=0.01).status()
+
+
+def test_a_node_without_a_state_file_has_no_socket(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.write_text(path.read_text().replace('state_file = "state.json"', ""))
+    assert main(["plan", str(path)]) == 1
+    assert "without state_file cannot be asked" in capsys.readouterr().err
+    assert main(["history", str(path)]) == 2
+    assert "has no state_file" in capsys.readouterr().err
+
+
+ORDERS = {
+    ("apply",): Order("apply", ""),
+    ("apply", "--from-now-on", "--why", "it looks right"): Order(
+        "apply_from_now_on", "", "it looks right"
+    ),
+    ("recommend",): Order("recommend", ""),
+    ("pause",): Order("pause", ""),
+    ("pause", "--for", "2h", "--by", "ana"): Order("pause", "ana", for_seconds=7200.0),
+    ("resume",): Order("resume", ""),
+    ("resume", "jobs"): Order("resume", "", server="jobs"),
+    ("rollback",): Order("rollback", ""),
+    ("rollback", "--to-installation"): Order("rollback", "", to="installation"),
+}
+
+
+@pytest.mark.parametrize("words", ORDERS, ids=" ".join)
+def test_an_order_arrives_as_it_was_given(
+    words: tuple[str, ...], sidecar: ExampleSidecar, printed: Printed
+) -> None:
+    command, *more = words
+    assert printed(command, *more) == f"done: {ORDERS[words].what}"
+    (order,) = sidecar.orders
+    wanted = ORDERS[words].to_json()
+    assert wanted["by"] in order.by
+    assert f"(uid {os.geteuid()})" in order.by
+    assert order.to_json() == {**wanted, "by": order.by}
+    assert json.loads(printed(command, *more, "--json")) == {"done": f"done: {order.what}"}
+
+
+def test_a_refused_order_fails_with_its_reason(
+    sidecar: ExampleSidecar, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sidecar.refuses = "there is no plan that could be carried out"
+    assert main(["apply", str(path)]) == 1
+    assert capsys.readouterr().err == f"spreds: {sidecar.refuses}\n"
+    assert main(["resume", str(path), "sesions"]) == 2
+    assert "has no server 'sesions', only sessions," in capsys.readouterr().err
+    assert sidecar.orders == []
+
+
+def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed) -> None:
+    text = printed("plan")
+    for words in (
+        "not carried out (the mode is recommend",
+        "weighted mean access time 9.12 ms now, 6.35 ms then (-30.37 %)",
+        "sessions 2 GiB 3 GiB +1 GiB 87.03 %",
+        "total 8 GiB of 8 GiB",
+        "jobs: stays: its maxmemory-policy is noeviction",
+        "with 10 GiB for all of them the mean access time would be 5.31 ms",
+        "which is proven",
+    ):
+        assert words in text
+    assert json.loads(printed("plan", "--json")) == sidecar.document["last_plan"]
+    sidecar.document["last_plan"]["carried_out"] = True
+    assert "carried out: gain" in printed("plan")
+    sidecar.document["last_plan"] = None
+    assert "none yet; the next observation is due by" in printed("plan", code=1)
+
+
+def test_plan_of_a_document_asks_nobody(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+    document = Path(__file__).parents[1] / "golden" / "plan-1.json"
+    assert main(["plan", "--document", str(document)]) == 0
+    assert "changes sizes: gain: mean access time" in capsys.readouterr().out
+    assert main(["plan", "--document", str(path)]) == 2
+    assert main(["plan"]) == 2
+    assert main(["plan", str(path), "--document", str(document)]) == 2
+
+
+def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
+    sidecar: ExampleSidecar, printed: Printed, path: Path
+) -> None:
+    history = History(path.with_name("state.json.history"))
+    sizes = {"sessions": 2048 * MIB, "pages": 2048 * MIB, "jobs": 512 * MIB}
+    before = {"sessions": 1792 * MIB, "pages": 2304 * MIB, "jobs": 512 * MIB}
+    history.add(
+        "plan",
+        "moved",
+        cycle=CYCLE - 7200,
+        carried_out=True,
+        sizes_before_bytes=before,
+        sizes_bytes=sizes,
+    )
+    text = printed("explain", "sessions")
+    for words in (
+        "sessions has 2 GiB (maxmemory); 3 GiB is recommended.",
+        "Why: grows: 1024 MiB more bring its mean access time from 8.412 ms to 5.077 ms.",
+        "when it went from 1.75 GiB to 2 GiB: grew by 256 MiB",
+        "In the same plan pages shrank by 256 MiB.",
+        "One more MiB for it would shorten the mean access time over all servers by 2.1 micro",
+        "hit ratio would be, now: 87.",
+        "half as much (1 GiB):",
+        "since its start it is 84.03 %",
+        "It may have from 256 MiB (its team's, set by team checkout) to as much as there is.",
+        "weight 2 (set by team checkout)",
+        "Its backend latency is 80 ms, as its team says.",
+        "What the words mean:",
+        "hit ratio: the share of the reads",
+    ):
+        assert words in text
+    held = printed("explain", "jobs")
+    assert "It cannot be given another size now: its maxmemory-policy is noeviction." in held
+    assert "SPREDS has not changed its size so far." in held
+    assert "glossary" not in text
+    words = json.loads(printed("explain", "jobs", "--json"))["words"]
+    assert "hit ratio" in words
+
+
+def test_explain_the_node_ends_with_its_last_plan(
+    sidecar: ExampleSidecar, printed: Printed
+) -> None:
+    text = printed("explain")
+    assert "servers share 8 GiB" in text
+    assert "The last plan: 30min ago" in text
+    assert "jobs: stays: its maxmemory-policy is noeviction" in text
+
+
+def test_the_glossary_needs_no_node(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--glossary"]) == 0
+    assert "maxmemory: the setting of Redis" in capsys.readouterr().out
+    assert main(["explain"]) == 2
+
+
+def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
+    path: Path, printed: Printed
+) -> None:
+    assert printed("history") == "nothing has happened yet"
+    history = History(path.with_name("state.json.history"))
+    for cycle in range(41):
+        history.add("plan", "kept", cycle=cycle, decision="keep", reason=f"small_gain: {cycle}")
+    history.add(
+        "plan",
+        "sizes changed",
+        cycle=41,
+        decision="apply",
+        carried_out=True,
+        sizes_before_bytes={"jobs": 3 * MIB, "pages": MIB},
+        sizes_bytes={"jobs": 2 * MIB, "pages": MIB},
+        reasons={"jobs": "shrinks: it does not need it"},
+    )
+    history.add(
+        "check",
+        "the promise was not kept",
+        cycle=41,
+        predicted_seconds=0.001,
+        observed_seconds=0.002,
+        without_seconds=0.0015,
+        verdict="rolled_back",
+    )
+    history.add("rollback", "back to the sizes before cycle 41", why="it did harm")
+    history.add("order", "paused", by="ana", server="pages")
+    text = printed("history")
+    for words in (
+        "41 plans kept all sizes, the last one: small_gain: 40",
+        "jobs 3 MiB -> 2 MiB (shrinks: it does not need it)",
+        "cycle 41: 1 ms predicted, 2 ms observed, 1.5 ms with the sizes before: it did harm",
+        "rollback (by spreds): back to the sizes before cycle 41",
+        "order (by ana): paused",
+    ):
+        assert words in text
+    assert "pages 1 MiB" not in text
+    assert "41 plans" not in printed("history", "--limit", "4")
+    of_jobs = printed("history", "--server", "jobs")
+    assert "jobs 3 MiB" in of_jobs
+    assert "paused" not in of_jobs
+    assert len(json.loads(printed("history", "--json"))) == 45
+    assert len(json.loads(printed("history", "--json", "--limit", "2"))) == 2
+    assert "has no server" not in of_jobs
+
+
+def test_history_of_no_server_is_refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", str(path), "--server", "nobody"]) == 2
+    assert "has no server 'nobody'" in capsys.readouterr().err
+
+
+def test_commands_that_ask_start_without_what_only_the_sidecar_needs(
+    sidecar: ExampleSidecar, path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "sidecar.cli", "pause", path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not imported & {"boto3", "zmq", "redis", "numpy", "sidecar.daemon"}

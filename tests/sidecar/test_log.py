@@ -1,0 +1,190 @@
+"""The sidecar's log: a line a change, nothing twice in a row, little on an idle day."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.base import log_setup
+from sidecar.base.hourly_summary import HourlySummary
+from sidecar.base.log_setup import ROUTINE, JsonFormatter, NotAgain
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import load_config
+from sidecar.daemon import Sidecar
+from tests.sidecar.sidecar_process import sidecar_process
+from workloads.local_server import LocalServer
+
+log = logging.getLogger("sidecar.tests")
+MOST_BYTES_A_DAY = 10 * 1024
+HOURS = 24
+
+
+class Clock:
+    """Goes as it is told."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Lines(logging.Handler):
+    """What would be written."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(logging.INFO)
+        self.addFilter(NotAgain(clock))
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lines(clock: Clock) -> Iterator[list[str]]:
+    handler = Lines(clock)
+    root = logging.getLogger()
+    level, root.level = root.level, logging.INFO
+    root.addHandler(handler)
+    yield handler.lines
+    root.removeHandler(handler)
+    root.level = level
+
+
+def _say(level: int, text: str, *args: object, routine: bool = False) -> None:
+    log.log(level, text, *args, extra=ROUTINE if routine else None)
+
+
+def test_a_trouble_that_lasts_is_told_once_an_hour(clock: Clock, lines: list[str]) -> None:
+    for minute in range(125):
+        clock.seconds = 60.0 * minute
+        _say(logging.WARNING, "cycle %d: no plan in time", minute)
+    assert [line.partition(" WARNING ")[2] for line in lines] == [
+        "cycle 0: no plan in time",
+        "cycle 60: no plan in time (and 59 times before, not logged)",
+        "cycle 120: no plan in time (and 59 times before, not logged)",
+    ]
+
+
+def test_what_changes_is_always_told(clock: Clock, lines: list[str]) -> None:
+    for number in range(3):
+        _say(logging.INFO, "plan: a 1 MiB -> %d MiB", number)
+        _say(logging.WARNING, "server %s is out of reach", "abc"[number])
+    assert len(lines) == 6
+
+
+def test_what_each_cycle_has_is_told_when_its_reason_changes(
+    clock: Clock, lines: list[str]
+) -> None:
+    for cycle, reason in enumerate(["small", "small", "chance", "small", "small"]):
+        _say(logging.INFO, "plan: cycle %d, keep, %s", cycle, reason, routine=True)
+    assert len(lines) == 3
+
+
+def test_an_error_with_its_traceback_is_never_dropped(clock: Clock, lines: list[str]) -> None:
+    for _ in range(2):
+        try:
+            raise KeyError("x")
+        except KeyError:
+            log.exception("lost")
+    assert len(lines) == 2
+
+
+def test_json_has_one_object_a_line() -> None:
+    try:
+        raise KeyError("x")
+    except KeyError as error:
+        exc_info = (KeyError, error, error.__traceback__)
+    record = logging.LogRecord("sidecar.x", logging.ERROR, "f", 1, "a\n%s", ("b",), exc_info)
+    text = JsonFormatter().format(record)
+    assert "\n" not in text
+    line = json.loads(text)
+    assert (line["level"], line["logger"], line["message"]) == ("error", "sidecar.x", "a\nb")
+    assert "KeyError" in line["exception"]
+
+
+def test_the_summary_comes_once_an_hour(clock: Clock, lines: list[str]) -> None:
+    metrics = Metrics()
+    summary = HourlySummary(metrics, clock)
+    for second in range(0, 7300, 10):
+        clock.seconds = second
+        metrics.observations.inc()
+        summary.turn()
+    assert [line.partition("INFO ")[2] for line in lines] == [
+        "counted in the last 1h: observations 361",
+        "counted in the last 1h: observations 360",
+    ]
+
+
+def test_an_idle_day_leaves_little(
+    clock: Clock,
+    lines: list[str],
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+) -> None:
+    """The real sidecar with real servers, whose every cycle counts as an hour of the log's."""
+    servers = {name: start_server("8mb") for name in "abc"}
+    more = (
+        '[cycle]\nmaximum_age = "50ms"\nsamples = 1\n'
+        '[controller]\nkind = "embedded"\nfolder = "documents"\n'
+    )
+    path = write_node({n: s.url for n, s in servers.items()}, budget="24mb", more=more)
+    sidecar = Sidecar(load_config(path))
+    summary = HourlySummary(sidecar.metrics, clock)
+    turn = summary.turn
+
+    def follow() -> None:
+        clock.seconds = 3600.0 * sidecar.cycles
+        turn()
+        if sidecar.cycles > HOURS:
+            sidecar.stop()
+
+    summary.turn = follow  # type: ignore[method-assign]
+    sidecar._summary = summary
+    sidecar.run()
+    assert sum("counted in the last" in line for line in lines) >= HOURS / 2
+    assert sum("plan: cycle" in line for line in lines) >= 1
+    assert sum(len(line.encode()) + 1 for line in lines) < MOST_BYTES_A_DAY
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_running_sidecar_logs_as_its_file_says(
+    form: str, write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+) -> None:
+    more = f'[log]\nformat = "{form}"\n[cycle]\nmaximum_age = "500ms"\n'
+    more += '[controller]\nkind = "embedded"\n'
+    path = write_node({"a": start_server("8mb").url}, budget="24mb", more=more)
+    with sidecar_process(path) as process:
+        process.read_until("plan: cycle")
+        assert process.end() == 0
+    messages = []
+    for line in process.lines:
+        messages.append(json.loads(line)["message"] if form == "json" else line)
+    assert any("stopped: " in message for message in messages)
+
+
+def test_libraries_do_not_talk() -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        log_setup.set_up_log()
+        assert not logging.getLogger("botocore.credentials").isEnabledFor(logging.INFO)
+        assert logging.getLogger("sidecar.x").isEnabledFor(logging.INFO)
+        assert not logging.getLogger("sidecar.x").isEnabledFor(logging.DEBUG)
+    finally:
+        for handler in root.handlers[:]:
+            root.removeHandler(handler)
+        for handler in before:
+            root.addHandler(handler)
+        root.setLevel(level)

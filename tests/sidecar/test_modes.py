@@ -1,0 +1,282 @@
+"""Operators decide: nothing is set until they say so, and what they say holds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sidecar.config.node import load_config
+from sidecar.control.history import history_path, read_history
+from sidecar.control.order import Order, OrderRefusedError
+from sidecar.daemon import Sidecar
+from tests.sidecar.test_controllers_close_the_loop import Load
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
+
+MB = 1 << 20
+FIRST = {"s0": 12 * MB, "s1": 12 * MB}
+MORE = """
+[cycle]
+samples = 4000
+[planning]
+minimum_gain_ratio = 0.0
+forecast = "last"
+[controller]
+kind = "embedded"
+"""
+
+
+@pytest.fixture
+def servers(start_server: Callable[..., LocalServer]) -> dict[str, LocalServer]:
+    return {name: start_server(size) for name, size in FIRST.items()}
+
+
+@pytest.fixture
+def path(write_node: Callable[..., Path], servers: dict[str, LocalServer]) -> Path:
+    urls = {name: server.url for name, server in servers.items()}
+    return in_mode(
+        write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=MORE), "recommend"
+    )
+
+
+def in_mode(path: Path, mode: str) -> Path:
+    text = path.read_text()
+    for old in ("apply", "recommend"):
+        text = text.replace(f'mode = "{old}"', f'mode = "{mode}"')
+    path.write_text(text)
+    return path
+
+
+def sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
+    return {
+        name: int(str(server.client.config_get("maxmemory")["maxmemory"]))
+        for name, server in servers.items()
+    }
+
+
+def wait_for(condition: Callable[[], object], sidecar: Sidecar) -> None:
+    wait_until(condition, lambda: (sidecar.status()["servers"], sidecar.metrics.snapshot()))
+
+
+def recommended(sidecar: Sidecar) -> bool:
+    plan = sidecar.status()["last_plan"]
+    return plan is not None and plan["decision"] == "apply" and not plan["carried_out"]
+
+
+def would_have_gained(sidecar: Sidecar) -> bool:
+    """Something, in what came after the plans."""
+    return (sidecar.status()["recommended_gain"]["ratio"] or 0) > 0.01
+
+
+@contextmanager
+def sizes_set(servers: dict[str, LocalServer]) -> Iterator[list[str]]:
+    """The CONFIG SETs of maxmemory that servers were sent meanwhile."""
+    found: list[str] = []
+    stop = threading.Event()
+
+    def listen(server: LocalServer) -> None:
+        with server.client.monitor() as monitor:
+            ready.wait()
+            while not stop.is_set():
+                command = monitor.next_command()["command"]
+                if command.lower().startswith("config set maxmemory "):
+                    found.append(command)
+
+    ready = threading.Barrier(len(servers) + 1)
+    threads = [threading.Thread(target=listen, args=(one,)) for one in servers.values()]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    try:
+        yield found
+    finally:
+        stop.set()
+        for server in servers.values():
+            server.client.ping()  # wakes the listener
+        for thread in threads:
+            thread.join()
+
+
+def test_nothing_is_set_while_plans_are_only_recommended(
+    path: Path, servers: dict[str, LocalServer]
+) -> None:
+    with (
+        sizes_set(servers) as commands,
+        Load(list(servers.values())),
+        sidecar_in_thread(path) as sidecar,
+    ):
+        wait_for(lambda: recommended(sidecar) and would_have_gained(sidecar), sidecar)
+        status = sidecar.status()
+        assert status["mode"] == "recommend"
+        assert not status["sets_sizes"]
+        assert status["last_plan"]["not_carried_out_because"] == "the mode is recommend"
+    assert commands == []
+    assert sizes(servers) == FIRST
+
+
+def test_a_sum_above_the_budget_is_said_and_left(
+    path: Path, servers: dict[str, LocalServer]
+) -> None:
+    servers["s0"].client.config_set("maxmemory", 0)
+    servers["s1"].client.config_set("maxmemory", "40mb")
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: recommended(sidecar), sidecar)
+        problems = " ".join(sidecar.status()["problems"])
+        assert "s0: no maxmemory is set" in problems
+        assert "more than the budget of 24 MiB" in problems
+        assert sizes(servers) == {"s0": 0, "s1": 40 * MB}
+        # What was found comes back, also what SPREDS would never give.
+        sidecar.order(Order("apply", "ann"))
+        wait_for(
+            lambda: sum(sizes(servers).values()) <= 24 * MB and all(sizes(servers).values()),
+            sidecar,
+        )
+        sidecar.order(Order("rollback", "ann", to="installation"))
+        assert sizes(servers) == {"s0": 0, "s1": 40 * MB}
+
+
+def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
+    path: Path, servers: dict[str, LocalServer]
+) -> None:
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        with pytest.raises(OrderRefusedError, match="there is no plan yet"):
+            sidecar.order(Order("apply", "ann"))
+        wait_for(lambda: recommended(sidecar), sidecar)
+        said = sidecar.order(Order("apply", "ann", "it looks right"))
+        assert "s0 12 MiB -> " in said
+        wait_for(lambda: sizes(servers)["s0"] < 12 * MB < sizes(servers)["s1"], sidecar)
+        applied = sizes(servers)
+        cycles = sidecar.cycles
+        wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+        status = sidecar.status()
+        assert (status["mode"], status["sets_sizes"]) == ("recommend", True)
+        assert sizes(servers) == applied
+        change = status["servers"][0]["last_change"]
+        assert (change["from_bytes"], change["to_bytes"]) == (12 * MB, applied["s0"])
+        sidecar.order(Order("rollback", "ann"))
+        wait_for(lambda: sizes(servers) == FIRST, sidecar)
+    told = read_history(history_path(path.parent / "state.json"))
+    (order,) = [entry for entry in told if entry["kind"] == "order"]
+    assert order["by"] == "ann"
+    assert order["words"].startswith("apply (it looks right): carrying out plan")
+    assert [entry["by"] for entry in told if entry["kind"] == "rollback"] == ["ann"]
+
+
+def test_from_now_on_until_rolled_back_to_the_installation(
+    path: Path, servers: dict[str, LocalServer]
+) -> None:
+    with Load(list(servers.values())):
+        with sidecar_in_thread(path) as sidecar:
+            sidecar.order(Order("apply_from_now_on", "ann"))
+            wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
+        # Kept across a restart.
+        with sidecar_in_thread(path) as sidecar:
+            status = sidecar.status()
+            assert status["mode"] == "apply"
+            assert status["mode_by"]["by"] == "ann"
+            wait_for(lambda: sidecar.cycles, sidecar)
+            sidecar.order(Order("rollback", "ann", to="installation"))
+            assert sizes(servers) == FIRST
+            cycles = sidecar.cycles
+            wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+            assert sizes(servers) == FIRST
+        with sidecar_in_thread(path) as sidecar:
+            assert sidecar.status()["mode"] == "recommend"
+
+
+def test_the_files_mode_counts_again_when_it_is_edited(
+    path: Path, servers: dict[str, LocalServer]
+) -> None:
+    with sidecar_in_thread(path) as sidecar:
+        sidecar.order(Order("apply_from_now_on", "ann"))
+        assert sidecar.status()["mode"] == "apply"
+        in_mode(path, "apply")
+        sidecar.reload(lambda: load_config(path))
+        wait_for(lambda: sidecar.status()["mode_by"] is None, sidecar)
+        in_mode(path, "recommend")
+        sidecar.reload(lambda: load_config(path))
+        wait_for(lambda: sidecar.status()["mode"] == "apply", sidecar)
+
+
+def test_a_pause_sets_nothing_and_ends_by_itself(
+    path: Path, servers: dict[str, LocalServer]
+) -> None:
+    in_mode(path, "apply")
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
+        sidecar.order(Order("pause", "ann", "an incident"))
+        with sizes_set(servers) as commands:
+            cycles = sidecar.cycles
+            wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+        assert commands == []
+        assert sidecar.status()["pause"]["why"] == "an incident"
+        for what in ("apply", "apply_from_now_on", "rollback"):
+            with pytest.raises(OrderRefusedError, match="paused by ann"):
+                sidecar.order(Order(what, "bob"))
+        sidecar.order(Order("pause", "ann", for_seconds=0.2))
+        wait_for(lambda: sidecar.status()["pause"] is None, sidecar)
+        assert sidecar.status()["sets_sizes"]
+
+
+def test_a_pause_survives_a_restart(path: Path, servers: dict[str, LocalServer]) -> None:
+    in_mode(path, "apply")
+    servers["s0"].client.config_set("maxmemory", "40mb")
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sum(sizes(servers).values()) <= 24 * MB, sidecar)
+        sidecar.order(Order("pause", "ann"))
+    servers["s0"].client.config_set("maxmemory", "40mb")
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+        assert not sidecar.status()["sets_sizes"]
+        assert sizes(servers)["s0"] == 40 * MB
+        sidecar.order(Order("resume", "ann"))
+        wait_for(lambda: sum(sizes(servers).values()) <= 24 * MB, sidecar)
+
+
+def test_a_size_set_by_hand_holds_until_resume(path: Path, servers: dict[str, LocalServer]) -> None:
+    in_mode(path, "apply")
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
+        servers["s0"].client.config_set("maxmemory", "15mb")
+        wait_for(lambda: sidecar.status()["servers"][0]["held"], sidecar)
+        cycles = sidecar.cycles
+        wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+        assert sizes(servers)["s0"] == 15 * MB
+        assert sum(sizes(servers).values()) <= 24 * MB
+        reason = sidecar.status()["servers"][0]["keep_reason"]
+        assert reason.startswith("held: somebody set it to 15 MiB by hand")
+    # Also across a restart.
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.cycles >= 2, sidecar)
+        assert sizes(servers)["s0"] == 15 * MB
+        with pytest.raises(OrderRefusedError, match="s1 is not held"):
+            sidecar.order(Order("resume", "ann", server="s1"))
+        sidecar.order(Order("resume", "ann", server="s0"))
+        wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
+
+
+@pytest.mark.parametrize("by_hand", ["0", "23mb"])
+def test_a_size_by_hand_that_starves_the_others_is_put_back(
+    path: Path, servers: dict[str, LocalServer], by_hand: str
+) -> None:
+    in_mode(path, "apply")
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+        servers["s0"].client.config_set("maxmemory", by_hand)
+        wait_for(lambda: sidecar.metrics.value("foreign_changes"), sidecar)
+        wait_for(lambda: sizes(servers)["s0"] == 12 * MB, sidecar)
+        assert sidecar.status()["servers"][0]["held"] is None
+
+
+def test_put_back_is_the_other_setting(path: Path, servers: dict[str, LocalServer]) -> None:
+    in_mode(path, "apply")
+    path.write_text(path.read_text().replace("[memory]", '[memory]\nset_by_hand = "put_back"'))
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+        servers["s0"].client.config_set("maxmemory", "10mb")
+        wait_for(lambda: sidecar.metrics.value("foreign_changes"), sidecar)
+        wait_for(lambda: sizes(servers)["s0"] == 12 * MB, sidecar)

@@ -1,0 +1,172 @@
+"""A real ``spreds run`` over real servers under load, seen by probes, Prometheus and a browser."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from sidecar.web import health
+from sidecar.web.operators_server import OperatorsServer
+from tests.browser.chromium import chromium, needs_chromium, overflow_pixels, picture, show_as
+from tests.docs.test_metrics_page import PAGE, ROW, metrics_of, needs_promtool, promtool
+from tests.sidecar.sidecar_process import Process, sidecar_process
+from tests.sidecar.test_operators_server import UnixConnection, ask
+from workloads.local_node import LocalNode, sidecar_in_thread, wait_until
+
+TOKEN = "a-token-of-some-length"
+CONTROLLER = """
+[controller]
+kind = "embedded"
+[operators]
+listen = "127.0.0.1:0"
+token_env = "SPREDS_TEST_TOKEN"
+"""
+
+
+@pytest.fixture
+def node() -> Iterator[LocalNode]:
+    """Servers of its own: on others, keys from before the sampler would keep sizes for long."""
+    with pytest.MonkeyPatch.context() as patch, LocalNode("n1", CONTROLLER) as made:
+        patch.setenv("SPREDS_TEST_TOKEN", TOKEN)
+        made.write()
+        path = made.folder / "node.toml"
+        path.write_text(path.read_text().replace('mode = "apply"', 'mode = "recommend"'))
+        with made.load():
+            yield made
+
+
+@contextmanager
+def running(node: LocalNode) -> Iterator[tuple[Process, int]]:
+    """The process and its port; its log is read on, so that it never waits for us."""
+    with sidecar_process(node.folder / "node.toml") as process, ExitStack() as stack:
+        line = process.read_until("the page is at http://")
+        assert process.process.stderr is not None
+        reader = threading.Thread(target=process.lines.extend, args=(process.process.stderr,))
+        reader.start()
+        stack.callback(reader.join)
+        stack.callback(process.process.kill)
+        yield process, int(line.rpartition(":")[2].strip().strip("/"))
+
+
+def get(port: int, target: str) -> tuple[int, Any]:
+    status, answer, _ = ask(http.client.HTTPConnection("127.0.0.1", port, 30), target)
+    return status, answer
+
+
+def has_plan(port: int) -> bool:
+    return get(port, "/api/status")[1]["last_plan"] is not None
+
+
+@needs_promtool
+def test_probes_and_prometheus(node: LocalNode) -> None:
+    with running(node) as (_, port):
+        wait_until(lambda: get(port, "/readyz")[0] == 200, lambda: get(port, "/readyz"))
+        assert get(port, "/livez") == (200, {"lives": True, "why_not": None})
+        wait_until(lambda: has_plan(port), lambda: get(port, "/api/status"))
+        status, text = get(port, "/metrics")
+        assert status == 200
+        promtool("check", "metrics", text=text)
+        found = metrics_of(text)
+        assert found.keys() == {name for name, *_ in ROW.findall(PAGE.read_text())}
+        samples = [line for line in text.splitlines() if not line.startswith("#")]
+        for name in ("spreds_up", "spreds_maxmemory_bytes", "spreds_hit_ratio"):
+            for server in node.servers:
+                labels = f'{{instance="{server}",node="n1"}} '
+                assert any(line.startswith(name + labels) for line in samples), name
+        assert any(line.startswith('spreds_plans_total{decision="') for line in samples)
+
+
+def test_orders_over_the_socket_and_a_kill(node: LocalNode) -> None:
+    path = node.folder / "state.json.sock"
+    with running(node) as (process, port):
+        order = {"what": "pause", "by": "ana", "why": "a release"}
+        status, answer, _ = ask(UnixConnection(path), "/api/orders", order)
+        assert (status, list(answer)) == (200, ["done"])
+        pause = get(port, "/api/status")[1]["pause"]
+        assert pause["by"].startswith("ana, as ")
+        assert pause["why"] == "a release"
+        assert "order" in {entry["kind"] for entry in get(port, "/api/history")[1]}
+        assert ask(UnixConnection(path), "/api/orders", {"what": "resume"})[0] == 200
+        process.process.send_signal(signal.SIGKILL)
+        process.process.wait()
+        with pytest.raises(ConnectionRefusedError):  # to Prometheus: up is 0
+            get(port, "/metrics")
+    assert path.is_socket()  # nobody could remove it
+    with running(node) as (_, port):
+        assert get(port, "/livez")[0] == 200
+        assert ask(UnixConnection(path), "/livez")[0] == 200
+
+
+def test_livez_tells_of_a_main_loop_that_hangs(
+    node: LocalNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sidecar's lock is held by somebody, as by a plan that never ends."""
+    ports: list[int] = []
+    serve_tcp = OperatorsServer._serve_tcp
+
+    def noted(server: OperatorsServer, address: tuple[str, int]) -> None:
+        serve_tcp(server, address)
+        assert server.port is not None
+        ports.append(server.port)
+
+    monkeypatch.setattr(OperatorsServer, "_serve_tcp", noted)
+    monkeypatch.setattr(health, "LONGEST_TURN_SECONDS", 1.5)
+    with sidecar_in_thread(node.folder / "node.toml") as sidecar:
+        wait_until(lambda: ports, lambda: ports)
+        (port,) = ports
+        wait_until(lambda: get(port, "/readyz")[0] == 200, lambda: get(port, "/readyz"))
+        with sidecar._lock:
+            wait_until(lambda: get(port, "/livez")[0] == 503, lambda: get(port, "/livez"))
+            assert "the main loop has not turned for" in get(port, "/livez")[1]["why_not"]
+            for page in ("/metrics", "/api/status", "/api/series", "/api/history", "/"):
+                assert get(port, page)[0] == 200
+        wait_until(lambda: get(port, "/livez")[0] == 200, lambda: get(port, "/livez"))
+
+
+@needs_chromium
+def test_the_page_of_a_real_sidecar_from_the_recommendation_to_the_order(
+    node: LocalNode,
+) -> None:
+    def status() -> dict[str, Any]:
+        found = get(port, "/api/status")[1]
+        assert isinstance(found, dict)
+        return found
+
+    def is_recommended() -> bool:
+        plan = status()["last_plan"]
+        return plan is not None and plan["decision"] == "apply" and not plan["carried_out"]
+
+    def text(selector: str) -> str:
+        return browser.find_element(By.CSS_SELECTOR, selector).text
+
+    def wait_for(condition: Callable[[], object]) -> None:
+        wait_until(condition, lambda: (status(), text("body")))
+
+    before = node.sizes_bytes()
+    with running(node) as (_, port), chromium() as browser:
+        wait_until(is_recommended, status)
+        show_as(browser, 1280, "light")
+        browser.get(f"http://127.0.0.1:{port}/")
+        wait_for(lambda: len(browser.find_elements(By.TAG_NAME, "article")) == 2)
+        assert "Recommending only" in text("#banner")
+        assert node.sizes_bytes() == before
+        browser.find_element(By.CSS_SELECTOR, "#orders summary").click()
+        browser.find_element(By.ID, "token").send_keys(TOKEN)
+        browser.find_element(By.CSS_SELECTOR, "#buttons button").click()
+        browser.find_element(By.ID, "sure-yes").click()
+        wait_for(lambda: text("#ordered").startswith("Done: "))
+        wait_until(lambda: node.sizes_bytes() != before, node.sizes_bytes)
+        picture(browser, "real-1280-light")
+        show_as(browser, 375, "dark")
+        wait_for(lambda: overflow_pixels(browser) <= 0)
+        picture(browser, "real-375-dark")
+        assert "NaN" not in text("body")
+        faults = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+        assert faults == []

@@ -1,0 +1,386 @@
+"""The sidecar's HTTP server: what it answers, whom it refuses, and that nobody holds it up."""
+
+from __future__ import annotations
+
+import grp
+import http.client
+import json
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.config.operators import OperatorsConfig
+from sidecar.web.access import is_own_name, is_token
+from sidecar.web.health import LONGEST_TURN_SECONDS
+from sidecar.web.http_server import MOST_CONNECTIONS
+from sidecar.web.operators_server import OperatorsServer
+from sidecar.web.routes import MOST_BODY_BYTES
+from sidecar.web.unix_socket import UnixSocket
+from tests.sidecar.example_sidecar import ExampleSidecar
+
+TOKEN = "a-token-of-some-length"
+PAGES = ("/", "/livez", "/readyz", "/metrics", "/api/status", "/api/series", "/api/history")
+Ask = Callable[..., tuple[int, Any, http.client.HTTPResponse]]
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=30)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        folder = os.open(self.path.parent, os.O_PATH)
+        self.sock.connect(f"/proc/self/fd/{folder}/{self.path.name}")
+        os.close(folder)
+
+
+def ask(
+    connection: http.client.HTTPConnection,
+    target: str,
+    body: object = None,
+    method: str | None = None,
+    **headers: str,
+) -> tuple[int, Any, http.client.HTTPResponse]:
+    """Status, the document (or the text, if it is none), and the response."""
+    headers = {key.replace("_", "-"): value for key, value in headers.items()}
+    text = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    if text is not None:
+        headers = {"Content-Type": "application/json", **headers}
+    connection.request(method or ("GET" if body is None else "POST"), target, text, headers)
+    response = connection.getresponse()
+    answer = response.read()
+    connection.close()
+    is_json = response.getheader("Content-Type", "").startswith("application/json") and answer
+    return response.status, json.loads(answer) if is_json else answer.decode(), response
+
+
+@pytest.fixture
+def watched() -> ExampleSidecar:
+    return ExampleSidecar()
+
+
+@pytest.fixture
+def serve(watched: ExampleSidecar, tmp_path: Path) -> Iterator[Callable[..., OperatorsServer]]:
+    with ExitStack() as stack:
+
+        def start(**config: Any) -> OperatorsServer:
+            config = {"socket": tmp_path / "state.json.sock", **config}
+            return stack.enter_context(OperatorsServer(OperatorsConfig(**config), watched))
+
+        yield start
+
+
+@pytest.fixture
+def over_tcp(serve: Callable[..., OperatorsServer]) -> Ask:
+    port = serve(listen=("127.0.0.1", 0), token=TOKEN).port
+
+    def over(target: str, body: object = None, **keywords: Any) -> Any:
+        return ask(http.client.HTTPConnection("127.0.0.1", port, 30), target, body, **keywords)
+
+    return over
+
+
+@pytest.fixture
+def over_unix(serve: Callable[..., OperatorsServer], tmp_path: Path) -> Ask:
+    serve()
+
+    def over(target: str, body: object = None, **keywords: Any) -> Any:
+        return ask(UnixConnection(tmp_path / "state.json.sock"), target, body, **keywords)
+
+    return over
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_at_both_doors(over_tcp: Ask, tmp_path: Path, page: str) -> None:
+    status, answer, response = over_tcp(page)
+    assert status == 200
+    assert answer
+    assert response.getheader("X-Content-Type-Options") == "nosniff"
+    assert ask(UnixConnection(tmp_path / "state.json.sock"), page)[0] == 200
+    status, answer, response = over_tcp(page, method="HEAD")
+    assert (status, answer) == (200, "")
+
+
+def test_documents_are_those_of_the_sidecar(over_unix: Ask, watched: ExampleSidecar) -> None:
+    assert over_unix("/api/status")[1] == watched.status()
+    assert over_unix("/api/series")[1] == watched.series()
+    assert over_unix("/api/history")[1] == watched.entries
+    assert over_unix("/api/history?limit=2")[1] == watched.entries[-2:]
+    for wrong in ("0", "-1", "x", "1e3", "9" * 20, "%F0%9F%99%82"):
+        assert over_unix(f"/api/history?limit={wrong}")[0] == 400, wrong
+
+
+def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
+    assert over_tcp("/api/nothing")[0] == 404
+    assert over_tcp("/../../etc/passwd")[0] == 404
+    status, _, response = over_tcp("/api/status", {}, Authorization=f"Bearer {TOKEN}")
+    assert (status, response.getheader("Allow")) == (405, "GET, HEAD")
+    assert over_tcp("/api/orders", Authorization=f"Bearer {TOKEN}")[0] == 405
+    assert over_tcp("/api/orders", method="OPTIONS")[0] == 501
+
+
+def test_livez_lives_while_both_loops_turn(over_unix: Ask, watched: ExampleSidecar) -> None:
+    assert over_unix("/livez")[:2] == (200, {"lives": True, "why_not": None})
+    now = watched.document["now_seconds"]
+    for loop, name in (("loop_at_seconds", "main"), ("actuator_at_seconds", "actuator")):
+        before = watched.document[loop]
+        watched.document[loop] = now - LONGEST_TURN_SECONDS - 1
+        status, answer, _ = over_unix("/livez")
+        assert status == 503
+        assert f"the {name} loop" in answer["why_not"]
+        watched.document[loop] = before
+    # While it starts, it has time from the start on.
+    watched.document.update(loop_at_seconds=None, started_at_seconds=now - 2)
+    assert over_unix("/livez")[0] == 200
+    watched.document["started_at_seconds"] = now - LONGEST_TURN_SECONDS - 1
+    assert over_unix("/livez")[0] == 503
+
+
+def test_readyz_is_ready_when_a_server_answers(over_unix: Ask, watched: ExampleSidecar) -> None:
+    assert over_unix("/readyz")[0] == 200
+    for server in watched.document["servers"]:
+        server["up"] = False
+    assert over_unix("/readyz")[:2] == (503, {"is_ready": False, "why_not": "no server answers"})
+    watched.document["actuator_at_seconds"] = None
+    assert "asked" in over_unix("/readyz")[1]["why_not"]
+    watched.document["loop_at_seconds"] = None
+    assert "main loop" in over_unix("/readyz")[1]["why_not"]
+
+
+def test_an_order_over_the_socket_tells_the_systems_user(
+    over_unix: Ask, watched: ExampleSidecar
+) -> None:
+    status, answer, _ = over_unix("/api/orders", {"what": "pause", "for_seconds": 60})
+    assert (status, answer) == (200, {"done": "done: pause"})
+    over_unix("/api/orders", {"what": "rollback", "to": "installation", "by": "ana", "why": "w"})
+    me = f"(uid {os.getuid()})"
+    assert [order.what for order in watched.orders] == ["pause", "rollback"]
+    assert watched.orders[0].by.endswith(me)
+    assert watched.orders[0].for_seconds == 60
+    assert watched.orders[1].by.startswith("ana, as ")
+    assert watched.orders[1].by.endswith(me)
+
+
+def test_a_refused_order_says_why(over_unix: Ask, watched: ExampleSidecar) -> None:
+    watched.refuses = "there is no plan yet"
+    assert over_unix("/api/orders", {"what": "apply"})[:2] == (409, {"error": watched.refuses})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"apply"',
+        b"null",
+        {"what": "reboot"},
+        {"what": "apply", "more": 1},
+        {"what": "apply", "by": 7},
+        {"what": "apply", "by": "a\nb"},
+        {"what": "pause", "for_seconds": -1},
+        b'{"what": "pause", "for_seconds": 1e999}',
+        b"\xff\xfe",
+        b"[" * 9000,
+    ],
+    ids=str,
+)
+def test_a_malformed_order_is_refused_in_a_sentence(
+    over_unix: Ask, watched: ExampleSidecar, body: object
+) -> None:
+    status, answer, _ = over_unix("/api/orders", body)
+    assert status == 400
+    assert answer["error"]
+    assert watched.orders == []
+
+
+def test_an_order_must_be_json_of_bounded_length(over_unix: Ask, watched: ExampleSidecar) -> None:
+    order = {"what": "apply"}
+    form = "application/x-www-form-urlencoded"
+    assert over_unix("/api/orders", order, Content_Type=form)[0] == 415
+    assert over_unix("/api/orders", order, Content_Type="text/plain")[0] == 415
+    assert over_unix("/api/orders", b" " * (MOST_BODY_BYTES + 1))[0] == 413
+    for length, status in (("9" * 40, 413), ("x", 411), ("-1", 411)):
+        assert over_unix("/api/orders", method="POST", Content_Length=length)[0] == status
+    assert watched.orders == []
+
+
+@pytest.mark.parametrize(
+    "header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}]
+)
+def test_over_tcp_an_order_needs_the_token(
+    over_tcp: Ask, watched: ExampleSidecar, header: dict[str, str]
+) -> None:
+    status, answer, response = over_tcp("/api/orders", {"what": "apply"}, **header)
+    assert (status, response.getheader("WWW-Authenticate")) == (401, "Bearer")
+    assert TOKEN not in answer["error"]
+    assert watched.orders == []
+    assert watched.metrics.value("requests_refused", reason="token") == 1
+
+
+def test_over_tcp_the_token_is_enough(over_tcp: Ask, watched: ExampleSidecar) -> None:
+    order = {"what": "apply", "by": "ana"}
+    assert over_tcp("/api/orders", order, Authorization=f"Bearer {TOKEN}")[0] == 200
+    (given_order,) = watched.orders
+    assert given_order.by == "ana, as the holder of the token at 127.0.0.1"
+
+
+def test_without_a_token_no_order_is_taken_over_tcp(
+    serve: Callable[..., OperatorsServer], watched: ExampleSidecar
+) -> None:
+    port = serve(listen=("127.0.0.1", 0)).port
+    connection = http.client.HTTPConnection("127.0.0.1", port, 30)
+    status, answer, _ = ask(connection, "/api/orders", {"what": "apply"}, Authorization="Bearer ")
+    assert status == 403
+    assert "operators.token_file" in answer["error"]
+    assert watched.orders == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, "/api/orders"])
+def test_another_sites_name_for_this_machine_is_refused(over_tcp: Ask, page: str) -> None:
+    for host in ("evil.example", "evil.example:9736", "localhost.evil.example", "10.0.0.1", ""):
+        assert over_tcp(page, Host=host)[0] == 421, host
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:1", "127.0.0.1", "127.9.9.9:80", "[::1]:9"]
+)
+def test_names_of_this_machine(host: str) -> None:
+    assert is_own_name(host, anywhere=False)
+
+
+@given(st.text(max_size=40))
+def test_only_numbers_and_localhost_are_names_of_this_machine(host: str) -> None:
+    """Whatever a browser may send: what passes has no letter of a domain's name."""
+    if is_own_name(host, anywhere=False):
+        name = host.rpartition(":")[0] or host
+        assert "localhost" in host.lower() or not name.strip("[]").replace(":", "").isalpha()
+
+
+@given(st.text(max_size=60))
+def test_only_the_token_is_the_token(given_text: str) -> None:
+    assert is_token(f"Bearer {given_text}", TOKEN) == (given_text.strip() == TOKEN)
+    assert not is_token(given_text, TOKEN)
+
+
+def test_from_other_machines_numbers_and_the_machines_name(over_tcp: Ask) -> None:
+    assert is_own_name("10.2.3.4:9736", anywhere=True)
+    assert is_own_name(socket.gethostname(), anywhere=True)
+    assert not is_own_name("evil.example", anywhere=True)
+
+
+def test_the_socket_is_for_its_user_only(over_unix: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "state.json.sock"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_or_for_a_group(serve: Callable[..., OperatorsServer], tmp_path: Path) -> None:
+    group = grp.getgrgid(os.getgroups()[-1] if os.getgroups() else os.getgid())
+    serve(group=group.gr_name)
+    path = tmp_path / "state.json.sock"
+    assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_gid) == (0o660, group.gr_gid)
+
+
+def test_a_long_path_is_as_good_as_a_short_one(
+    serve: Callable[..., OperatorsServer], tmp_path: Path
+) -> None:
+    path = tmp_path / ("d" * 100) / ("e" * 100) / "state.json.sock"
+    server = serve(socket=path)
+    assert ask(UnixConnection(path), "/livez")[0] == 200
+    server.close()
+    assert not path.exists()
+
+
+def test_what_a_dead_sidecar_left_is_replaced(
+    serve: Callable[..., OperatorsServer], tmp_path: Path
+) -> None:
+    path = tmp_path / "state.json.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    serve()
+    assert ask(UnixConnection(path), "/livez")[0] == 200
+
+
+def test_a_living_sidecars_socket_and_a_file_stay(over_unix: Ask, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="another process answers there"):
+        UnixSocket(tmp_path / "state.json.sock")
+    assert over_unix("/livez")[0] == 200
+    file = tmp_path / "a-file"
+    file.write_text("mine")
+    with pytest.raises(OSError, match=r"operators\.socket: .*a-file .*not a socket"):
+        UnixSocket(file)
+    assert file.read_text() == "mine"
+
+
+def test_closing_leaves_what_another_has_put_there(
+    serve: Callable[..., OperatorsServer], tmp_path: Path
+) -> None:
+    path = tmp_path / "state.json.sock"
+    server = serve()
+    path.unlink()
+    path.write_text("somebody else's")
+    server.close()
+    server.close()
+    assert path.read_text() == "somebody else's"
+
+
+def test_a_taken_port_binds_nothing(watched: ExampleSidecar, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = OperatorsConfig(
+            socket=tmp_path / "state.json.sock", listen=("127.0.0.1", taken.getsockname()[1])
+        )
+        with pytest.raises(OSError, match=r"operators\.listen: 127\.0\.0\.1:\d+ cannot be bound"):
+            OperatorsServer(config, watched).start()
+    assert not (tmp_path / "state.json.sock").exists()
+
+
+def test_silent_clients_keep_nobody_out(serve: Callable[..., OperatorsServer]) -> None:
+    """More of them than there is room for: each new one takes the place of the oldest."""
+    port = serve(listen=("127.0.0.1", 0)).port
+    with ExitStack() as stack:
+        silent = []
+        for _ in range(2 * MOST_CONNECTIONS):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            connection.sendall(b"GET /livez HTTP/1.0\r\nHost: local")
+            silent.append(connection)
+        assert ask(http.client.HTTPConnection("127.0.0.1", port, 30), "/livez")[0] == 200
+        silent[0].settimeout(30)
+        assert silent[0].recv(1) == b""  # hung up on
+
+
+def test_a_fault_of_ours_is_answered_and_logged(
+    over_unix: Ask, watched: ExampleSidecar, caplog: pytest.LogCaptureFixture
+) -> None:
+    del watched.document["servers"]
+    status, answer, _ = over_unix("/readyz")
+    assert (status, answer["error"][:11]) == (500, "the sidecar")
+    assert "a request could not be answered" in caplog.text
+    assert over_unix("/livez")[0] == 200
+
+
+def test_no_bytes_bring_it_down(
+    serve: Callable[..., OperatorsServer], watched: ExampleSidecar
+) -> None:
+    port = serve(listen=("127.0.0.1", 0)).port
+
+    @given(st.binary(max_size=300) | st.binary(max_size=300).map(b"POST /api/orders ".__add__))
+    def send(garbage: bytes) -> None:
+        with socket.create_connection(("127.0.0.1", port), 30) as connection:
+            connection.sendall(garbage)
+            connection.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionResetError):
+                while connection.recv(65536):
+                    pass
+
+    send()
+    assert ask(http.client.HTTPConnection("127.0.0.1", port, 30), "/livez")[0] == 200
+    assert watched.orders == []

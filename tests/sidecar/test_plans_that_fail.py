@@ -1,0 +1,94 @@
+"""A plan whose promise is missed is taken back, where the sizes before it were better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sidecar.controllers.embedded as embedded
+from sidecar.control.history import history_path, read_history
+from sidecar.daemon import Sidecar
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.planning.planner import make_plan
+from tests.sidecar.test_controllers_close_the_loop import Load
+from tests.sidecar.test_modes import MB, MORE, sizes, wait_for
+from workloads.local_node import sidecar_in_thread
+from workloads.local_server import LocalServer
+
+
+@pytest.fixture
+def servers(start_server: Callable[..., LocalServer]) -> dict[str, LocalServer]:
+    # What the second one needs it has.
+    return {"s0": start_server("3mb"), "s1": start_server("21mb")}
+
+
+@pytest.fixture
+def path(write_node: Callable[..., Path], servers: dict[str, LocalServer]) -> Path:
+    urls = {name: server.url for name, server in servers.items()}
+    return write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=MORE)
+
+
+class Tampering:
+    """Swaps what is said of the two servers, once each time that it is ``armed``."""
+
+    def __init__(self) -> None:
+        self.armed = False
+
+    def plan(self, observation: Observation, **keywords: Any) -> AdaptationPlan:
+        if self.armed:
+            self.armed = False
+            flat = MissRatioCurve(np.array([1.0 * MB, 2.0 * MB]), np.array([0.5, 0.01]))
+            steep = MissRatioCurve(np.array([3.0 * MB, 20.0 * MB]), np.array([0.9, 0.0]))
+            said = {"s0": steep, "s1": flat}
+            observation = replace(
+                observation,
+                servers=tuple(replace(one, curve=said[one.name]) for one in observation.servers),
+            )
+        return make_plan(observation, **keywords)
+
+
+def warm(sidecar: Sidecar) -> bool:
+    """The curve of the second server is known."""
+    observation = sidecar.last_observation
+    if observation is None:
+        return False
+    server = observation.servers[1]
+    return server.keep_reason is None and (server.miss_ratio or 1.0) < 0.4
+
+
+def test_a_plan_by_a_curve_that_was_tampered_with_is_taken_back_within_one_window(
+    path: Path, servers: dict[str, LocalServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tampering = Tampering()
+    monkeypatch.setattr(embedded, "make_plan", tampering.plan)
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: warm(sidecar), sidecar)
+        before = sizes(servers)
+        taken = sidecar.cycles
+        tampering.armed = True
+        wait_for(lambda: not tampering.armed and sizes(servers)["s1"] < 10 * MB, sidecar)
+        wait_for(lambda: sidecar.metrics.value("plans_checked", verdict="rolled_back"), sidecar)
+        wait_for(lambda: sizes(servers)["s1"] > 15 * MB, sidecar)
+        assert sidecar.cycles <= taken + 3
+        status = sidecar.status()
+        assert status["wait"]["failures"] == 1
+        assert status["wait"]["why"].endswith("did not keep its promise")
+        assert status["last_check"]["verdict"] == "rolled_back"
+        # And no other plan is carried out for now.
+        cycles, after = sidecar.cycles, sizes(servers)
+        wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+        assert sizes(servers) == after
+        assert sum(before.values()) == sum(after.values())
+    told = read_history(history_path(path.parent / "state.json"))
+    (rollback,) = [entry for entry in told if entry["kind"] == "rollback"]
+    assert "predicted a mean access time of" in rollback["words"]
+    assert "most by s1, whose hit ratio is" in rollback["words"]
+    assert "back to the sizes before it, and no plan is carried out for 2h" in rollback["words"]
+    assert rollback["observed_seconds"] > rollback["without_seconds"] + rollback["error_seconds"]

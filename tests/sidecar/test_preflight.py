@@ -1,0 +1,340 @@
+"""``spreds check --connect``: what keeps SPREDS from working, and the fewest rights it needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.cli import main
+from sidecar.config.node import load_config
+from sidecar.preflight.endpoint import check_endpoint, check_way_for, process_user
+from sidecar.preflight.machine import check_machine
+from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
+from sidecar.state.node_lock import node_lock
+from tests.sidecar.sidecar_process import sidecar_process
+from workloads.local_server import BUILD, LocalServer
+
+MIB = 1 << 20
+Check = Callable[..., list[dict[str, str]]]
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Check:
+    """The findings about servers and the configuration, which are not all well."""
+
+    def run(path: Path, code: int) -> list[dict[str, str]]:
+        assert main(["check", str(path), "--connect", "--json"]) == code
+        findings: list[dict[str, str]] = json.loads(capsys.readouterr().out)
+        return [f for f in findings if f["level"] != "ok" and f["where"] != "machine"]
+
+    return run
+
+
+def test_a_good_node_has_no_problem_and_nothing_changes(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    check: Check,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    servers = {"a": start_server("12mb"), "b": start_server("12mb")}
+    path = write_node({name: server.url for name, server in servers.items()}, budget="24mb")
+    before = [server.client.config_get("*") for server in servers.values()]
+    assert check(path, 0) == []
+    assert [server.client.config_get("*") for server in servers.values()] == before
+    assert sorted(path.parent.iterdir()) == [path]
+    assert main(["check", str(path), "--connect"]) == 0
+    printed = capsys.readouterr().out
+    assert "ok      a: answers: maxmemory 12 MiB, allkeys-lru, sampler patch" in printed
+    assert "the sizes sum to 24 MiB of 24 MiB" in printed
+
+
+def _one(findings: list[dict[str, str]], where: str, words: str) -> dict[str, str]:
+    (found,) = [f for f in findings if f["where"] == where and words in f["what"]]
+    assert found["remedy"]
+    return found
+
+
+def test_each_problem_has_its_remedy(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer], check: Check
+) -> None:
+    good = start_server("12mb")
+    fixed = start_server("40mb", **{"maxmemory-policy": "noeviction"})
+    stock = start_server("12mb", binary=BUILD / "bin" / "redis-server-stock")
+    boundless = start_server(0, **{"maxmemory-policy": "noeviction"})
+    urls = {
+        "good": good.url,
+        "again": f"{good.url}?db=1",
+        "fixed": fixed.url,
+        "stock": stock.url,
+        "boundless": boundless.url,
+        "down": "redis://127.0.0.1:1",
+    }
+    path = write_node(urls, budget="30mb")
+    path.write_text(path.read_text().replace("?db=1", "").replace(good.url, f"{good.url}//", 0))
+    path.write_text(path.read_text().replace(f'name = "again"\nurl = "{good.url}"', _again(good)))
+    found = check(path, 1)
+    assert _one(found, "again", "is the same server as good")["level"] == "problem"
+    assert _one(found, "fixed", "does not evict (noeviction)")["level"] == "advice"
+    assert "spreds.so" in _one(found, "stock", "has no sampler")["remedy"]
+    assert _one(found, "boundless", "has no maxmemory and does not evict")["level"] == "problem"
+    assert _one(found, "down", "Connection refused")["level"] == "problem"
+    assert _one(found, "memory.budget", "have 40 MiB, more than the budget")["level"] == "problem"
+
+
+def _again(server: LocalServer) -> str:
+    """Another path to the same socket."""
+    link = server.folder / "link.sock"
+    os.link(server.socket, link)
+    return f'name = "again"\nurl = "unix://{link}"'
+
+
+@pytest.mark.parametrize("right", [*NEEDED, *WANTED])
+def test_a_missing_right_is_named(
+    right: str,
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    check: Check,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server = start_server("12mb")
+    rights = [other for other in (*NEEDED, *WANTED) if other != right]
+    server.client.execute_command("ACL", "SETUSER", "u", "on", "nopass", "-@all", *rights)
+    path = write_node({"a": server.url}, server_keys='username = "u"', budget="24mb")
+    (found,) = [f for f in check(path, int(right in NEEDED)) if right.split("|")[0] in f["remedy"]]
+    assert found["where"] == "a"
+    assert found["level"] == ("problem" if right in NEEDED else "advice")
+    # To read a server takes INFO and CONFIG GET.
+    wanted = right if right not in NEEDED[:2] else acl_line("u")
+    assert wanted in found["remedy"]
+    assert main(["status", str(path)]) == 1
+    assert ("missing right" in capsys.readouterr().out) == (right in NEEDED[:2])
+
+
+def test_a_wrong_password_names_file_and_key(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    check: Check,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    server = start_server("12mb")
+    server.client.config_set("requirepass", "right")
+    (tmp_path / "a.secret").write_text("wrong\n")
+    path = write_node({"a": server.url}, server_keys='password_file = "a.secret"', budget="24mb")
+    (found,) = check(path, 1)
+    sentence = f"{path}: server[a].password_file 'a.secret' is not the password of the default user"
+    assert sentence in found["what"]
+    assert main(["status", str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert "wrong password" in printed
+    assert "down" not in printed
+    path.write_text(path.read_text().replace('password_file = "a.secret"', ""))
+    (found,) = check(path, 1)
+    assert "has neither password_file nor password_env" in found["what"]
+
+
+@pytest.mark.parametrize(
+    ("binary", "module"),
+    [
+        ("redis-server", False),
+        ("redis-server-stock", True),
+        ("valkey-server-stock", True),
+        ("valkey-server", False),
+        ("redis8-server-stock", True),
+    ],
+)
+def test_the_printed_user_is_enough_for_a_whole_run_and_nothing_is_refused(
+    binary: str,
+    module: bool,
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    check: Check,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    if not (BUILD / "bin" / binary).exists():
+        pytest.skip(f"{binary} is not built")
+    more = {"loadmodule": BUILD / "lib" / "spreds.so"} if module else {}
+    server = start_server("12mb", binary=BUILD / "bin" / binary, **more)
+    (tmp_path / "secret").write_text("hunter2")
+    keys = 'username = "spreds"\npassword_file = "secret"\nbackend_latency = "50ms"'
+    more_text = (
+        '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\n'
+        "[planning]\nminimum_gain_ratio = 0.0\n"
+    )
+    path = write_node({"a": server.url}, server_keys=keys, budget="24mb", more=more_text)
+    assert main(["check", str(path), "--acl"]) == 0
+    comment, line = capsys.readouterr().out.splitlines()
+    assert comment.startswith("# a: ")
+    server.client.execute_command(*line.replace(">PASSWORD", ">hunter2").split())
+    assert check(path, 0) == []
+    with sidecar_process(path) as process:
+        process.read_until("plan: cycle")
+        assert main(["check", str(path), "--connect"]) == 0
+        assert "is bound by the running sidecar" in capsys.readouterr().out
+        assert process.end() == 0
+    assert not [text for text in process.lines if "WARNING" in text and "state" not in text]
+    assert [entry["object"] for entry in server.client.acl_log()] == []
+
+
+def test_the_line_takes_everything_else_away(start_server: Callable[..., LocalServer]) -> None:
+    server = start_server("12mb")
+    server.client.execute_command("ACL", "SETUSER", "spreds", "on", "+@all", "~*")
+    server.client.execute_command(*acl_line().split())
+    allowed = server.client.acl_getuser("spreds")
+    assert allowed["keys"] == []
+    assert "+@all" not in allowed["commands"]
+
+
+def test_the_harmless_knob_is_none_that_the_sidecar_sets() -> None:
+    from sidecar.servers.shrink_mode import SHRINK_MODE
+
+    assert HARMLESS_KNOB not in (*SHRINK_MODE, "maxmemory")
+
+
+def test_the_endpoint_is_tried_without_leaving_anything(tmp_path: Path) -> None:
+    def look(endpoint: str, running: bool = False) -> Any:
+        (found,) = check_endpoint(endpoint, running)
+        return found
+
+    assert look(f"ipc://{tmp_path}/new/samples").level == "ok"
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    assert "is not a socket" in look(f"ipc://{tmp_path}/file").what
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(f"{tmp_path}/sock")
+        other.listen()
+        assert "another program listens" in look(f"ipc://{tmp_path}/sock").what
+        assert look(f"ipc://{tmp_path}/sock", running=True).level == "ok"
+    assert look(f"ipc://{tmp_path}/sock").level == "ok"  # left behind
+    assert look("ipc://@name").level == "ok"
+    assert "cannot be bound" in look("tcp://192.0.2.1:5555").what
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        assert "cannot be bound" in look(f"tcp://127.0.0.1:{port}").what
+    assert look(f"tcp://127.0.0.1:{port}").level == "ok"
+
+
+def test_a_server_of_another_user_must_be_able_to_reach_the_endpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    for parent in [*folder.parents][:-2]:
+        parent.chmod(0o755)
+    endpoint = f"ipc://{folder}/samples"
+    nobody = (folder.stat().st_uid + 4321, {54321})
+    found = check_way_for("a", *nobody, endpoint)
+    assert found is not None
+    assert f"may not look into {folder}" in found.what
+    folder.chmod(0o755)
+    assert check_way_for("a", *nobody, endpoint) is None
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(f"{folder}/samples")
+        os.chmod(f"{folder}/samples", 0o755)
+        found = check_way_for("a", *nobody, endpoint)
+        assert found is not None
+        assert "may not write to the samples' socket" in found.what
+        os.chmod(f"{folder}/samples", 0o770)
+        assert check_way_for("a", nobody[0], {folder.stat().st_gid}, endpoint) is None
+    assert check_way_for("a", 0, set(), endpoint) is None
+    assert check_way_for("a", *nobody, "tcp://127.0.0.1:5555") is None
+
+
+def test_a_servers_user_is_known_and_nobody_elses(
+    start_server: Callable[..., LocalServer],
+) -> None:
+    server = start_server("12mb")
+    found = process_user(server.process.pid)
+    assert found is not None
+    assert found[0] == os.geteuid()
+    assert process_user(os.getpid()) is None
+    assert process_user(1 << 22) is None
+
+
+def _machine(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_what_the_kernel_does_to_servers_is_told(tmp_path: Path) -> None:
+    _machine(
+        tmp_path,
+        proc__meminfo="MemTotal:        1048576 kB\nSwapTotal:       2048 kB\nHugePages_Total: 0\n",
+        proc__sys__vm__overcommit_memory="0\n",
+        proc__sys__vm__swappiness="60\n",
+        proc__sys__net__core__somaxconn="128\n",
+        sys__kernel__mm__transparent_hugepage__enabled="[always] madvise never\n",
+    )
+    bad = list(check_machine(900 * MIB, 511, tmp_path))
+    assert [finding.level for finding in bad] == ["advice"] * 5
+    words = " ".join(f"{finding.what} {finding.remedy}" for finding in bad)
+    for word in ("overcommit_memory=1", "madvise", "vm.swappiness is 60", "somaxconn=511", "80%"):
+        assert word in words
+    _machine(
+        tmp_path,
+        proc__sys__vm__overcommit_memory="1\n",
+        proc__sys__vm__swappiness="1\n",
+        sys__kernel__mm__transparent_hugepage__enabled="always [madvise] never\n",
+    )
+    assert {finding.level for finding in check_machine(100 * MIB, None, tmp_path)} == {"ok"}
+    assert [finding.level for finding in check_machine(1 << 40, None, tmp_path)] == ["problem"]
+    assert list(check_machine(1, None, tmp_path / "nowhere")) == []
+
+
+@given(st.integers(0, 1 << 45))
+def test_a_budget_beyond_the_machine_is_always_a_problem(budget: int) -> None:
+    levels = {f.level for f in check_machine(budget) if f.where == "memory.budget"}
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert ("problem" in levels) == (budget >= total)
+
+
+def test_a_lock_is_seen_without_being_taken(write_node: Callable[..., Path]) -> None:
+    from sidecar.state.node_lock import is_locked
+
+    config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
+    assert not is_locked(config)
+    with node_lock(config):
+        assert is_locked(config)
+    assert not is_locked(config)
+
+
+def test_the_iam_policy_is_what_the_stack_gives_its_node(
+    write_node: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud = (
+        '[controller]\nkind = "lambda"\nobservations_bucket = "observations"\n'
+        'plans_bucket = "plans"\ntopic_arn = "arn:aws:sns:us-east-1:123456789012:plans"\n'
+    )
+    queue = 'queue_url = "https://sqs.us-east-1.amazonaws.com/123456789012/spreds_n1"\n'
+    path = write_node({"a": "redis://127.0.0.1:1"}, more=cloud + queue)
+    assert main(["check", str(path), "--iam"]) == 0
+    statements = json.loads(capsys.readouterr().out)["Statement"]
+    allowed = {(action, item["Resource"]) for item in statements for action in item["Action"]}
+    assert allowed == {
+        ("s3:PutObject", "arn:aws:s3:::observations/observations/n1/*"),
+        ("s3:GetObject", "arn:aws:s3:::observations/settings/n1/*"),
+        ("s3:ListBucket", "arn:aws:s3:::observations"),
+        ("s3:GetObject", "arn:aws:s3:::plans/plans/n1/*"),
+        *(
+            (f"sqs:{action}", "arn:aws:sqs:us-east-1:123456789012:spreds_n1")
+            for action in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")
+        ),
+    }
+    delivery = 'delivery = "http"\nlisten = "127.0.0.1:0"\n'
+    path = write_node({"a": "redis://127.0.0.1:1"}, more=cloud + delivery)
+    assert main(["check", str(path), "--iam"]) == 0
+    last = json.loads(capsys.readouterr().out)["Statement"][-1]
+    assert last["Action"] == ["sns:ConfirmSubscription"]
+    path = write_node({"a": "redis://127.0.0.1:1"})
+    assert main(["check", str(path), "--iam"]) == 2

@@ -1,0 +1,136 @@
+"""What a plan promised is held against what came, by the reads that came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sidecar.control.promise import Check, PlanPromise
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+
+MB = 1 << 20
+CACHE, BACKEND = 0.001, 0.101
+
+
+class Counted(ReadCounts):
+    """Says a miss ratio of its own for each size."""
+
+    def __init__(self, rate: float, ratios: dict[int, float]) -> None:
+        super().__init__()
+        self._rate, self._ratios = rate, ratios
+
+    def reads(self, memory: object) -> float:
+        return self._rate
+
+    def misses(self, sizes_bytes, memory, *, by_group=False):  # type: ignore[no-untyped-def]
+        points = sorted(self._ratios.items())
+        return self._rate * np.interp(sizes_bytes, *zip(*points, strict=True))
+
+
+def reading(name: str, hits: int, misses: int, size: int, used: int) -> ServerReading:
+    info = {
+        "run_id": f"{ord(name):040x}",
+        "maxmemory": size,
+        "maxmemory_policy": "allkeys-lru",
+        "used_memory": used,
+        "keyspace_hits": hits,
+        "keyspace_misses": misses,
+    }
+    return ServerReading.parse(info, {}, 1.0)
+
+
+def promise(*, predicted: float, error: float = 0.0, before: float = 0.1) -> PlanPromise:
+    """A takes 6 MB from B; B is promised this miss ratio, and had 0.1."""
+    curve = MissRatioCurve(np.array([1.0 * MB]), np.array([1.0]))
+    seen = tuple(
+        ServerObservation(
+            name, 10 * MB, MB, 1.0, 1000.0, CACHE, BACKEND, curve,
+            miss_ratio=before, curve_error_ratio=error,
+        )
+        for name in "ab"
+    )  # fmt: skip
+    planned = (
+        ServerPlan("a", 10 * MB, 16 * MB, 0.9, 0.9, None, None, None, "grows"),
+        ServerPlan("b", 10 * MB, 4 * MB, 0.9, 1 - predicted, None, None, None, "shrinks"),
+    )
+    observation = Observation("n", 7, 1.0, 60.0, 20 * MB, seen)
+    plan = AdaptationPlan(
+        "n", 7, 1.0, 1.0, 20 * MB, "dirichlet", "apply", "gain: some", 0.0, None, None, planned
+    )
+    return PlanPromise(observation, plan)
+
+
+def after(made: PlanPromise, missed: float, by_curve: dict[int, float] | None) -> Check:
+    """What is said when 10,000 reads of each have come, and B misses so many."""
+    sizes = {"a": 16 * MB, "b": 4 * MB}
+    misses = {"a": 1000, "b": round(10_000 * missed)}
+    made.look({n: reading(n, 0, 0, size, size) for n, size in sizes.items()})
+    made.look({n: reading(n, 10_000 - misses[n], misses[n], s, s) for n, s in sizes.items()})
+    if by_curve:
+        made.step({n: Counted(1000, {MB: 0.1} if n == "a" else by_curve) for n in "ab"}, 10.0)
+    return made.check()
+
+
+TRUE = {4 * MB: 0.8, 10 * MB: 0.1}
+FLAT = {4 * MB: 0.1, 10 * MB: 0.1}
+
+
+def test_a_promise_that_is_kept() -> None:
+    check = after(promise(predicted=0.2), 0.2, {4 * MB: 0.2, 10 * MB: 0.1})
+    assert check.verdict == "kept"
+    # Half of the reads miss in 0.1, half in 0.2.
+    assert check.observed_seconds == pytest.approx(CACHE + 0.15 * 0.1)
+    assert check.predicted_seconds == pytest.approx(check.observed_seconds)
+    assert check.without_seconds == pytest.approx(CACHE + 0.1 * 0.1)
+
+
+@pytest.mark.parametrize("by_curve", [TRUE, FLAT, None], ids=["true", "wrong", "none"])
+def test_one_that_is_missed_is_taken_back_whatever_is_wrong(
+    by_curve: dict[int, float] | None,
+) -> None:
+    check = after(promise(predicted=0.2), 0.8, by_curve)
+    assert check.verdict == "failed"
+    assert check.without_seconds == pytest.approx(CACHE + 0.1 * 0.1)
+    assert "most by b, whose hit ratio is 20.0% instead of 80.0%" in check.words
+    assert check.realised_ratio is not None
+    assert check.realised_ratio < 0
+
+
+def test_one_that_is_missed_as_the_load_has_changed_stays() -> None:
+    check = after(promise(predicted=0.2), 0.8, {4 * MB: 0.8, 10 * MB: 0.79})
+    assert check.verdict == "worse"
+    assert "the load has changed" in check.words
+
+
+def test_the_stated_error_counts() -> None:
+    assert after(promise(predicted=0.2, error=0.05), 0.29, TRUE).verdict == "kept"
+    assert after(promise(predicted=0.2, error=0.01), 0.29, None).verdict == "failed"
+
+
+def test_what_a_filling_cache_does_not_hold_is_not_promised() -> None:
+    made = promise(predicted=0.1)
+    grown = reading("a", 10_000, 0, 16 * MB, 12 * MB)
+    b = [reading("b", hits, misses, 4 * MB, 4 * MB) for hits, misses in ((0, 0), (9000, 1000))]
+    made.look({"a": replace(reading("a", 0, 0, 16 * MB, 10 * MB)), "b": b[0]})
+    made.look({"a": grown, "b": b[1]})
+    assert made.check().predicted_seconds == pytest.approx(CACHE + 0.1 * 0.1)
+
+
+def test_too_few_reads_and_no_predictions_are_not_judged() -> None:
+    assert promise(predicted=0.1).check().verdict == "not_checked"
+    made = promise(predicted=0.1)
+    made._servers[1].predicts = False
+    assert after(made, 0.8, TRUE).verdict == "not_checked"
+
+
+def test_counters_that_go_back_are_left_out() -> None:
+    made = promise(predicted=0.1)
+    for hits in (50_000, 10, 20_010):
+        made.look({name: reading(name, hits, 0, 4 * MB, 4 * MB) for name in "ab"})
+    assert [server.reads for server in made._servers] == [20_000, 20_000]
