@@ -38,7 +38,7 @@ apt-get install -y -q --no-install-recommends \
     fail "packages are missing; try: apt-get update"
 
 "$root/redis_patch/build.sh" module
-install -D -m 644 "$root/build/lib/spreds.so" "$module"
+install -D -m 755 "$root/build/lib/spreds.so" "$module"
 
 [ -x "$home/bin/python" ] || python3 -m venv "$home"
 "$home/bin/pip" install -q --disable-pip-version-check --upgrade "$root"
