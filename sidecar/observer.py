@@ -167,7 +167,8 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
         return seen.kept
     if fixed := seen.reading.keep_reason():
         return fixed
-    if seen.reading.sampler_prefix is None:
+    untold = seen.estimate is None or (seen.estimate.keep_reason or "").startswith("few_samples:")
+    if untold and seen.reading.sampler_prefix is None:
         return "no_sampler: neither the patch nor the module is in this server"
     if seen.estimate is None:
         return "no_samples: nothing is known of its accesses yet"
