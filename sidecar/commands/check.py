@@ -12,6 +12,7 @@ from typing import Any
 from sidecar.commands.arguments import add_command
 from sidecar.commands.printing import print_wrapped
 from sidecar.config.node import SidecarConfig, load_config
+from sidecar.servers.headroom_words import headroom_rule
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
 
@@ -100,6 +101,8 @@ def _print_iam(config: SidecarConfig, source: str) -> None:
 def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
     table = asdict(config)
     # Where the file has it, and by its name.
+    memory, rss_budget = table["memory"], config.memory.rss_budget
+    memory["rss_budget"] = str(rss_budget) if rss_budget else None
     table["planning"]["forecast"] = "competing" if table.pop("forecasts") else "last"
     for part in (*table["servers"], table["operators"]):
         for secret in _SECRETS:
@@ -112,6 +115,7 @@ def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
     else:
         for line in _lines(table):
             print(line)
+        print_wrapped(f"# {headroom_rule(config.memory)}", "# ")
 
 
 def _lines(value: object, path: str = "") -> list[str]:

@@ -18,6 +18,7 @@ from sidecar.base.machine_memory import (
     own_cgroups,
 )
 from sidecar.base.metrics import Metrics
+from sidecar.cli import main
 from sidecar.config.node import ServerConfig, SidecarConfig, load_config
 from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
@@ -280,3 +281,26 @@ def test_a_container_that_is_resized_in_place(
         sidecar.read_until("the budget is 48 MiB now")
         assert total() <= 24 * MB
         assert sidecar.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ("", ["at most 32 MiB (50% of", "the limit of its own cgroup", "are not held"]),
+        ('rss_budget = "60%"', ["at most 32 MiB", "held below 60%", "each 30s", "after 5min"]),
+    ],
+)
+def test_check_tells_what_comes_on_top(
+    memory: str,
+    words: list[str],
+    write_node: WriteNode,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    limit = memory_limit()._replace(bytes=64 * MB)
+    monkeypatch.setattr("sidecar.config.memory.memory_limit", lambda _cgroup: limit)
+    path = write_node({"s0": "redis://127.0.0.1"}, budget="50%", memory=memory)
+    assert main(["check", str(path)]) == 0
+    printed = " ".join(capsys.readouterr().out.replace("\n# ", " ").split())
+    for word in words:
+        assert word in printed

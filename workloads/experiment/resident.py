@@ -25,9 +25,9 @@ from workloads.running_program import running_program
 
 HELP = "hold resident memory of real servers under a churning load, and measure it"
 SERVERS = 4
-# Small values first, then larger ones and back: pages are left half empty.
-VALUE_BYTES = (120, 400, 1500, 250)
-PHASE_SECONDS = 60.0
+# The mean of the values drifts between these and back: pages are left half empty.
+VALUE_BYTES = (120, 1500)
+DRIFT_SECONDS = 300.0
 KEYS = 400_000
 BATCH_REQUESTS = 100
 SETTLING_SHARE = 1 / 3
@@ -145,9 +145,10 @@ def _request(servers: list[LocalServer], stop: threading.Event) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(LookAsideClient(server.url)) for server in servers]
         while not stop.is_set():
-            phase = int((time.monotonic() - began) / PHASE_SECONDS)
+            turns = (time.monotonic() - began) / DRIFT_SECONDS
             for place, client in enumerate(clients):
-                middle = VALUE_BYTES[(phase + place) % len(VALUE_BYTES)]
+                share = abs((turns + 2 * place / SERVERS) % 2 - 1)
+                middle = VALUE_BYTES[0] + share * (VALUE_BYTES[1] - VALUE_BYTES[0])
                 batch = [b"key%d" % int(KEYS * choice.random() ** 2) for _ in range(BATCH_REQUESTS)]
                 sizes = [int(middle * choice.uniform(0.5, 1.5)) for _ in batch]
                 client.request(batch, sizes, [0.0] * len(batch))

@@ -1,0 +1,66 @@
+#!/bin/sh
+# Installs SPREDS on Debian 12, from a clone, as root: packages, the module for the servers, the
+# sidecar, its user, its service. Starts nothing, and changes no server. Twice does no harm.
+#
+#   docs/install/install.sh           install
+#   docs/install/install.sh remove    remove what it installed; state and configuration stay
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+home=/opt/spreds
+module=/usr/local/lib/spreds/spreds.so
+unit=/etc/systemd/system/spreds.service
+
+fail() {
+    echo "install.sh: $*" >&2
+    exit 1
+}
+
+reload_systemd() {
+    [ ! -d /run/systemd/system ] || systemctl daemon-reload
+}
+
+[ "$(id -u)" -eq 0 ] || fail "needs root: sudo $0"
+
+if [ "${1:-}" = remove ]; then
+    [ ! -d /run/systemd/system ] || systemctl disable --now spreds 2>/dev/null || true
+    rm -rf "$home" "$(dirname "$module")" "$unit" /usr/local/bin/spreds
+    reload_systemd
+    echo "removed. /etc/spreds, /var/lib/spreds and the user spreds are still there; a server that" \
+        "has 'loadmodule $module' in its file does not start until that line is removed" >&2
+    exit 0
+fi
+[ $# -eq 0 ] || fail "'$1' is not known: install.sh [remove]"
+
+export DEBIAN_FRONTEND=noninteractive
+apt-get install -y -q --no-install-recommends \
+    build-essential ca-certificates dpkg-dev libzmq3-dev patch python3-dev python3-venv ||
+    fail "packages are missing; try: apt-get update"
+
+"$root/redis_patch/build.sh" module
+install -D -m 755 "$root/build/lib/spreds.so" "$module"
+
+[ -x "$home/bin/python" ] || python3 -m venv "$home"
+"$home/bin/pip" install -q --disable-pip-version-check --upgrade "$root"
+ln -sf "$home/bin/spreds" /usr/local/bin/spreds
+
+getent group redis >/dev/null || groupadd --system redis
+getent passwd spreds >/dev/null ||
+    useradd --system --user-group --no-create-home --home-dir /nonexistent \
+        --shell /usr/sbin/nologin spreds
+usermod --append --groups redis spreds
+
+# Its files may name secrets' places: not for everybody.
+install -d -m 750 -g spreds /etc/spreds
+[ -e /etc/spreds/node.toml ] ||
+    install -m 640 -g spreds "$root/docs/install/node.toml" /etc/spreds/node.toml
+install -d -m 750 -o spreds -g spreds /var/lib/spreds
+install -D -m 644 "$root/docs/install/spreds.service" "$unit"
+reload_systemd
+
+cat >&2 <<END
+installed. What is left:
+  in each server's file:  loadmodule $module
+  in /etc/spreds/node.toml:  the servers; then: spreds check /etc/spreds/node.toml
+  systemctl enable --now spreds
+END

@@ -1,0 +1,117 @@
+"""What docs/install ships: checked as far as it can be without a machine to install it on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sidecar.config.node import load_config
+
+INSTALL = Path(__file__).parents[2] / "docs" / "install"
+UNIT = INSTALL / "spreds.service"
+# systemd's scale is 0 (shut off) to 10; below 2 it calls a service "OK".
+MOST_EXPOSURE = 2.0
+with_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
+with_groups = pytest.mark.usefixtures("_group_redis")
+
+
+@pytest.fixture
+def _group_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with Redis."""
+    import grp
+
+    found = grp.getgrgid(0)
+    monkeypatch.setattr(grp, "getgrnam", lambda _name: found)
+
+
+@with_systemd
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    """With a program in the place of ours, which is not installed here."""
+    text = UNIT.read_text().replace("/opt/spreds/bin/spreds", "/bin/true")
+    unit = tmp_path / "spreds.service"
+    unit.write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@with_systemd
+def test_the_service_may_do_little() -> None:
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", UNIT],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
+    assert exposure is not None
+    assert float(exposure[1]) <= MOST_EXPOSURE
+
+
+def test_the_script_is_sound() -> None:
+    for path in INSTALL.glob("*.sh"):
+        subprocess.run(["sh", "-n", path], check=True)
+        assert path.stat().st_mode & 0o100
+
+
+@with_groups
+def test_the_first_file_is_one_that_only_recommends() -> None:
+    config = load_config(INSTALL / "node.toml")
+    assert config.mode == "recommend"
+    assert config.memory.budget_share == 0.75
+    assert config.sampling.group is not None
+
+
+def _documents() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((INSTALL / "kubernetes.yaml").read_text()))
+
+
+def test_the_pod_is_one_that_keeps_to_itself(tmp_path: Path) -> None:
+    config, workload = _documents()
+    assert [config["kind"], workload["kind"]] == ["ConfigMap", "StatefulSet"]
+    assert workload["spec"]["selector"]["matchLabels"] == {"app": "caches"}
+    pod = workload["spec"]["template"]["spec"]
+    volumes = {one["name"] for one in pod["volumes"]}
+    volumes |= {one["metadata"]["name"] for one in workload["spec"]["volumeClaimTemplates"]}
+    for container in pod["containers"]:
+        security = container["securityContext"]
+        assert security["runAsNonRoot"]
+        assert security["runAsUser"] > 0
+        assert security["readOnlyRootFilesystem"]
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert container["resources"]["limits"]["memory"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounts.keys() <= volumes
+        assert mounts["samples"] == "/run/spreds"
+    sidecar = pod["containers"][-1]
+    probes = [sidecar[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+    assert [probe["path"] for probe in probes] == ["/livez", "/readyz"]
+    node = tmp_path / "node.toml"
+    node.write_text(config["data"]["node.toml"])
+    loaded = load_config(node)
+    assert loaded.mode == "recommend"
+    ports = {int(server.url.rpartition(":")[2]) for server in loaded.servers}
+    given = {
+        int(container["args"][container["args"].index("--port") + 1])
+        for container in pod["containers"][:-1]
+    }
+    assert ports == given
+    fs_group = pod["securityContext"]["fsGroup"]
+    assert loaded.sampling.group == sidecar["securityContext"]["runAsGroup"] == fs_group
+
+
+def test_the_image_is_not_roots() -> None:
+    text = (INSTALL / "Containerfile").read_text()
+    user = re.search(r"^USER (\d+):(\d+)$", text, re.MULTILINE)
+    assert user is not None
+    assert int(user[1]) > 0
+    for source in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
+        for name in source.split():
+            assert (INSTALL.parents[1] / name).exists()
