@@ -84,13 +84,16 @@ class ControlState:
         """Whether this is the size that somebody gave the server by hand."""
         return server in self.held and self.held[server].bytes == size_bytes
 
-    def objection(self, file_mode: str | None, now_seconds: float) -> str | None:
-        """Why no plan is carried out now, for people; ``None``: one is."""
+    def objection(
+        self, file_mode: str | None, now_seconds: float, *, must: bool = False
+    ) -> str | None:
+        """Why no plan is carried out now, for people; ``None``: one is. ``must``: it is not made
+        for a gain, but because sizes break a bound, and does not wait after one that failed."""
         if self.pause is not None:
             return f"paused by {self.pause.by}"
         if self.mode_with(file_mode) == "recommend":
             return "the mode is recommend"
-        if self.wait is not None and now_seconds < self.wait.until_seconds:
+        if self.wait is not None and now_seconds < self.wait.until_seconds and not must:
             return self.wait.why
         return None
 

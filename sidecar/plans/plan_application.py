@@ -23,6 +23,9 @@ from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
+# Codes of reasons of plans that are not made for a gain (solver_lambda/planning/decision.py).
+_MUST_CODES = ("bounds", "no_limit", "over_budget")
+
 
 class PlanApplication:
     """Takes plans from whichever thread brings them.
@@ -122,7 +125,9 @@ class PlanApplication:
     def _take(self, plan: AdaptationPlan) -> None:
         objection = None
         if plan.decision == "apply":
-            objection = self._store.now.control.objection(self.config.mode, time.time())
+            must = plan.reason.partition(":")[0] in _MUST_CODES
+            control = self._store.now.control
+            objection = control.objection(self.config.mode, time.time(), must=must)
             if objection is None and not self._set_targets(plan):
                 return
         with self._store.update() as state:

@@ -7,18 +7,21 @@ from typing import Any
 
 from solver_lambda.documents.units import format_duration
 
-# A turn of a loop takes a second at most, and a second more for each server that hangs.
+# A turn of a loop takes a second at most, but for servers that hang, each of which is asked for a
+# second.
 LONGEST_TURN_SECONDS = 30.0
+LONGEST_SERVER_SECONDS = 1.0
 LOOPS = ("loop", "actuator")
 
 
 def why_not_live(status: Mapping[str, Any]) -> str | None:
     """``None`` while both loops have turned lately; a loop that has not turned yet has as much
     time from the start on."""
+    longest_seconds = LONGEST_TURN_SECONDS + LONGEST_SERVER_SECONDS * len(status["servers"])
     for loop in LOOPS:
         last_seconds = status[f"{loop}_at_seconds"] or status["started_at_seconds"]
         age_seconds = status["now_seconds"] - last_seconds
-        if age_seconds > LONGEST_TURN_SECONDS:
+        if age_seconds > longest_seconds:
             name = "main" if loop == "loop" else loop
             return f"the {name} loop has not turned for {format_duration(round(age_seconds))}"
     return None

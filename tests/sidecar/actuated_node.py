@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,9 @@ class ActuatedNode:
         self.actuator = self.make()
 
     def make(self) -> Actuator:
+        """Another one; of the former nothing is heard again."""
+        self.__dict__.pop("actuator", None)
+        gc.collect()  # with it go its locks on the servers
         return Actuator(
             [RedisServer(server) for server in self.config.servers],
             self.config.memory,

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+# Verbose: otherwise a line that says the same in each cycle comes once.
 WITH_BOTO3 = """
 import sys
 from sidecar.cli import main
-sys.exit(main(["run", sys.argv[1]]))
+sys.exit(main(["run", sys.argv[1], "--verbose"]))
 """
 # As on a machine where boto3 is not installed.
 WITHOUT_BOTO3 = f"""

@@ -118,6 +118,7 @@ def test_livez_tells_of_a_main_loop_that_hangs(
 
     monkeypatch.setattr(OperatorsServer, "_serve_tcp", noted)
     monkeypatch.setattr(health, "LONGEST_TURN_SECONDS", 1.5)
+    monkeypatch.setattr(health, "LONGEST_SERVER_SECONDS", 0.0)
     with sidecar_in_thread(node.folder / "node.toml") as sidecar:
         wait_until(lambda: ports, lambda: ports)
         (port,) = ports

@@ -145,12 +145,17 @@ def test_an_unlimited_server_that_does_not_evict_is_refused(
 def test_status_asks_the_servers(
     path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    with sidecar_process(path) as process:
+        process.read_until("plan: cycle")
+        assert main(["status", str(path)]) == 0
+        assert "total 24 MiB of 24 MiB" in capsys.readouterr().out
+        assert process.end() == 0
     with StateStore(load_config(path).state_file).update() as state:
         state.latencies = {"a": ObservedLatency(0.08, "configured", 0.095, 0.75)}
-    assert main(["status", str(path)]) == 0
-    printed = capsys.readouterr().out
-    assert "total 24 MiB of 24 MiB" in printed
-    assert "a's backend: 80 ms as configured, 95 ms as measured" in printed
+    assert main(["status", str(path)]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the sidecar is not running" in printed
+    assert "a: backend: 80 ms as configured, 95 ms as measured" in printed
     assert "25% of the misses were never filled" in printed
     servers["b"].client.config_set("maxmemory", 13 * MB)
     assert main(["status", str(path)]) == 1

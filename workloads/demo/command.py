@@ -114,9 +114,8 @@ def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> No
     result = _result(servers, static, spreds, runs[0], arguments.seed)
     rows = _rows(servers, static, spreds)
     (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
-    decisions = [line for line in log.read_text().splitlines() if " plan: " in line]
     write_report(
-        Report(result, HEADER, rows, static, spreds, runs[0].observation, "\n".join(decisions)),
+        Report(result, HEADER, rows, static, spreds, runs[0].observation, runs[0].decisions),
         output / "report.html",
     )
     _print_summary(result, rows)

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import boto3
 
+from sidecar.control.history import history_path, read_history
 from sidecar.state.state_store import load_state
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
@@ -93,10 +95,12 @@ class SidecarRun:
     Attributes:
         cycles: plans that came back and were carried out or kept all sizes.
         observation: the last one that was answered so, if any.
+        decisions: entries of its history, the newest last.
     """
 
     cycles: int
     observation: Observation | None
+    decisions: list[dict[str, Any]]
 
 
 @contextmanager
@@ -123,7 +127,8 @@ def running_sidecar(
         yield
         if process.poll() is not None:
             raise RuntimeError(f"the sidecar ended: {log.read_text()[-4000:]}")
-    ended.append(_what_happened(cloud, load_state(state).applied_cycle))
+    decisions = read_history(history_path(state))
+    ended.append(_what_happened(cloud, load_state(state).applied_cycle, decisions))
 
 
 def _configuration(
@@ -180,7 +185,7 @@ def _wait_until_sampled(
         time.sleep(0.05)
 
 
-def _what_happened(cloud: Cloud, applied_cycle: int) -> SidecarRun:
+def _what_happened(cloud: Cloud, applied_cycle: int, decisions: list[dict[str, Any]]) -> SidecarRun:
     s3 = boto3.client(
         "s3",
         endpoint_url=cloud.environment["AWS_ENDPOINT_URL"],
@@ -202,4 +207,4 @@ def _what_happened(cloud: Cloud, applied_cycle: int) -> SidecarRun:
     for name in answered("ObservationsBucket", observation_key)[-1:]:
         body = s3.get_object(Bucket=outputs["ObservationsBucket"], Key=name)["Body"]
         observation = Observation.loads(body.read(), name)
-    return SidecarRun(len(plans), observation)
+    return SidecarRun(len(plans), observation, decisions)

@@ -3,17 +3,54 @@
 from __future__ import annotations
 
 import html
-import io
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from solver_lambda.documents.observation import Observation
 from workloads.demo.half import HalfResult
 from workloads.demo.kept import kept_in_words
+from workloads.demo.report_pictures import (
+    MEBIBYTE,
+    curves_picture,
+    ratios_picture,
+    sizes_picture,
+)
 
-MEBIBYTE = 1 << 20
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # told apart by everyone
+_STYLE = """
+:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --soft: #57606a; --line: #d0d7de;
+  --c0: #0072b2; --c1: #c65000; --c2: #00805c; --c3: #a84d88; --c4: #8a6d00 }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #0d1117; --text: #e6edf3; --soft: #9da7b3; --line: #3d4754;
+    --c0: #56b4e9; --c1: #f28e4b; --c2: #2fc79a; --c3: #e29cc6; --c4: #e5c04a } }
+* { box-sizing: border-box }
+body { font: 1rem/1.5 system-ui, "DejaVu Sans", sans-serif; max-width: 64rem; margin: 0 auto;
+  padding: 1.5rem 1rem 3rem; background: var(--back); color: var(--text); overflow-wrap: anywhere }
+h1, h2 { line-height: 1.25 }
+h2 { margin: 2rem 0 .5rem }
+h3 { margin: .5rem 0 0; font-size: 1rem }
+.pictures { display: grid; gap: 1rem 2rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)) }
+svg { display: block; width: 100%; max-width: 30rem; height: auto }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line) }
+th:first-child, td:first-child { text-align: left }
+li { margin: .4rem 0 }
+.soft, time { color: var(--soft); font-size: .9rem }
+ol { padding-left: 0; list-style: none }
+summary { cursor: pointer }
+:focus-visible { outline: 3px solid var(--c0); outline-offset: 2px }
+@media (max-width: 46rem) {
+  table, tbody, tr, td { display: block }
+  thead { position: absolute; left: -100rem }
+  tr { padding: .6rem 0; border-bottom: 1px solid var(--line) }
+  td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: .15rem 0 }
+  td:first-child { font-weight: 700 }
+  td:not(:first-child)::before { content: attr(data-title); color: var(--soft) } }
+"""
 
 
 @dataclass(frozen=True)
@@ -24,7 +61,7 @@ class Report:
         result: the contents of ``result.json``.
         header, rows: of the table.
         observation: whose curves are drawn, or ``None``.
-        log: the last lines of the sidecar's decisions.
+        decisions: entries of the sidecar's history, the newest last.
     """
 
     result: dict[str, Any]
@@ -33,7 +70,7 @@ class Report:
     static: HalfResult
     spreds: HalfResult
     observation: Observation | None
-    log: str
+    decisions: list[dict[str, Any]]
 
 
 def write_report(report: Report, path: Path) -> None:
@@ -41,23 +78,12 @@ def write_report(report: Report, path: Path) -> None:
     times = report.result["mean_access_time_ms"]
     late = report.result["late_mean_access_time_ms"]
     gain = 1 - times["spreds"] / times["static"]
-    loads = "".join(
-        f"<li><b>{html.escape(server['name'])}</b>: {html.escape(server['load'])}; weight "
-        f"{server['weight']:g}, backend {server['backend_latency_ms']:g} ms, "
-        f"{server['rate_per_second']:,.0f} requests a second</li>"
-        for server in report.result["servers"]
-    )
     path.write_text(
         f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>SPREDS: static split against SPREDS</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th, td {{ padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #ccc }}
-th:first-child, td:first-child {{ text-align: left }}
-svg {{ max-width: 100%; height: auto }}
-pre {{ overflow-x: auto; font-size: .8rem; background: #f4f4f4; padding: 1rem }}
-</style>
+<html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>SPREDS: static split against SPREDS</title>
+<style>{_STYLE}</style>
 <h1>Static split against SPREDS</h1>
 <p>Weighted mean access time: <b>{times["static"]:.2f} ms</b> with equal shares,
 <b>{times["spreds"]:.2f} ms</b> with SPREDS (<b>{-gain:+.1%}</b>), over the whole load, the time
@@ -67,88 +93,89 @@ that SPREDS needed to learn included. In the second half of the load:
 was never above {report.result["max_total_maxmemory_bytes"] / MEBIBYTE:.2f} MiB;
 {report.result["cycles"]} cycles; seed {report.result["seed"]}.</p>
 {_html_table(report.header, report.rows)}
-<ul>{loads}</ul>
+<p class="soft">EAT, the effective access time, is what a read takes on average: from the cache if
+it hits, from the backend if it misses.</p>
+<ul>{_loads(report.result["servers"])}</ul>
 <h2>Sizes and hit ratios over time</h2>
-{_sizes_picture(report)}
+<div class="pictures">
+{_pictures(report)}
+</div>
 <h2>Miss-ratio curves</h2>
 <p>As the last answered observation had them. A circle marks the static share, a dot what SPREDS
 gave.</p>
-{_curves_picture(report)}
+{_curves(report)}
 <h2>What the sidecar decided</h2>
-<pre>{html.escape(report.log)}</pre>
+<ol>{_decisions(report.decisions)}</ol>
 </html>
 """
     )
 
 
+def _loads(servers: list[dict[str, Any]]) -> str:
+    return "".join(
+        f"<li><b>{html.escape(server['name'])}</b>: {html.escape(server['load'])}; weight "
+        f"{server['weight']:g}, backend {server['backend_latency_ms']:g} ms, "
+        f"{server['rate_per_second']:,.0f} requests a second</li>"
+        for server in servers
+    )
+
+
 def _html_table(header: list[str], rows: list[list[str]]) -> str:
-    def line(tag: str, cells: list[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    return f"<table>{line('th', header)}{''.join(line('td', row) for row in rows)}</table>"
-
-
-def _figure(rows: int, columns: int, height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex="col", sharey="row")
-
-
-def _svg(figure: Any) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
-
-
-def _sizes_picture(report: Report) -> str:
-    figure, axes = _figure(2, 2, 6)
-    halves = (("static", report.static), ("SPREDS", report.spreds))
-    for column, (name, half) in enumerate(halves):
-        seconds = [sample.seconds for sample in half.samples]
-        sizes, ratios = axes[0][column], axes[1][column]
-        for server, colour in zip(half.maxmemory_bytes, COLOURS, strict=False):
-            sizes.step(
-                seconds,
-                [sample.maxmemory_bytes[server] / MEBIBYTE for sample in half.samples],
-                where="post",
-                color=colour,
-                label=server,
-            )
-            ratios.plot(
-                seconds, [sample.hit_ratio[server] for sample in half.samples], color=colour
-            )
-        sizes.set_title(name)
-        ratios.set_xlabel("seconds")
-        ratios.set_ylim(0, 1)
-    axes[0][0].set_ylabel("maxmemory, MiB")
-    axes[0][0].set_ylim(bottom=0)
-    axes[0][0].legend()
-    axes[1][0].set_ylabel("hit ratio")
-    return _svg(figure)
+    """On a narrow screen each row becomes a list, whose items have their column's title."""
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in header)
+    titles = [
+        html.escape(before.replace("before", "after") if title == "after" else title, quote=True)
+        for before, title in zip(["", *header], header, strict=False)
+    ]
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-title="{title}">{html.escape(cell)}</td>'
+            for title, cell in zip(titles, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _curves_picture(report: Report) -> str:
+def _pictures(report: Report) -> str:
+    halves = (("equal shares", report.static), ("SPREDS", report.spreds))
+    return "\n".join(
+        f"<figure style='margin:0'><h3>{what}, {name}</h3>{draw(half)}</figure>"
+        for what, draw in (("Sizes", sizes_picture), ("Hit ratios", ratios_picture))
+        for name, half in halves
+    )
+
+
+def _curves(report: Report) -> str:
     if report.observation is None:
         return "<p>No observation was answered.</p>"
-    figure, axes = _figure(1, 1, 4)
-    axis = axes[0][0]
-    for server, colour in zip(report.observation.servers, COLOURS, strict=False):
-        limit = report.result["budget_bytes"]
-        inside = server.curve.sizes_bytes <= limit
-        sizes = server.curve.sizes_bytes[inside] / MEBIBYTE
-        axis.plot(sizes, server.curve.miss_ratios[inside], color=colour, label=server.name)
-        for half, fill in ((report.static, "none"), (report.spreds, colour)):
-            size_bytes = half.maxmemory_bytes[server.name]
-            axis.plot(
-                size_bytes / MEBIBYTE,
-                server.curve.miss_ratio(size_bytes),
-                "o",
-                color=colour,
-                markerfacecolor=fill,
-            )
-    axis.set_xlabel("maxmemory, MiB")
-    axis.set_ylabel("miss ratio")
-    axis.set_ylim(0, 1)
-    axis.legend()
-    return _svg(figure)
+    return curves_picture(
+        report.observation, report.static, report.spreds, report.result["budget_bytes"]
+    )
+
+
+def _decisions(entries: Iterable[dict[str, Any]]) -> str:
+    """In whole sentences; plans that keep all sizes, one after the other, become one item."""
+    items = []
+    for keeps, group in groupby(entries, key=lambda entry: entry.get("decision") == "keep"):
+        found = list(group)
+        if keeps and len(found) > 1:
+            inner = "".join(map(_decision, found))
+            words = f"{len(found)} plans kept all sizes."
+            items.append(f"<li><details><summary>{words}</summary><ul>{inner}</ul></details></li>")
+        else:
+            items += map(_decision, found)
+    return "".join(items)
+
+
+def _decision(entry: dict[str, Any]) -> str:
+    at = datetime.fromtimestamp(entry["at_seconds"]).astimezone()
+    words = html.escape(entry["words"])
+    reasons = "".join(
+        f"<li><b>{html.escape(name)}</b> {html.escape(reason)}.</li>"
+        for name, reason in entry.get("reasons", {}).items()
+    )
+    reasons = reasons and f"<ul>{reasons}</ul>"
+    return f"<li><time>{at:%H:%M:%S}</time> {words[:1].upper()}{words[1:]}.{reasons}</li>"
