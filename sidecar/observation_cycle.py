@@ -31,8 +31,8 @@ LEAST_WINDOW_SECONDS = 0.5
 
 
 class ObservationCycle:
-    """Of one sidecar. ``lock`` keeps plans and observations apart; ``changes_sizes`` says whether the
-    last plan was carried out and does.
+    """Of one sidecar. ``lock`` keeps plans and observations apart; ``changes_sizes`` says whether
+    the last plan was carried out and does.
 
     Attributes:
         last_observation: the last one that was made.

@@ -149,7 +149,7 @@ class CommandPost:
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()
         control = self._control
-        if order.to == "installation":
+        if order.to == "installation" or 0 in control.before_plan_bytes.values():
             return self._give_back(order)
         if not control.engaged or not control.before_plan_bytes:
             raise OrderRefusedError("no plan has been carried out: there is nothing to roll back")
