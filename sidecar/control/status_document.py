@@ -158,6 +158,11 @@ def _problems(
             f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
             f"budget of {format_size(budget['bytes'])}"
         )
+    if budget["rss_budget_bytes"] and budget["rss_bytes"] > budget["rss_budget_bytes"]:
+        found.append(
+            f"resident memory of all servers is {format_size(budget['rss_bytes'])}, more than "
+            f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
+        )
     found += [
         f"{one['name']} has neither the patch nor the module: its size stays"
         for one in servers

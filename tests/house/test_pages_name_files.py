@@ -10,7 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "docs" / name
-    for name in ("architecture.md", "documents.md", "gain.md", "metrics.md", "operating.md")
+    for name in (
+        "architecture.md",
+        "documents.md",
+        "gain.md",
+        "install.md",
+        "metrics.md",
+        "operating.md",
+    )
 ]
 LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
 # With a folder, and where documents lie in S3 is no file.

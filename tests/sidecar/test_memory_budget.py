@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,9 @@ from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
 from sidecar.servers.memory_budget import MemoryBudget
 from solver_lambda.documents.reader import DocumentError
-from tests.sidecar.actuated_node import MB, ActuatedNode
+from tests.sidecar.actuated_node import MB, ActuatedNode, fill
 from tests.sidecar.sidecar_process import sidecar_process
-from workloads.local_node import wait_until
+from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 
 WriteNode = Callable[..., Path]
@@ -268,19 +269,45 @@ def test_a_container_that_is_resized_in_place(
         memory=f'rss_wait = "0s"\ncgroup = "{cgroup}"',
     )
 
-    def total() -> float:
-        found = [int(str(s.client.config_get("maxmemory")["maxmemory"])) for s in servers.values()]
-        return sum(size or math.inf for size in found)
-
     with sidecar_process(path) as sidecar:
         sidecar.read_until("initial sizes:", "s0 24 MiB, s1 24 MiB")
         _limit(cgroup, 32 * MB)
         sidecar.read_until("the budget is 24 MiB now, it was 48 MiB: by the cgroup")
-        wait_until(lambda: total() <= 24 * MB, lambda: str(total()))
+        wait_until(lambda: _total(servers) <= 24 * MB, lambda: str(_total(servers)))
         _limit(cgroup, 64 * MB)
         sidecar.read_until("the budget is 48 MiB now")
-        assert total() <= 24 * MB
+        assert _total(servers) <= 24 * MB
         assert sidecar.end() == 0
+
+
+def test_resident_memory_lowers_maxmemory_of_real_servers(
+    start_server: Callable[..., LocalServer], write_node: WriteNode
+) -> None:
+    """Two servers that hold 20 MB each take more than 40 MB; the status says what of it is what."""
+    servers = {name: start_server("24mb") for name in ("s0", "s1")}
+    for server in servers.values():
+        fill(server, 20)
+    urls = {name: server.url for name, server in servers.items()}
+    path = write_node(urls, memory='rss_wait = "0s"\nrss_budget = "40mib"')
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar.status()["budget"]["source"] == "rss", sidecar.status)
+        wait_until(lambda: _total(servers) <= 40 * MB, sidecar.status)
+        budget = sidecar.status()["budget"]
+        assert budget["bytes"] < 40 * MB
+        assert budget["rss_budget_bytes"] == 40 * MB
+        assert budget["headroom_bytes"]["fragmentation"] > 1 * MB
+        assert any("memory.rss_budget" in words for words in sidecar.status()["problems"])
+        wait_until(lambda: _resident(servers) <= 40 * MB, sidecar.status)
+
+
+def _total(servers: dict[str, LocalServer]) -> float:
+    found = [int(str(s.client.config_get("maxmemory")["maxmemory"])) for s in servers.values()]
+    return sum(size or math.inf for size in found)
+
+
+def _resident(servers: dict[str, LocalServer]) -> int:
+    found: list[Any] = [server.client.info("memory") for server in servers.values()]
+    return sum(one["used_memory_rss"] for one in found)
 
 
 @pytest.mark.parametrize(
