@@ -167,9 +167,10 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
         return seen.kept
     if fixed := seen.reading.keep_reason():
         return fixed
+    untold = seen.estimate is None or (seen.estimate.keep_reason or "").startswith("few_samples:")
+    if untold and seen.reading.sampler_prefix is None:
+        return "no_sampler: neither the patch nor the module is in this server"
     if seen.estimate is None:
-        if seen.reading.sampler_prefix is None:
-            return "no_sampler: neither the patch nor the module is in this server"
         return "no_samples: nothing is known of its accesses yet"
     if seen.estimate.keep_reason:
         return seen.estimate.keep_reason

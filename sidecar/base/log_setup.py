@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 # has, once a day.
 REPEAT_SECONDS = 3600.0
 ROUTINE_SECONDS = 86_400.0
-# Cycles, ages and pauses are others each time; that makes a trouble no other.
-_NUMBER = re.compile(r"\d+(\.\d+)?")
+# Cycles, ages and pauses are others each time; that makes a trouble no other. A size does.
+_NUMBER = re.compile(r"\d+(\.\d+)?(?![\d.]* [KMGT]?i?B\b)")
 # What these tell at INFO, such as where credentials were found, is of no use here.
 _TALKATIVE = ("boto3", "botocore", "urllib3", "s3transfer")
 
@@ -54,8 +54,10 @@ class NotAgain(logging.Filter):
     """Drops a line that says what the last one from the same place said.
 
     Of warnings and errors, and of what is marked as ``routine`` (``extra=ROUTINE``), the numbers
-    do not count: a trouble is the same one in the next cycle. What was dropped is counted, and
-    told with the next line from there.
+    do not count, but for sizes: a trouble is the same one in the next cycle, unless a line between
+    them from the same module says that something has changed. What was dropped is counted, and
+    told with the next line from there. What is marked as an ``event`` (``extra=EVENT``) happened
+    again, and is never dropped.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -65,6 +67,8 @@ class NotAgain(logging.Filter):
         self._dropped: dict[tuple[str, int], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "event", False):
+            return True
         place = (record.pathname, record.lineno)
         text = record.getMessage()
         routine = getattr(record, "routine", False)
@@ -73,6 +77,8 @@ class NotAgain(logging.Filter):
         now = self._now()
         again_seconds = ROUTINE_SECONDS if routine else REPEAT_SECONDS
         last, at = self._last.get(place, ("", -again_seconds))
+        if not routine and record.levelno < logging.WARNING:
+            self._forget_troubles(record.pathname)
         if text == last and now - at < again_seconds and not record.exc_info:
             self._dropped[place] = self._dropped.get(place, 0) + 1
             return False
@@ -83,6 +89,13 @@ class NotAgain(logging.Filter):
             record.args = ()
         return True
 
+    def _forget_troubles(self, pathname: str) -> None:
+        """Whatever follows in this module is news."""
+        for place in [place for place in self._last if place[0] == pathname]:
+            self._last[place] = ("", -ROUTINE_SECONDS)
+
 
 # For lines that each cycle has.
 ROUTINE = {"routine": True}
+# For lines on something that happens and passes.
+EVENT = {"event": True}

@@ -123,8 +123,10 @@ class Metrics:
         """The count of a metric, over all labels that are not given.
 
         Raises:
-            KeyError: there is no such metric.
+            KeyError: there is no such metric, or it has no such label.
         """
+        if unknown := labels.keys() - set(vars(Metrics)[name].labels):
+            raise KeyError(f"{name} has no label {', '.join(unknown)}")
         (family,) = self.counter(name).collect()
         return sum(
             int(sample.value)

@@ -55,7 +55,7 @@ def print_status(status: dict[str, Any]) -> None:
     for server in servers:
         for line in _notes(server, by_name.get(server["name"], {})):
             print_wrapped(f"{server['name']}: {line}", indent="  ")
-    print(_total(status, told))
+    print_wrapped(_total(status, told), indent="  ")
 
 
 def _print_sidecar(told: dict[str, Any]) -> None:
@@ -205,4 +205,9 @@ def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
     text += f", resident {size_or(budget['rss_bytes'], '?')}"
     if budget["rss_budget_bytes"] is not None:
         text += f" of {format_size(budget['rss_budget_bytes'])}"
-    return text
+    kept_free = [
+        f"{purpose} {format_size(size)}"
+        for purpose, size in (budget["headroom_bytes"] or {}).items()
+        if size
+    ]
+    return f"{text}; set aside for {', '.join(kept_free)}" if kept_free else text

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from sidecar.base.log_setup import EVENT
 from sidecar.control.control_state import Hold
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.state.state_store import StateStore
@@ -52,7 +53,7 @@ class Hands:
         else:
             words = f"{said}; it stays until 'spreds resume'"
             self._hold(name, Hold(size_bytes, time.time()))
-        log.warning("%s", words)
+        log.warning("%s", words, extra=EVENT)
         self._tell(name, words)
         return self._holds and fits
 

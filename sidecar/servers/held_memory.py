@@ -61,11 +61,11 @@ class HeldMemory:
                 self._rss_stays = True
                 self._metrics.rss_waits_given_up.labels(self._name).inc()
                 log.warning(
-                    "server %s: resident memory stays at %d bytes after a shrink to %d; "
+                    "server %s: resident memory stays at %s after a shrink to %s; "
                     "growth goes by used_memory now",
                     self._name,
-                    reading.rss_bytes,
-                    reading.maxmemory_bytes,
+                    format_size(reading.rss_bytes),
+                    format_size(reading.maxmemory_bytes),
                 )
             return reading.counted_bytes
         return int(resident)

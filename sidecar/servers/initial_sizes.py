@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.config.node import ServerConfig
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_size
 
 
 def initial_sizes(
@@ -52,7 +53,8 @@ def initial_sizes(
     if spare_bytes < 0:
         raise DocumentError(
             f"servers that keep their size ({', '.join(sorted(fixed))}) and the others' minima "
-            f"need {sum(minima.values())} bytes, more than memory.budget {budget_bytes}"
+            f"need {format_size(sum(minima.values()))}, more than memory.budget, "
+            f"{format_size(budget_bytes)}"
         )
     if sum(floors.values()) > budget_bytes:
         return _scaled(minima, floors, spare_bytes)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import math
 
+from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,7 @@ def tell_changes(
     if last.run_id != reading.run_id:
         metrics.servers_restarted.labels(name).inc()
         log.warning(
-            "server %s restarted with maxmemory %d; %s", name, reading.maxmemory_bytes, then
+            "server %s restarted with maxmemory %s; %s", name, _size(reading), then, extra=EVENT
         )
         return False
     if last.evicts and not reading.evicts:
@@ -47,6 +49,10 @@ def tell_changes(
     metrics.foreign_changes.labels(name).inc()
     if not reading.evicts:
         log.warning(
-            "server %s: somebody set maxmemory to %d; %s", name, reading.maxmemory_bytes, then
+            "server %s: somebody set maxmemory to %s; %s", name, _size(reading), then, extra=EVENT
         )
     return True
+
+
+def _size(reading: ServerReading) -> str:
+    return format_size(reading.maxmemory_bytes) if reading.maxmemory_bytes else "no limit"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from solver_lambda.documents.reader import MOST_BYTES, MOST_NUMBER, Fields
+from solver_lambda.documents.units import format_size
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class ServerSetting:
             return None
         if self.written == "size":
             most = MOST_BYTES if high is None else int(high)
+            wanted = fields.value(self.name)
+            if isinstance(wanted, int) and wanted > most and high is not None:
+                raise fields.refuse(
+                    self.name,
+                    f"must be at most {format_size(most)} ({most}), not {format_size(wanted)}",
+                )
             return fields.integer(self.name, low=int(low), high=most)
         if self.is_bound:
             return fields.number(self.name, above=0)

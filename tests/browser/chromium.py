@@ -74,3 +74,33 @@ def overflow_pixels(browser: Chrome) -> int:
     """By how much the page is wider than the window."""
     script = "const e = document.documentElement; return e.scrollWidth - e.clientWidth"
     return int(browser.execute_script(script))
+
+
+_CONTRASTS = """
+const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+const luminance = ([r, g, b]) => [r, g, b].map((part) => part / 255)
+  .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+const behind = (item) => {
+  for (let at = item; at; at = at.parentElement) {
+    const colour = parts(getComputedStyle(at).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+  throw new Error("nothing is opaque");
+};
+const isText = (node) => node.nodeType === 3 && node.data.trim();
+const hasText = (item) => [...item.childNodes].some(isText);
+return [...document.querySelectorAll("body, body *:not(script):not(style)")]
+  .filter((item) => hasText(item) && item.getClientRects().length)
+  .map((item) => {
+    const style = getComputedStyle(item);
+    const ink = luminance(parts(item.closest("svg") ? style.fill : style.color));
+    const paper = luminance(behind(item));
+    return [(Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05), item.textContent.trim()];
+  });
+"""
+
+
+def contrasts(browser: Chrome) -> list[tuple[float, str]]:
+    """Of each text that is shown, as WCAG 2 defines it, with its beginning."""
+    return [(float(ratio), text[:60]) for ratio, text in browser.execute_script(_CONTRASTS)]

@@ -16,6 +16,7 @@ from tests.browser.chromium import (
     SCHEMES,
     WIDTHS,
     chromium,
+    contrasts,
     needs_chromium,
     overflow_pixels,
     picture,
@@ -109,6 +110,7 @@ def test_it_fits_and_clips_nothing(browser: Chrome, page: Path, width: int, sche
         (item) => item.scrollWidth > item.clientWidth + 1 && item.clientWidth > 0
             && getComputedStyle(item).display !== "inline").map((item) => item.outerHTML)"""
     assert browser.execute_script(clipped) == []
+    assert [found for found in contrasts(browser) if found[0] < 4.5] == []
     text = browser.find_element(By.TAG_NAME, "body").text
     assert "6 plans kept all sizes." in text
     assert "Sizes changed: sessions, pages and catalogue grow by 256 MiB each." in text

@@ -16,6 +16,7 @@ from tests.browser.chromium import (
     SCHEMES,
     WIDTHS,
     chromium,
+    contrasts,
     needs_chromium,
     overflow_pixels,
     picture,
@@ -106,6 +107,24 @@ def test_it_fits_each_screen_and_says_what_is_the_case(
     assert "4.62 ms, −27.2 %" in _texts(browser, "#what-if")[0]
     assert len(browser.find_elements(By.CSS_SELECTOR, "#time svg[role=img]")) == 3
     assert len(browser.find_elements(By.CSS_SELECTOR, "article details svg[role=img]")) == 5
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_text_stands_out_enough(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar, scheme: str
+) -> None:
+    """4.5 to 1, as WCAG 2 asks of small text; also in the states that warn."""
+    watched.document["problems"] = ["something is the matter"]
+    watched.document["servers"][1].update(up=False, error="connection refused")
+    watched.document["servers"][2]["held"] = {"bytes": 1, "at_seconds": 1.0}
+    watched.document["servers"][3]["sampler"] = None
+    opened(1280, scheme)
+    for summary in browser.find_elements(By.CSS_SELECTOR, "#orders summary, #glossary summary"):
+        summary.click()
+    browser.find_element(By.CSS_SELECTOR, "#buttons button").click()
+    found = contrasts(browser)
+    assert len(found) > 100
+    assert [(ratio, text) for ratio, text in found if ratio < 4.5] == []
 
 
 def test_the_scheme_is_the_readers(browser: Chrome, opened: Callable[..., None]) -> None:

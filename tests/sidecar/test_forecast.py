@@ -241,5 +241,5 @@ def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None
 
 def test_the_basis_says_how_far_back_one_looks() -> None:
     node = Node()
-    assert node.forecast.basis == "rates that count half after 300s, curves after 300s"
+    assert node.forecast.basis == "rates that count half after 5min, curves after 5min"
     assert Node("last").forecast.basis == "the last window"

@@ -89,7 +89,7 @@ def test_who_fills_ends_at_the_targets_and_the_log_tells_of_begin_and_end(
     assert "on the way to their sizes" in begin
     assert "at their sizes: s0 12 MiB, s1 36 MiB" in end
     for name in ("s0", "s1"):
-        assert 5 <= node.metrics.value("config_set_maxmemory", server=name) <= 60
+        assert 5 <= node.metrics.value("config_set_maxmemory", instance=name) <= 60
 
 
 @pytest.mark.parametrize("size", ["0", "8mb", "40mb"])
@@ -196,9 +196,9 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
 
         wait_until(there, sidecar.metrics.snapshot)
         wait_until(lambda: sidecar._store.now.settled, sidecar.metrics.snapshot)
-    capsys.readouterr()
-    assert main(["status", str(path)]) == 0
-    assert "planned" not in capsys.readouterr().out
+        capsys.readouterr()
+        assert main(["status", str(path)]) == 0
+        assert "planned" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("found", ["0", "20mb"])

@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.base import log_setup
 from sidecar.base.hourly_summary import HourlySummary
-from sidecar.base.log_setup import ROUTINE, JsonFormatter, NotAgain
+from sidecar.base.log_setup import EVENT, ROUTINE, JsonFormatter, NotAgain
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
@@ -90,6 +90,22 @@ def test_what_each_cycle_has_is_told_when_its_reason_changes(
     for cycle, reason in enumerate(["small", "small", "chance", "small", "small"]):
         _say(logging.INFO, "plan: cycle %d, keep, %s", cycle, reason, routine=True)
     assert len(lines) == 3
+
+
+def test_a_server_that_comes_and_goes_is_told_each_time(clock: Clock, lines: list[str]) -> None:
+    for _ in range(3):
+        _say(logging.WARNING, "out of reach")
+        _say(logging.WARNING, "cycle %d: no plan in time", 1)
+        log.info("answers again")
+    assert sum("out of reach" in line for line in lines) == 3
+
+
+def test_what_somebody_does_again_is_told_again(clock: Clock, lines: list[str]) -> None:
+    for size in ("5 MiB", "7 MiB", "7.5 MiB"):
+        _say(logging.WARNING, "a stays at %s", size)
+    for _ in range(2):
+        log.warning("a restarted", extra=EVENT)
+    assert len(lines) == 5
 
 
 def test_an_error_with_its_traceback_is_never_dropped(clock: Clock, lines: list[str]) -> None:

@@ -122,6 +122,7 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
     ("estimate", "sampler", "latency", "code"),
     [
         (None, False, 0.1, "no_sampler"),
+        (_estimate(keep_reason="few_samples: 0"), False, 0.1, "no_sampler"),
         (None, True, 0.1, "no_samples"),
         (_estimate(), True, None, "no_backend_latency"),
         (_estimate(keep_reason="few_samples: two"), True, 0.1, "few_samples"),
