@@ -25,7 +25,7 @@ def connection_words(error: BaseException, config: ServerConfig) -> str:
         hint = "; does the server speak TLS at that port, as its rediss:// url says?"
         return f"{error}{hint if silent else ''}"
     if not isinstance(found, ssl.SSLCertVerificationError):
-        reason = (found.reason or str(found)).replace("_", " ").lower()
+        reason = (found.reason or "the server hung up").replace("_", " ").lower()
         return (
             f"no TLS with {config.url}: {reason}; the server may not speak TLS at that port, or "
             "want a certificate (ssl_certfile)"

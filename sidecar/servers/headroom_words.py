@@ -26,8 +26,9 @@ def headroom_rule(memory: MemoryConfig) -> str:
         )
     return rule + (
         f"Resident memory of all servers is held below {memory.rss_budget}, of which "
-        f"{100 * MARGIN_RATIO:g} % stay free. What the last forks copied is set aside, and maxmemory "
-        "gets less by what fragmentation and buffers take: it falls at once, and by the excess each "
-        f"{format_duration(SETTLE_SECONDS)}; it rises after {format_duration(HOLD_SECONDS)} in "
+        f"{100 * MARGIN_RATIO:g} % stay free. What the last forks copied is set aside, and "
+        "maxmemory gets less by what fragmentation and buffers take: it falls at once, each "
+        f"{format_duration(SETTLE_SECONDS)} by what is still too much; it rises after "
+        f"{format_duration(HOLD_SECONDS)} in "
         f"which there was room for {100 * LEAST_RISE_RATIO:g} % more, by half of that room."
     )

@@ -101,15 +101,16 @@ class ResidentBudget:
         limits = sum(reading.maxmemory_bytes or math.inf for reading in readings)
         aim = (1 - MARGIN_RATIO) * allowed_bytes - headroom_of(readings).forks
         idle = len(readings) * IDLE_BYTES
-        self._learn_pages(
-            sum(reading.counted_bytes for reading in readings), limits, resident - idle
-        )
+        # Pages lag behind what was taken: too many of them for a while.
+        if resident <= aim and now_seconds - self._taken_at >= SETTLE_SECONDS:
+            used = sum(reading.counted_bytes for reading in readings)
+            self._learn_pages(used, limits, resident - idle)
         could_be = max(0.0, (aim - idle) / self._pages_ratio)
         budget = min(allowed_bytes, could_be if self.bytes is None else self.bytes)
         if resident > aim:
             budget = self._lowered(resident, aim, min(budget, limits), now_seconds)
         else:
-            self._exceeded, self.is_vain, self._dealt_with = None, False, 0.0
+            self._exceeded, self.is_vain = None, False
             budget = self._raised(min(budget, could_be), could_be, allowed_bytes, now_seconds)
         self.bytes = max(0, int(budget))
         return self.bytes

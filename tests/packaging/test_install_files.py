@@ -115,3 +115,28 @@ def test_the_image_is_not_roots() -> None:
     for source in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
         for name in source.split():
             assert (INSTALL.parents[1] / name).exists()
+
+
+def _calls(group: str) -> set[str]:
+    """The system calls of one of systemd's groups."""
+    done = subprocess.run(
+        ["systemd-analyze", "syscall-filter", "--no-pager", group],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    words = [line.strip() for line in done.stdout.splitlines()[1:]]
+    names = [word for word in words if word and not word.startswith("#")]
+    return {name for word in names for name in (_calls(word) if word.startswith("@") else {word})}
+
+
+@with_systemd
+def test_the_service_may_call_what_its_libraries_call() -> None:
+    """ZeroMQ sets its threads' scheduling, and aborts where it may not; the samples' socket is given
+    to a group."""
+    allowed = _calls("@default")
+    for text in re.findall(r"^SystemCallFilter=(.*)$", UNIT.read_text(), re.MULTILINE):
+        for group in text.removeprefix("~").split():
+            allowed = allowed - _calls(group) if text.startswith("~") else allowed | _calls(group)
+    assert {"sched_setscheduler", "chown", "fchmodat", "flock", "sendto", "bind"} <= allowed
+    assert not {"mount", "reboot", "ptrace"} & allowed
