@@ -84,7 +84,7 @@ class Sidecar:
             self._actuator,
             self._store,
             self._lock,
-            self._control.plans,
+            lambda: self._control.plans.changes_sizes,
             self._settings_in_time,
             self.metrics,
         )

@@ -15,7 +15,6 @@ from sidecar.controllers.controller import Controller
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.forecast.forecast import Forecast
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
-from sidecar.plans.plan_application import PlanApplication
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import claims_bytes, excess_bytes
 from sidecar.settings.settings_in_time import SettingsInTime
@@ -32,7 +31,8 @@ LEAST_WINDOW_SECONDS = 0.5
 
 
 class ObservationCycle:
-    """Of one sidecar. ``lock`` keeps plans and observations apart.
+    """Of one sidecar. ``lock`` keeps plans and observations apart; ``changes_sizes`` says whether
+    the last plan was carried out and does.
 
     Attributes:
         last_observation: the last one that was made.
@@ -48,7 +48,7 @@ class ObservationCycle:
         actuator: Actuator,
         store: StateStore,
         lock: threading.RLock,
-        plans: PlanApplication,
+        changes_sizes: Callable[[], bool],
         settings: SettingsInTime,
         metrics: Metrics,
     ) -> None:
@@ -61,7 +61,7 @@ class ObservationCycle:
         self._actuator = actuator
         self._store = store
         self._lock = lock
-        self._plans = plans
+        self._changes_sizes = changes_sizes
         self._settings = settings
         self._metrics = metrics
         self._outstanding: tuple[Observation, float] | None = None
@@ -92,7 +92,7 @@ class ObservationCycle:
             observation, asked_at = self._outstanding
             if self._store.now.applied_cycle >= observation.cycle:
                 self._outstanding = None
-                self._forecast.planned(applied=self._plans.changes_sizes)
+                self._forecast.planned(applied=self._changes_sizes())
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
                 self._forecast.planned(applied=False)

@@ -16,13 +16,14 @@ from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
 from sidecar.config.tls import TlsConfig, read_tls
-from sidecar.control.control_state import MODES
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 from solver_lambda.documents.units import format_size
 
+# What may be done with plans; the first is what a new installation does.
+MODES = ("recommend", "apply")
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
 

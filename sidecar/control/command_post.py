@@ -8,12 +8,12 @@ import time
 from dataclasses import replace
 
 from sidecar.config.node import SidecarConfig
-from sidecar.control.control_state import ControlState, Pause, Told
 from sidecar.control.engagement import Engagement
 from sidecar.control.history import History
 from sidecar.control.order import Order, OrderRefusedError
-from sidecar.plans.plan_application import PlanApplication
+from sidecar.control.plan_application import PlanApplication
 from sidecar.servers.actuator import Actuator
+from sidecar.state.control_state import ControlState, Pause, Told
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
@@ -149,7 +149,7 @@ class CommandPost:
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()
         control = self._control
-        if order.to == "installation":
+        if order.to == "installation" or 0 in control.before_plan_bytes.values():
             return self._give_back(order)
         if not control.engaged or not control.before_plan_bytes:
             raise OrderRefusedError("no plan has been carried out: there is nothing to roll back")

@@ -12,12 +12,12 @@ from sidecar.config.node import SidecarConfig
 from sidecar.control.command_post import CommandPost
 from sidecar.control.engagement import Engagement
 from sidecar.control.history import MOST_ENTRIES, History, history_path
+from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain
 from sidecar.control.series import Series
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
-from sidecar.plans.plan_application import PlanApplication
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.state_store import StateStore

@@ -26,13 +26,9 @@ class Engagement:
         self._actuator = actuator
 
     def found(self, readings: Mapping[str, ServerReading | None]) -> None:
-        """Remember what servers had before SPREDS, of those that are new; and, while nobody has
-        planned anything, take it for what is wanted."""
+        """While nobody has planned anything, take what servers have for what is wanted."""
+        seen = {name: reading for name, reading in readings.items() if reading}
         with self._store.update() as state:
-            seen = {name: reading for name, reading in readings.items() if reading}
-            sizes = {name: reading.maxmemory_bytes for name, reading in seen.items()}
-            installed = {**sizes, **state.control.installed_bytes}
-            state.control = replace(state.control, installed_bytes=installed)
             share_bytes = self._actuator.budget.bytes // len(self.config.servers)
             wanted = {server.name: share_bytes for server in self.config.servers}
             wanted |= {name: reading.size_bytes for name, reading in seen.items()}
@@ -75,6 +71,16 @@ class Engagement:
             self._actuator.least_bytes(),
         )
         self._actuator.engage(sizes, sizes, purpose)
+
+    def wanted_bytes(self) -> dict[str, int]:
+        """The sizes that are to be had now; 0 where a server that is only watched has no limit."""
+        state = self._store.now
+        if state.control.engaged:
+            return state.targets_bytes
+        limits = {
+            name: reading.maxmemory_bytes for name, reading in self._actuator.readings.items()
+        }
+        return {**state.targets_bytes, **limits}
 
     def has_limit(self, name: str) -> bool:
         """Whether the server has a ``maxmemory``, as far as it is known."""

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
 from sidecar.base.metrics import Metrics
-from sidecar.control.control_state import Wait
 from sidecar.control.engagement import Engagement
 from sidecar.control.history import History
 from sidecar.control.promise import Check, PlanPromise
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.control_state import Wait
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan

@@ -48,10 +48,7 @@ def status_document(
     loop_at_seconds: float,
 ) -> dict[str, Any]:
     """JSON's types only."""
-    control, now_seconds = state.control, time.time()
     servers = [_server(server, state, actuator, cycle, room) for server in config.servers]
-    observation, wait = cycle.last_observation, control.wait
-    waits = wait is not None and now_seconds < wait.until_seconds
     budget = _budget(actuator.budget, actuator.readings)
     return {
         "kind": KIND,
@@ -60,12 +57,9 @@ def status_document(
         "spreds_version": spreds_version(),
         "pid": os.getpid(),
         "started_at_seconds": started_at_seconds,
-        "now_seconds": now_seconds,
+        "now_seconds": time.time(),
         "mode": room.mode,
-        "mode_by": _mode_by(config, state),
-        "sets_sizes": control.sets_sizes,
-        "pause": asdict(control.pause) if control.pause else None,
-        "wait": asdict(wait) if wait and waits else None,
+        **_who_decides(config, state),
         "budget": budget,
         "loop_at_seconds": loop_at_seconds,
         "actuator_at_seconds": actuator.at_seconds,
@@ -75,13 +69,7 @@ def status_document(
             "since_observation": cycle.samples,
             "wanted": config.cycle.samples,
         },
-        "last_observation": {
-            "cycle": observation.cycle,
-            "made_at_seconds": observation.made_at_seconds,
-            "window_seconds": observation.window_seconds,
-        }
-        if observation
-        else None,
+        "last_observation": _last_observation(cycle),
         "next_observation_at_seconds": cycle.latest_at_seconds,
         "last_plan": _last_plan(room),
         "last_check": asdict(room.verification.last) if room.verification.last else None,
@@ -105,10 +93,27 @@ def spreds_version() -> str:
         return "unknown"
 
 
-def _mode_by(config: SidecarConfig, state: SidecarState) -> dict[str, Any] | None:
+def _who_decides(config: SidecarConfig, state: SidecarState) -> dict[str, Any]:
     control = state.control
     ordered = control.mode is not None and control.file_mode == config.mode
-    return asdict(control.mode_by) if ordered and control.mode_by else None
+    waits = control.wait is not None and time.time() < control.wait.until_seconds
+    return {
+        "mode_by": asdict(control.mode_by) if ordered and control.mode_by else None,
+        "sets_sizes": control.sets_sizes,
+        "pause": asdict(control.pause) if control.pause else None,
+        "wait": asdict(control.wait) if control.wait and waits else None,
+    }
+
+
+def _last_observation(cycle: ObservationCycle) -> dict[str, Any] | None:
+    observation = cycle.last_observation
+    if observation is None:
+        return None
+    return {
+        "cycle": observation.cycle,
+        "made_at_seconds": observation.made_at_seconds,
+        "window_seconds": observation.window_seconds,
+    }
 
 
 def _budget(budget: MemoryBudget, readings: Mapping[str, ServerReading]) -> dict[str, Any]:

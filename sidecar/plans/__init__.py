@@ -1,1 +1,1 @@
-"""Plans: who makes them, how they arrive, and whether they may be carried out."""
+"""Whether plans may be carried out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar.preflight.finding import Finding
@@ -73,39 +74,56 @@ def _port(endpoint: str) -> Finding:
     return Finding("ok", _KEY, f"{endpoint} can be bound")
 
 
-def check_way_for(name: str, user: int, groups: set[int], endpoint: str) -> Finding | None:
-    """Whether a server whose process has this user and these groups can connect; ``None``: nothing
-    stands in its way, as far as it can be seen before the socket is there."""
+@dataclass(frozen=True)
+class ServerProcess:
+    """Whom a server runs as; ``groups`` has the number of each."""
+
+    name: str
+    user: int
+    groups: frozenset[int]
+
+
+def check_way_for(server: ServerProcess, endpoint: str, group: int | None) -> Finding | None:
+    """Whether a server can connect; ``None``: nothing stands in its way, as far as it can be seen.
+
+    ``group`` is that of ``sampling.group``, which the sidecar gives to the socket.
+    """
     path = socket_path(endpoint)
-    if path is None or user == 0:
+    if path is None or server.user == 0:
         return None
+    who = f"its process (uid {server.user})"
+    will_be_given = group in server.groups and not path.is_socket()
     for folder in reversed(path.parents):
-        if folder.exists() and not _may(folder, user, groups, 1):
-            return Finding(
-                "problem",
-                name,
-                f"its process (uid {user}) may not look into {folder}, and the samples go there",
-                f"chmod o+x {folder}, or put the server's user into its group",
-            )
-    if path.is_socket() and not _may(path, user, groups, 2):
-        return Finding(
-            "problem",
-            name,
-            f"its process (uid {user}) may not write to the samples' socket {path}",
-            "run the sidecar as the servers' user, or in their group with umask 0007",
-        )
+        if will_be_given and folder == path.parent:
+            continue  # by the sidecar
+        if folder.exists() and not _may(folder, server, 1):
+            what = f"{who} may not look into {folder}, and the samples go there"
+            remedy = f"chmod o+x {folder}, or put the server's user into its group"
+            return Finding("problem", server.name, what, remedy)
+    remedy = 'give both users one group, and name it: [sampling] group = "..."'
+    if path.is_socket():
+        if _may(path, server, 2):
+            return None
+        what = f"{who} may not write to the samples' socket {path}"
+        return Finding("problem", server.name, what, remedy)
+    if group is not None and group not in server.groups:
+        what = f"{who} is not in the group {group}, which sampling.group names"
+        return Finding("problem", server.name, what, "usermod -aG, and restart the server")
+    if group is None and server.user != os.geteuid():
+        what = f"{who} is not you (uid {os.geteuid()}): a socket that you make may be closed to it"
+        return Finding("advice", server.name, what, remedy)
     return None
 
 
-def _may(path: Path, user: int, groups: set[int], right: int) -> bool:
+def _may(path: Path, server: ServerProcess, right: int) -> bool:
     """``right``: 1 to look into, 2 to write to."""
     seen = path.stat()
-    shift = 6 if seen.st_uid == user else 3 if seen.st_gid in groups else 0
+    shift = 6 if seen.st_uid == server.user else 3 if seen.st_gid in server.groups else 0
     return bool(seen.st_mode >> shift & right)
 
 
-def process_user(process_id: int) -> tuple[int, set[int]] | None:
-    """User and groups of a process of this machine; ``None`` if there is no such server here."""
+def server_process(name: str, process_id: int) -> ServerProcess | None:
+    """Of this process, ``None`` if it is no server of this machine."""
     folder = Path("/proc") / str(process_id)
     try:
         if not any(word in (folder / "comm").read_text() for word in ("redis", "valkey")):
@@ -114,5 +132,5 @@ def process_user(process_id: int) -> tuple[int, set[int]] | None:
     except OSError:
         return None
     fields = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
-    groups = {int(number) for number in [fields["Gid"][1], *fields["Groups"]]}
-    return int(fields["Uid"][1]), groups
+    groups = frozenset(int(number) for number in [fields["Gid"][1], *fields["Groups"]])
+    return ServerProcess(name, int(fields["Uid"][1]), groups)

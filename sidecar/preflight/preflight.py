@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.config.node import SidecarConfig
-from sidecar.preflight.endpoint import check_endpoint, check_way_for, process_user
+from sidecar.preflight.endpoint import check_endpoint, check_way_for, server_process
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.machine import check_machine
 from sidecar.preflight.servers import check_servers
@@ -18,8 +18,8 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     endpoint = config.sampling.endpoint
     findings += check_endpoint(endpoint, running=is_locked(config))
     for name, reading in readings.items():
-        user = process_user(reading.process_id) if reading.process_id else None
-        obstacle = check_way_for(name, *user, endpoint) if user else None
+        server = server_process(name, reading.process_id) if reading.process_id else None
+        obstacle = check_way_for(server, endpoint, config.sampling.group) if server else None
         if obstacle is not None:
             findings.append(obstacle)
     on_tcp = [

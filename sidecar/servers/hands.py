@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sidecar.base.log_setup import EVENT
-from sidecar.control.control_state import Hold
 from sidecar.servers.server_watch import ServerWatch
+from sidecar.state.control_state import Hold
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.units import format_size
 

@@ -29,9 +29,7 @@ def initial_sizes(
         DocumentError: a fixed server is unlimited, or the fixed ones leave too little.
     """
     share_bytes = budget_bytes // len(servers)
-    minima: dict[str, int] = {}
-    sizes: dict[str, int] = {}
-    floors: dict[str, int] = {}
+    minima, floors, sizes = dict[str, int](), dict[str, int](), dict[str, int]()
     for server in servers:
         name, size_bytes = server.name, known_bytes.get(server.name, 0)
         if name in fixed:
@@ -51,10 +49,10 @@ def initial_sizes(
         return sizes
     spare_bytes = budget_bytes - sum(minima.values())
     if spare_bytes < 0:
+        need = format_size(sum(minima.values()))
         raise DocumentError(
             f"servers that keep their size ({', '.join(sorted(fixed))}) and the others' minima "
-            f"need {format_size(sum(minima.values()))}, more than memory.budget, "
-            f"{format_size(budget_bytes)}"
+            f"need {need}, more than memory.budget, {format_size(budget_bytes)}"
         )
     if sum(floors.values()) > budget_bytes:
         return _scaled(minima, floors, spare_bytes)

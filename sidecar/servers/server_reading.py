@@ -95,10 +95,7 @@ class ServerReading:
             ValueError: a field that is needed is missing, or no number; the message names it.
         """
         run_id = str(info.get("run_id", ""))
-        databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
-        keys = sum(int(db.get("keys", 0)) for db in databases)
-        with_ttl = sum(int(db.get("expires", 0)) for db in databases)
-        ttl_sum = sum(int(db.get("expires", 0)) * int(db.get("avg_ttl", 0)) for db in databases)
+        keys, with_ttl, average_ttl_seconds = _keys(info)
         policy = str(info.get("maxmemory_policy", "noeviction"))
         not_counted = _number(info, "mem_not_counted_for_evict", 0)
         counted = _number(info, "used_memory") - not_counted
@@ -123,7 +120,7 @@ class ServerReading:
             keyspace_misses=_number(info, "keyspace_misses"),
             keys=keys,
             keys_with_ttl=with_ttl,
-            average_ttl_seconds=ttl_sum / with_ttl / 1000 if with_ttl else 0.0,
+            average_ttl_seconds=average_ttl_seconds,
             at_seconds=at_seconds,
             config=config,
             process_id=_number(info, "process_id", 0),
@@ -173,6 +170,15 @@ class ServerReading:
         if self.why_no_eviction is None:
             return None
         return f"no_eviction: {self.why_no_eviction}; a smaller maxmemory would make writes fail"
+
+
+def _keys(info: Mapping[str, Any]) -> tuple[int, int, float]:
+    """Of all databases: keys, those with a TTL, and the mean TTL that is left of these."""
+    databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
+    keys = sum(int(db.get("keys", 0)) for db in databases)
+    with_ttl = sum(int(db.get("expires", 0)) for db in databases)
+    ttl_sum = sum(int(db.get("expires", 0)) * int(db.get("avg_ttl", 0)) for db in databases)
+    return keys, with_ttl, ttl_sum / with_ttl / 1000 if with_ttl else 0.0
 
 
 def _instance(run_id: str) -> int:

@@ -23,17 +23,15 @@ from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.servers.waypoints import Need
-from sidecar.state.state_store import StateStore
+from sidecar.state.state_store import StateStore, note_installed
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
 
 class ServerWatch:
-    """One server: last reading, what may be in force, and how it is being treated.
-
-    Not for use by two threads at once.
-    """
+    """One server, for one thread at a time: last reading, what may be in force, and how it is
+    being treated."""
 
     def __init__(
         self,
@@ -109,6 +107,8 @@ class ServerWatch:
         expected = self._at_most_bytes if not is_back and not self._refusal.reason else None
         if tell_changes(self.name, self._last, reading, expected, self._metrics):
             self._by_hand_bytes = reading.maxmemory_bytes
+        if self._last is None:
+            note_installed(self._store, self.name, reading.maxmemory_bytes)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
             self._refusal.forget()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sidecar.control.control_state import ControlState, Told
+from sidecar.state.control_state import ControlState, Told
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
 from solver_lambda.documents.words import backend_latency_words

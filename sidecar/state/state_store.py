@@ -14,6 +14,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from sidecar.state.sidecar_state import SidecarState
@@ -84,3 +85,13 @@ def _save(path: Path, state: SidecarState) -> bool:
         log.warning("state file %s cannot be written: %s", path, error)
         return False
     return True
+
+
+def note_installed(store: StateStore, server: str, size_bytes: int) -> None:
+    """What a server has that was never seen before (0: no limit), for when it is given back."""
+    if server not in store.now.control.installed_bytes:
+        with store.update() as state:
+            # Of a sidecar that knew no modes, what it found before its first plan.
+            first_bytes = state.first_bytes.get(server, size_bytes)
+            installed = {**state.control.installed_bytes, server: first_bytes}
+            state.control = replace(state.control, installed_bytes=installed)

@@ -101,3 +101,14 @@ def test_other_shells_take_their_script(shell: str, capsys: pytest.CaptureFixtur
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed: its script was not run")
     subprocess.run([shell, "-n"], input=script, text=True, check=True)
+    if shell == "fish":
+        asked = [*(f"complete -C '{words}'" for words in ("spreds re", "spreds pause --f"))]
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", "\n".join([script, *asked])],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        offered = {line.partition("\t")[0] for line in done.stdout.splitlines()}
+        assert {"recommend", "resume", "--for"} <= offered
+        assert "run" not in offered

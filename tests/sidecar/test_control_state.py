@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.control.control_state import MODES, ControlState, Hold, Pause, Told, Wait
+from sidecar.state.control_state import MODES, ControlState, Hold, Pause, Told, Wait
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.reader import Fields
 

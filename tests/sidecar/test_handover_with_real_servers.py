@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
-from sidecar.control.control_state import ControlState
 from sidecar.servers import waypoints
 from sidecar.servers.claims import BudgetKeeper
+from sidecar.state.control_state import ControlState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from workloads.local_node import sidecar_in_thread, wait_until

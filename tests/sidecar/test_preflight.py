@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
-from sidecar.preflight.endpoint import check_endpoint, check_way_for, process_user
+from sidecar.preflight.endpoint import (
+    ServerProcess,
+    check_endpoint,
+    check_way_for,
+    server_process,
+)
 from sidecar.preflight.machine import check_machine
 from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state.node_lock import node_lock
@@ -230,34 +235,40 @@ def test_a_server_of_another_user_must_be_able_to_reach_the_endpoint(tmp_path: P
     folder.mkdir(mode=0o700)
     for parent in [*folder.parents][:-2]:
         parent.chmod(0o755)
-    endpoint = f"ipc://{folder}/samples"
-    nobody = (folder.stat().st_uid + 4321, {54321})
-    found = check_way_for("a", *nobody, endpoint)
-    assert found is not None
-    assert f"may not look into {folder}" in found.what
+    endpoint, own_group = f"ipc://{folder}/samples", folder.stat().st_gid
+    other = ServerProcess("a", os.geteuid() + 4321, frozenset({54321}))
+
+    def words(server: ServerProcess, group: int | None = None, at: str = endpoint) -> str:
+        found = check_way_for(server, at, group)
+        return "" if found is None else f"{found.level}: {found.what}"
+
+    assert f"problem: its process (uid {other.user}) may not look into {folder}" in words(other)
+    # The sidecar will give folder and socket to the group.
+    assert words(other, 54321) == ""
     folder.chmod(0o755)
-    assert check_way_for("a", *nobody, endpoint) is None
+    assert "advice" in words(other)
+    assert "is not you" in words(other)
+    assert "is not in the group 77" in words(other, 77)
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(f"{folder}/samples")
         os.chmod(f"{folder}/samples", 0o755)
-        found = check_way_for("a", *nobody, endpoint)
-        assert found is not None
-        assert "may not write to the samples' socket" in found.what
+        assert "problem" in words(other)
+        assert "may not write to the samples' socket" in words(other)
         os.chmod(f"{folder}/samples", 0o770)
-        assert check_way_for("a", nobody[0], {folder.stat().st_gid}, endpoint) is None
-    assert check_way_for("a", 0, set(), endpoint) is None
-    assert check_way_for("a", *nobody, "tcp://127.0.0.1:5555") is None
+        assert words(ServerProcess("a", other.user, frozenset({own_group}))) == ""
+    assert words(ServerProcess("a", 0, frozenset())) == ""
+    assert words(other, at="tcp://127.0.0.1:5555") == ""
 
 
 def test_a_servers_user_is_known_and_nobody_elses(
     start_server: Callable[..., LocalServer],
 ) -> None:
     server = start_server("12mb")
-    found = process_user(server.process.pid)
+    found = server_process("a", server.process.pid)
     assert found is not None
-    assert found[0] == os.geteuid()
-    assert process_user(os.getpid()) is None
-    assert process_user(1 << 22) is None
+    assert found.user == os.geteuid()
+    assert server_process("a", os.getpid()) is None
+    assert server_process("a", 1 << 22) is None
 
 
 def _machine(root: Path, **files: str) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
-from sidecar.control.control_state import ControlState
 from sidecar.daemon import Sidecar
+from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore, load_state
 from tests.sidecar.actuated_node import fill

@@ -8,7 +8,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from sidecar.plans.plan_application import _log_decision
+from sidecar.control.plan_application import _log_decision
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
 from solver_lambda.planning.planner import make_plan

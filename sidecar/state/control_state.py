@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sidecar.config.node import MODES
 from solver_lambda.documents.reader import MOST_BYTES, Fields
-
-MODES = ("recommend", "apply")
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ class PlanApplication:
 
     def _set_targets(self, plan: AdaptationPlan) -> bool:
         sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
-        before = self._store.now.targets_bytes
+        before = self._engagement.wanted_bytes()
         try:
             self._engagement.move(sizes, f"cycle {plan.cycle}")
         except ValueError as error:
