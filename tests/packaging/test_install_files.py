@@ -132,8 +132,8 @@ def _calls(group: str) -> set[str]:
 
 @with_systemd
 def test_the_service_may_call_what_its_libraries_call() -> None:
-    """ZeroMQ sets its threads' scheduling, and aborts where it may not; the samples' socket is given
-    to a group."""
+    """ZeroMQ sets its threads' scheduling, and aborts where it may not; the samples' socket is
+    given to a group."""
     allowed = _calls("@default")
     for text in re.findall(r"^SystemCallFilter=(.*)$", UNIT.read_text(), re.MULTILINE):
         for group in text.removeprefix("~").split():
