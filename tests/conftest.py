@@ -1,8 +1,21 @@
-"""For all tests: no property depends on how fast the machine is just now."""
+"""For all tests: no property depends on how fast the machine is just now; and what runs side by side
+where two processes share the tests."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("gate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gate")
+
+# What is made once for all of a folder is not made in both processes.
+_WHOLE_FOLDERS = ("infra", "end_to_end")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests, or those of a whole folder, stay in one process."""
+    for item in items:
+        folder = item.path.parent.name
+        group = folder if folder in _WHOLE_FOLDERS else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
