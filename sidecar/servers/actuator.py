@@ -270,7 +270,7 @@ class Actuator:
     def _follow_budget(self) -> None:
         """Where it has fallen below what is wanted, all give at once; where it has risen, the next
         plan says who gets it."""
-        self.budget.refresh(list(self.readings.values()))
+        self.budget.refresh(list(self.readings.values()), acts=not self.looks_on)
         self.waypoints.budget_bytes = budget_bytes = self.budget.bytes
         if self.looks_on or not self.waypoints.sizes_bytes:
             return

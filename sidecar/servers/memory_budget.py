@@ -50,11 +50,17 @@ class MemoryBudget:
         self.bytes = self.ceiling_bytes
         self.source: Source = self._ceiling_source
 
-    def refresh(self, readings: Sequence[ServerReading], now_seconds: float | None = None) -> bool:
+    def refresh(
+        self,
+        readings: Sequence[ServerReading],
+        now_seconds: float | None = None,
+        *,
+        acts: bool = True,
+    ) -> bool:
         """Look anew at the machine and at these servers, those that answer; whether ``bytes`` has
         changed. Called more than about once a second, it does nothing.
 
-        ``now_seconds``: of any clock that does not jump.
+        ``now_seconds``: of any clock that does not jump. ``acts``: sizes are set by it.
         """
         now = time.monotonic() if now_seconds is None else now_seconds
         if self._refreshed_at is not None and now - self._refreshed_at < REFRESH_SECONDS:
@@ -64,7 +70,7 @@ class MemoryBudget:
         self._headroom = headroom_of(readings)
         size_bytes, source = self.ceiling_bytes, self._ceiling_source
         if self._resident is not None and self.rss_budget_bytes is not None:
-            within = self._resident.look(readings, self.rss_budget_bytes, now)
+            within = self._resident.look(readings, self.rss_budget_bytes, now, acts=acts)
             if within is not None and within < size_bytes:
                 size_bytes, source = within, "rss"
         return self._use(max(self._least_bytes, size_bytes), source)

@@ -92,9 +92,17 @@ class ResidentBudget:
         self.is_vain = False
 
     def look(
-        self, readings: Sequence[ServerReading], allowed_bytes: int, now_seconds: float
+        self,
+        readings: Sequence[ServerReading],
+        allowed_bytes: int,
+        now_seconds: float,
+        *,
+        acts: bool = True,
     ) -> int | None:
-        """What ``maxmemory`` may sum to from now on; ``None`` if no server ever answered."""
+        """What ``maxmemory`` may sum to from now on; ``None`` if no server ever answered.
+
+        Unless it ``acts``, nobody sets sizes by that: it is what would fit, and nothing is taken.
+        """
         if not readings:
             return self.bytes
         resident = sum(reading.rss_bytes for reading in readings)
@@ -102,12 +110,15 @@ class ResidentBudget:
         aim = (1 - MARGIN_RATIO) * allowed_bytes - headroom_of(readings).forks
         idle = len(readings) * IDLE_BYTES
         # Pages lag behind what was taken: too many of them for a while.
-        if resident <= aim and now_seconds - self._taken_at >= SETTLE_SECONDS:
+        if not acts or (resident <= aim and now_seconds - self._taken_at >= SETTLE_SECONDS):
             used = sum(reading.counted_bytes for reading in readings)
             self._learn_pages(used, limits, resident - idle)
         could_be = max(0.0, (aim - idle) / self._pages_ratio)
         budget = min(allowed_bytes, could_be if self.bytes is None else self.bytes)
-        if resident > aim:
+        if not acts:
+            self._exceeded, self.is_vain = None, False
+            budget = min(allowed_bytes, could_be)
+        elif resident > aim:
             budget = self._lowered(resident, aim, min(budget, limits), now_seconds)
         else:
             self._exceeded, self.is_vain = None, False

@@ -178,6 +178,19 @@ def test_it_rises_slowly_and_by_half() -> None:
     assert sizes == sorted(sizes)
 
 
+def test_who_only_watches_is_told_what_would_fit() -> None:
+    """Nothing is taken again and again, which nobody would set."""
+    metrics = Metrics()
+    budget = ResidentBudget(metrics)
+    idle, aim = IDLE_BYTES, (1 - MARGIN_RATIO) * 160 * MB
+    over = _reading(160 * MB, 1.5 * 160 * MB + idle, 160 * MB)
+    for second in range(600):
+        size = budget.look([over], 160 * MB, second, acts=False)
+    assert size == pytest.approx((aim - idle) / 1.5, abs=2)
+    assert not budget.is_vain
+    assert metrics.value("rss_budget_given_up") == 0
+
+
 def test_without_an_answer_nothing_changes() -> None:
     budget = ResidentBudget(Metrics())
     assert budget.look([], 160 * MB, 0) is None

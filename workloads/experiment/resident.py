@@ -60,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only", choices=("without", "with"), help="one run, without or with memory.rss_budget"
     )
     parser.add_argument(
+        "--steady", action="store_true", help="values keep their sizes, 405 to 1,215 bytes"
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print JSON, with a row for each second"
     )
 
@@ -67,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure and print; 0 once it is done."""
     found = {
-        name: _measured(options.budget, options.seconds, held=name == "with")
+        name: _measured(options.budget, options.seconds, held=name == "with", steady=options.steady)
         for name in ("without", "with")
         if options.only in (None, name)
     }
@@ -87,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(budget_mib: int, seconds: float, *, held: bool) -> list[dict[str, Any]]:
+def _measured(budget_mib: int, seconds: float, *, held: bool, steady: bool) -> list[dict[str, Any]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spreds-resident-")))
         size = (budget_mib << 20) // SERVERS
@@ -109,7 +112,7 @@ def _measured(budget_mib: int, seconds: float, *, held: bool) -> list[dict[str, 
         wait_until(
             lambda: process.poll() is not None or all(map(is_sampled, servers)), log.read_text
         )
-        stack.enter_context(_load(servers))
+        stack.enter_context(_load(servers, steady))
         rows = list(_rows(servers, seconds))
         print(_told(log.read_text()), end="")
     return rows
@@ -128,9 +131,9 @@ def _rows(servers: list[LocalServer], seconds: float) -> Iterator[dict[str, Any]
 
 
 @contextmanager
-def _load(servers: list[LocalServer]) -> Iterator[None]:
+def _load(servers: list[LocalServer], steady: bool) -> Iterator[None]:
     stop = threading.Event()
-    thread = threading.Thread(target=_request, args=(servers, stop), name="load")
+    thread = threading.Thread(target=_request, args=(servers, stop, steady), name="load")
     thread.start()
     try:
         yield
@@ -139,7 +142,7 @@ def _load(servers: list[LocalServer]) -> Iterator[None]:
         thread.join()
 
 
-def _request(servers: list[LocalServer], stop: threading.Event) -> None:
+def _request(servers: list[LocalServer], stop: threading.Event, steady: bool) -> None:
     choice = random.Random(1)
     began = time.monotonic()
     with ExitStack() as stack:
@@ -147,7 +150,7 @@ def _request(servers: list[LocalServer], stop: threading.Event) -> None:
         while not stop.is_set():
             turns = (time.monotonic() - began) / DRIFT_SECONDS
             for place, client in enumerate(clients):
-                share = abs((turns + 2 * place / SERVERS) % 2 - 1)
+                share = 0.5 if steady else abs((turns + 2 * place / SERVERS) % 2 - 1)
                 middle = VALUE_BYTES[0] + share * (VALUE_BYTES[1] - VALUE_BYTES[0])
                 batch = [b"key%d" % int(KEYS * choice.random() ** 2) for _ in range(BATCH_REQUESTS)]
                 sizes = [int(middle * choice.uniform(0.5, 1.5)) for _ in batch]
