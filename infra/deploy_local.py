@@ -8,7 +8,7 @@ In a program, ``deploy(emulator)`` gives the outputs.
 from __future__ import annotations
 
 import argparse
-import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -106,8 +106,11 @@ def _synthesise(stack_file: Path, assembly: Path, environment: dict[str, str]) -
                 cwd=HERE,
             )
         )
-        with contextlib.suppress(FileExistsError):  # another process made the same just now
+        try:
             made.rename(assembly)
+        except OSError as error:  # another process made the same just now
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
 
 
 def _start(*arguments: str, environment: dict[str, str], cwd: Path) -> subprocess.Popen[str]:

@@ -1,5 +1,5 @@
-"""For all tests: no property depends on how fast the machine is just now; and what runs side by side
-where two processes share the tests."""
+"""For all tests: no property depends on how fast the machine is just now; and which tests stay
+together where two processes share them."""
 
 from __future__ import annotations
 
