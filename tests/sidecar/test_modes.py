@@ -116,6 +116,9 @@ def test_nothing_is_set_while_plans_are_only_recommended(
         assert status["last_plan"]["not_carried_out_because"] == "the mode is recommend"
     assert commands == []
     assert sizes(servers) == FIRST
+    for server in servers.values():
+        # The sampler was turned on, and off again.
+        assert server.client.info("commandstats")["cmdstat_config|set"]["calls"] == 2
 
 
 def test_a_sum_above_the_budget_is_said_and_left(
