@@ -22,7 +22,7 @@ from sidecar.servers.looking_on import sizes_as_found
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.restoring import end_shrink_modes, restore_sizes
+from sidecar.servers.restoring import cannot_be_given_back, end_shrink_modes, restore_sizes
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.sizes_in_words import sizes_in_words
@@ -121,11 +121,22 @@ class Actuator:
             self.waypoints.begin({**self.targets(), **self.waypoints.sizes_bytes})
             self._arrival.rest()
 
-    def restore(self, sizes_bytes: Mapping[str, int]) -> dict[str, str]:
-        """Look on, after ``restore_sizes``."""
+    def restore(self) -> dict[str, str]:
+        """Look on, and go on giving back the ``restoring_bytes`` of the control state, as
+        ``restore_sizes`` does; which says why, of those that do not have theirs yet."""
         with self._lock:
             self.watch()
-            return restore_sizes(self._watches, sizes_bytes, self._metrics)
+            sizes_bytes = self._store.now.control.restoring_bytes
+            missing = restore_sizes(self._watches, sizes_bytes, self._metrics)
+            left = {name: size for name, size in sizes_bytes.items() if name in missing}
+            with self._store.update() as state:
+                state.control = replace(state.control, restoring_bytes=left)
+            return missing
+
+    def cannot_be_given_back(self, sizes_bytes: Mapping[str, int]) -> dict[str, str]:
+        """Why, of servers that are to keep the size that they have."""
+        with self._lock:
+            return cannot_be_given_back(self._watches, sizes_bytes)
 
     def hurry(self) -> None:
         """Begin to stop: nothing more is asked of the servers; returns at once."""
@@ -241,8 +252,8 @@ class Actuator:
                     watch.try_again()
             self.at_seconds = time.time()
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}
-            if not self.looks_on or self._store.now.control.engaged:
-                note_hands(self._watches, self._hands)
+            is_ours = not self.looks_on or self._store.now.control.engaged
+            note_hands(self._watches, self._hands if is_ours else None, counts=is_ours)
             self._follow_budget()
             if self.looks_on:
                 self._look_on()
@@ -288,6 +299,9 @@ class Actuator:
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)
+        control = self._store.now.control
+        if control.restoring_bytes and control.pause is None:
+            self.restore()
         if not self._store.now.control.engaged:
             with self._store.update() as state:
                 state.targets_bytes = sizes_as_found(self.readings, state.targets_bytes)

@@ -15,20 +15,25 @@ log = logging.getLogger(__name__)
 def restore_sizes(
     watches: Mapping[str, ServerWatch], sizes_bytes: Mapping[str, int], metrics: Metrics
 ) -> dict[str, str]:
-    """At once, those that shrink first; 0 is no limit.
+    """Those that shrink first, at once; then, if all of them have, those that grow. 0 is no limit.
+    A server that does not evict is not shrunk: it would refuse writes.
 
     Returns:
-        Why, of those that did not take it.
+        Why, of those that do not have theirs yet.
     """
-    failed = {}
+    missing: dict[str, str] = {}
     for name in sorted(sizes_bytes, key=lambda name: watches[name].grows_to(sizes_bytes[name])):
+        watch, size_bytes = watches[name], sizes_bytes[name]
+        if missing and watch.grows_to(size_bytes):
+            missing[name] = f"it waits for {', '.join(missing)}"
+            continue
         try:
-            _restore(watches[name], sizes_bytes[name])
+            _restore(watch, size_bytes)
             metrics.config_set_maxmemory.labels(name).inc()
         except (ServerRefusedError, ServerDownError) as error:
             metrics.transitions_failed.labels(name).inc()
-            failed[name] = str(error)
-    return failed
+            missing[name] = str(error)
+    return missing
 
 
 def _restore(watch: ServerWatch, size_bytes: int) -> None:
@@ -37,6 +42,21 @@ def _restore(watch: ServerWatch, size_bytes: int) -> None:
     if not watch.grows_to(size_bytes) and watch.save_settings():
         watch.enter_shrink_mode()
     watch.set_maxmemory(size_bytes)
+
+
+def cannot_be_given_back(
+    watches: Mapping[str, ServerWatch], sizes_bytes: Mapping[str, int]
+) -> dict[str, str]:
+    """Why, of servers that are to keep the size that they have."""
+    return {
+        name: f"it does not evict ({watch.last.why_no_eviction}), and keeps its size"
+        for name, watch in watches.items()
+        if watch.last is not None
+        and not watch.last.evicts
+        and name in sizes_bytes
+        and not watch.grows_to(sizes_bytes[name])
+        and watch.last.maxmemory_bytes != sizes_bytes[name]
+    }
 
 
 def end_shrink_modes(watches: Mapping[str, ServerWatch]) -> None:

@@ -19,11 +19,13 @@ def tell_changes(
     reading: ServerReading,
     expected_bytes: float | None,
     metrics: Metrics,
+    *,
+    is_watched: bool,
 ) -> bool:
     """Log and count restarts, changes by others and policies that forbid a shrink.
 
     ``expected_bytes``: what we left in force, ``None`` if that is not known for sure. Returns
-    whether somebody changed it.
+    whether somebody changed it. ``is_watched``: nothing is set now.
     """
     if last is None:
         if not reading.evicts:
@@ -32,6 +34,7 @@ def tell_changes(
             )
         return False
     then = "its planned size is put back" if reading.evicts else "it does not evict and keeps it"
+    then = "nothing is set now" if is_watched else then
     if last.run_id != reading.run_id:
         metrics.servers_restarted.labels(name).inc()
         log.warning(

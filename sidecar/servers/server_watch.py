@@ -105,7 +105,10 @@ class ServerWatch:
         if is_back:
             log.info("server %s answers again", self.name)
         expected = self._at_most_bytes if not is_back and not self._refusal.reason else None
-        if tell_changes(self.name, self._last, reading, expected, self._metrics):
+        watched = not self._store.now.control.sets_sizes
+        if tell_changes(
+            self.name, self._last, reading, expected, self._metrics, is_watched=watched
+        ):
             self._by_hand_bytes = reading.maxmemory_bytes
         if self._last is None:
             note_installed(self._store, self.name, reading.maxmemory_bytes)
