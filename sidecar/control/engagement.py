@@ -155,7 +155,11 @@ class Engagement:
         installed = self._store.now.control.installed_bytes
         sizes = {name: size for name, size in installed.items() if name in names}
         kept = dict.fromkeys(names - sizes.keys(), "what it had is not known")
-        kept |= self._actuator.cannot_be_given_back(sizes)
+        kept |= {
+            name: f"it does not evict ({reading.why_no_eviction}), and keeps its size"
+            for name, reading in self._actuator.readings.items()
+            if not reading.evicts and 0 < sizes.get(name, 0) < reading.size_bytes
+        }
         sizes = {name: size for name, size in sizes.items() if name not in kept}
         before = self.sizes_in_force()
         with self._store.update() as state:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
 from sidecar.servers.redis_server import ServerDownError, ServerRefusedError
 from sidecar.servers.server_watch import ServerWatch
+from sidecar.state.state_store import StateStore
 
 log = logging.getLogger(__name__)
 
@@ -44,19 +46,17 @@ def _restore(watch: ServerWatch, size_bytes: int) -> None:
     watch.set_maxmemory(size_bytes)
 
 
-def cannot_be_given_back(
-    watches: Mapping[str, ServerWatch], sizes_bytes: Mapping[str, int]
+def go_on_restoring(
+    watches: Mapping[str, ServerWatch], store: StateStore, metrics: Metrics
 ) -> dict[str, str]:
-    """Why, of servers that are to keep the size that they have."""
-    return {
-        name: f"it does not evict ({watch.last.why_no_eviction}), and keeps its size"
-        for name, watch in watches.items()
-        if watch.last is not None
-        and not watch.last.evicts
-        and name in sizes_bytes
-        and not watch.grows_to(sizes_bytes[name])
-        and watch.last.maxmemory_bytes != sizes_bytes[name]
-    }
+    """As ``restore_sizes``, with the ``restoring_bytes`` of the control state, which then has those
+    that are missing."""
+    sizes_bytes = store.now.control.restoring_bytes
+    missing = restore_sizes(watches, sizes_bytes, metrics)
+    left = {name: size for name, size in sizes_bytes.items() if name in missing}
+    with store.update() as state:
+        state.control = replace(state.control, restoring_bytes=left)
+    return missing
 
 
 def end_shrink_modes(watches: Mapping[str, ServerWatch]) -> None:

@@ -8,6 +8,7 @@ import math
 from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.control_state import ControlState
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
@@ -19,13 +20,12 @@ def tell_changes(
     reading: ServerReading,
     expected_bytes: float | None,
     metrics: Metrics,
-    *,
-    is_watched: bool,
+    control: ControlState,
 ) -> bool:
     """Log and count restarts, changes by others and policies that forbid a shrink.
 
     ``expected_bytes``: what we left in force, ``None`` if that is not known for sure. Returns
-    whether somebody changed it. ``is_watched``: nothing is set now.
+    whether somebody changed it.
     """
     if last is None:
         if not reading.evicts:
@@ -34,7 +34,7 @@ def tell_changes(
             )
         return False
     then = "its planned size is put back" if reading.evicts else "it does not evict and keeps it"
-    then = "nothing is set now" if is_watched else then
+    then = then if control.sets_sizes else "nothing is set now"
     if last.run_id != reading.run_id:
         metrics.servers_restarted.labels(name).inc()
         log.warning(
