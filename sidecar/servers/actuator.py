@@ -82,7 +82,7 @@ class Actuator:
         self._lock = threading.RLock()
         self._thread = SteppingThread(
             "actuator",
-            self.step,
+            lambda: self.step(),
             lambda: IDLE_SECONDS if self.settled else BUSY_SECONDS,
             self._one_comes_back,
             LOOK_SECONDS,
