@@ -28,6 +28,10 @@ def reason_words(reason: str) -> str:
             return f"it does not evict: {words}"
         case "no_model":
             return f"no curve can be measured {words}"
+        case "no_backend_latency":
+            return f"its backend latency is {words}"
+        case "few_samples":
+            return f"only {words}"
         case "refuses":
             return f"it refuses: {words}"
     return words
