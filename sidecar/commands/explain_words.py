@@ -66,7 +66,7 @@ def server_sentences(
 
 def _size_now(server: dict[str, Any], told: Mapping[str, Any]) -> list[str]:
     if not server["up"]:
-        return [f"{server['name']} does not answer: {server['error']}."]
+        return [f"{server['name']} does not answer: {server['error'].rstrip('.')}."]
     size, target = server["maxmemory_bytes"], server["target_bytes"]
     text = f"{server['name']} has {format_size(size) if size else 'no limit'} (maxmemory)"
     if is_on_its_way(server, dict(told)):
