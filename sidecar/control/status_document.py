@@ -184,7 +184,7 @@ def _problems(
             f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
         )
     found += [
-        f"{one['name']} has neither the patch nor the module: plans leave its size alone, it "
+        f"{one['name']} has neither the patch nor the module: plans leave its size alone; it "
         "shrinks only where all must"
         for one in servers
         if one["up"] and one["sampler"] is None

@@ -67,6 +67,14 @@ class FolderStore:
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from error
 
+    def names(self, folder: str) -> set[str]:
+        """Of the documents there; none where it cannot be looked through."""
+        try:
+            found = [path.name for path in (self._folder / folder).iterdir()]
+        except OSError:
+            return set()
+        return {name for name in found if name.endswith(".json") and not name.startswith(".")}
+
     def delete(self, key: str) -> None:
         path = self._folder / key
         try:
