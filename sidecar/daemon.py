@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sidecar.base.hourly_summary import HourlySummary
+from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
 from sidecar.base.service_notice import ServiceNotice
 from sidecar.config.node import SidecarConfig
@@ -248,7 +249,7 @@ class Sidecar:
         self._forecast.use(config)
         self._controller = controller
         controller.start()
-        log.info("reloaded: controller %s", config.controller.kind)
+        log.info("reloaded: controller %s", config.controller.kind, extra=EVENT)
         try:
             self._control.use(config)
         except DocumentError as error:

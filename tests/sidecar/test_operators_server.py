@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import http.client
 import json
+import logging
 import os
 import socket
 import stat
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.log_setup import MOST_A_MINUTE, NotAgain
 from sidecar.config.operators import OperatorsConfig
 from sidecar.web.access import is_own_name, is_token
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
@@ -126,6 +128,27 @@ def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
     assert (status, response.getheader("Allow")) == (405, "GET, HEAD")
     assert over_tcp("/api/orders", Authorization=f"Bearer {TOKEN}")[0] == 405
     assert over_tcp("/api/orders", method="OPTIONS")[0] == 501
+
+
+def test_anybodys_malformed_address_is_refused_and_leaves_little_in_the_log(
+    serve: Callable[..., OperatorsServer],
+    caplog: pytest.LogCaptureFixture,
+    request: pytest.FixtureRequest,
+) -> None:
+    port = serve(listen=("127.0.0.1", 0)).port
+    once = NotAgain()
+    caplog.handler.addFilter(once)
+    request.addfinalizer(lambda: caplog.handler.removeFilter(once))
+    caplog.set_level(logging.INFO)
+    for number in range(100):
+        for target in (f"http://[a{number}", "//[", f"/{number}", "http://[::1"):
+            with socket.create_connection(("127.0.0.1", port), 30) as connection:
+                connection.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                answer = connection.makefile("rb").read()
+            assert answer.startswith(b"HTTP/1.0 400" if "[" in target else b"HTTP/1.0 404"), answer
+    told = [record for record in caplog.records if record.levelno >= logging.INFO]
+    assert 0 < len(told) <= MOST_A_MINUTE + 2
+    assert not any(record.exc_info for record in told)
 
 
 def test_livez_lives_while_both_loops_turn(over_unix: Ask, watched: ExampleSidecar) -> None:
