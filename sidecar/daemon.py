@@ -94,7 +94,7 @@ class Sidecar:
 
     def _make_actuator(self) -> Actuator:
         config = self.config
-        hands = Hands(
+        self._hands = Hands(
             self._store,
             lambda: self._actuator.budget.bytes,
             {server.name: server.minimum_bytes for server in config.servers},
@@ -108,7 +108,7 @@ class Sidecar:
             self._store,
             self.metrics,
             gradual=config.forecasts,
-            hands=hands,
+            hands=self._hands,
         )
 
     @property
@@ -196,6 +196,7 @@ class Sidecar:
                 self._settings_in_time.close()
                 self._controller.close()
                 self._actuator.stop()
+                self._hands.tell_gathered(all_of_them=True)
                 with self._store.update():
                     pass  # whatever could not be written before
                 log.info("stopped: %s", self.metrics.snapshot())

@@ -214,6 +214,8 @@ def test_a_refused_order_says_why(over_unix: Ask, watched: ExampleSidecar) -> No
         {"what": "apply", "by": 7},
         {"what": "apply", "by": "a\nb"},
         {"what": "pause", "for_seconds": -1},
+        {"what": "pause", "for_seconds": 9e14},
+        {"what": "pause", "for_seconds": 367 * 86400},
         b'{"what": "pause", "for_seconds": 1e999}',
         b"\xff\xfe",
         b"[" * 9000,
