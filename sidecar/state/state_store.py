@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sidecar.state.sidecar_state import SidecarState
-from sidecar.storage.store import write_whole
+from sidecar.storage.store import remove_halves, write_whole
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.reader import DocumentError
 
@@ -28,7 +28,8 @@ MAX_STATE_BYTES = 16 * 1024 * 1024
 
 
 class StateStore:
-    """The state in a file; a new one if there is none or it cannot be read, which is logged.
+    """The state in a file, of which there is one store at a time; a new one if there is none or it
+    cannot be read, which is logged.
 
     ``None`` for the file: the state lives as long as the process.
 
@@ -41,6 +42,8 @@ class StateStore:
         self._lock = threading.RLock()
         if path is None:
             log.info("no state_file: a plan that is under way at the end will be refused later")
+        else:
+            _tidy(path)
         self._state = load_state(path) if path else SidecarState()
         self.is_saved = True
 
@@ -75,6 +78,14 @@ def load_state(path: Path) -> SidecarState:
     except (OSError, DocumentError) as error:
         log.warning("state file %s is unusable, starting without it: %s", path, error)
         return SidecarState()
+
+
+def _tidy(path: Path) -> None:
+    try:
+        if count := remove_halves(path) + remove_halves(path.with_name(f"{path.name}.history")):
+            log.info("removed %d unfinished files beside state file %s", count, path)
+    except OSError as error:
+        log.warning("unfinished files beside state file %s stay: %s", path, error.strerror)
 
 
 def _save(path: Path, state: SidecarState) -> bool:
