@@ -174,7 +174,7 @@ class Sidecar:
         sampling = self.config.sampling
         with (
             bind_endpoint(sampling.endpoint, self.metrics, sampling.group) as self._receiver,
-            OperatorsServer(self.config.operators, self),
+            OperatorsServer(self.config.operators, self) as operators,
         ):
             try:
                 self._begin()
@@ -186,6 +186,7 @@ class Sidecar:
                         self._budget.keep(self.config.servers)
                     self._control.tick()
                     self._summary.turn()
+                    operators.look()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
                     self._service.alive(self._actuator.at_seconds, self._in_short())

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from sidecar.base.log_setup import MOST_A_MINUTE, NotAgain
 from sidecar.config.operators import OperatorsConfig
+from sidecar.web import operators_server
 from sidecar.web.access import is_own_name, is_token
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
 from sidecar.web.http_server import MOST_CONNECTIONS
@@ -359,6 +360,45 @@ def test_closing_leaves_what_another_has_put_there(
     server.close()
     server.close()
     assert path.read_text() == "somebody else's"
+
+
+def test_a_socket_that_was_removed_is_there_again(
+    serve: Callable[..., OperatorsServer],
+    watched: ExampleSidecar,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    path = tmp_path / "state.json.sock"
+    server = serve(listen=("127.0.0.1", 0))
+    server.look()
+    assert watched.metrics.value("operators_sockets_gone") == 0
+    for times in (1, 2):
+        path.unlink()
+        server.look()
+        assert ask(UnixConnection(path), "/livez")[0] == 200
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert watched.metrics.value("operators_sockets_gone") == times
+    assert ask(http.client.HTTPConnection("127.0.0.1", server.port, 30), "/livez")[0] == 200
+    server.close()
+    assert not path.exists()
+
+
+def test_what_is_put_in_the_sockets_place_stays_and_the_next_look_tries_again(
+    serve: Callable[..., OperatorsServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    path = tmp_path / "folder" / "state.json.sock"
+    server = serve(socket=path)
+    path.unlink()
+    path.parent.rmdir()
+    path.parent.write_text("in the way")
+    server.look()
+    server.look()
+    assert path.parent.read_text() == "in the way"
+    path.parent.unlink()
+    server.look()
+    assert ask(UnixConnection(path), "/livez")[0] == 200
 
 
 def test_a_taken_port_binds_nothing(watched: ExampleSidecar, tmp_path: Path) -> None:
