@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sidecar.base.log_setup import EVENT
+from sidecar.base.log_setup import event_of
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.state.control_state import Hold
 from sidecar.state.state_store import StateStore
@@ -17,6 +17,19 @@ log = logging.getLogger(__name__)
 
 # Told of each: the server, and a sentence.
 TellHand = Callable[[str, str], None]
+# So many of a server are told at once; more within the time become one, when it is over.
+TOLD_AT_ONCE = 3
+GATHER_SECONDS = 60.0
+
+
+class _Gathered:
+    """What was told of one server since ``began_at`` (of a clock that does not jump), and the last
+    of what was not."""
+
+    def __init__(self, began_at: float) -> None:
+        self.began_at = began_at
+        self.told = self.more = 0
+        self.last_words = ""
 
 
 class Hands:
@@ -34,12 +47,15 @@ class Hands:
         *,
         holds: bool,
         tell: TellHand = lambda _name, _words: None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._budget_bytes = budget_bytes
         self._minima_bytes = minima_bytes
         self._holds = holds
         self._tell = tell
+        self._now = now
+        self._gathered: dict[str, _Gathered] = {}
 
     def note(self, name: str, size_bytes: int, fixed_bytes: Mapping[str, int]) -> bool:
         """Somebody has set this (0: no limit). Whether it stays. ``fixed_bytes``: the sizes of
@@ -56,9 +72,28 @@ class Hands:
         else:
             words = f"{said}; it stays until 'spreds resume'"
             self._hold(name, Hold(size_bytes, time.time()))
-        log.warning("%s", words, extra=EVENT)
-        self._tell(name, words)
+        log.warning("%s", words, extra=event_of(name))
+        self._gather(name, words)
         return self._holds and fits
+
+    def tell_gathered(self, *, all_of_them: bool = False) -> None:
+        """Again and again: tell in one sentence what came too fast, when its time is over."""
+        now = self._now()
+        for name, gathered in list(self._gathered.items()):
+            if all_of_them or now - gathered.began_at >= GATHER_SECONDS:
+                del self._gathered[name]
+                if gathered.more:
+                    times = f"{gathered.more} times more" if gathered.more > 1 else "once more"
+                    self._tell(name, f"{times} within a minute, the last: {gathered.last_words}")
+
+    def _gather(self, name: str, words: str) -> None:
+        gathered = self._gathered.setdefault(name, _Gathered(self._now()))
+        if gathered.told < TOLD_AT_ONCE:
+            gathered.told += 1
+            self._tell(name, words)
+        else:
+            gathered.more += 1
+            gathered.last_words = words
 
     def _hold(self, name: str, hold: Hold) -> None:
         with self._store.update() as state:
@@ -88,3 +123,5 @@ def note_hands(
             watch.contest()
         else:
             fixed[name] = size_bytes
+    if hands is not None:
+        hands.tell_gathered()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 
-from sidecar.base.log_setup import EVENT
+from sidecar.base.log_setup import event_of
 from sidecar.base.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import ControlState
@@ -38,7 +38,11 @@ def tell_changes(
     if last.run_id != reading.run_id:
         metrics.servers_restarted.labels(name).inc()
         log.warning(
-            "server %s restarted with maxmemory %s; %s", name, _size(reading), then, extra=EVENT
+            "server %s restarted with maxmemory %s; %s",
+            name,
+            _size(reading),
+            then,
+            extra=event_of(name),
         )
         return False
     if last.evicts and not reading.evicts:
@@ -52,7 +56,11 @@ def tell_changes(
     metrics.foreign_changes.labels(name).inc()
     if not reading.evicts:
         log.warning(
-            "server %s: somebody set maxmemory to %s; %s", name, _size(reading), then, extra=EVENT
+            "server %s: somebody set maxmemory to %s; %s",
+            name,
+            _size(reading),
+            then,
+            extra=event_of(name),
         )
     return True
 

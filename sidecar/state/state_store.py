@@ -20,7 +20,7 @@ from pathlib import Path
 
 from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.sidecar_state import SidecarState
-from sidecar.storage.store import write_whole
+from sidecar.storage.store import remove_halves, write_whole
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.reader import DocumentError
 
@@ -30,7 +30,8 @@ MAX_STATE_BYTES = 16 * 1024 * 1024
 
 
 class StateStore:
-    """The state in a file; a new one if there is none or it cannot be read, which is logged.
+    """The state in a file, of which there is one store at a time; a new one if there is none or it
+    cannot be read, which is logged.
 
     ``None`` for the file: the state lives as long as the process.
 
@@ -43,6 +44,8 @@ class StateStore:
         self._lock = threading.RLock()
         if path is None:
             log.info("no state_file: a plan that is under way at the end will be refused later")
+        else:
+            _tidy(path)
         self._state = _read_or_leave_aside(path) if path else SidecarState()
         self.is_saved = True
 
@@ -96,6 +99,14 @@ def _read_or_leave_aside(path: Path) -> SidecarState:
         log.warning("state file %s cannot be moved to %s: %s", path, kept, error.strerror)
     why = f"its state file could not be read: it is {kept} now"
     return SidecarState(control=ControlState(pause=Pause("spreds", time.time(), why)))
+
+
+def _tidy(path: Path) -> None:
+    try:
+        if count := remove_halves(path) + remove_halves(path.with_name(f"{path.name}.history")):
+            log.info("removed %d unfinished files beside state file %s", count, path)
+    except OSError as error:
+        log.warning("unfinished files beside state file %s stay: %s", path, error.strerror)
 
 
 def _save(path: Path, state: SidecarState) -> bool:
