@@ -59,6 +59,13 @@ def print_status(status: dict[str, Any]) -> None:
         for line in _notes(server, by_name.get(server["name"], {}), told):
             print_wrapped(f"{server['name']}: {line}", indent="  ")
     print_wrapped(_total(status, told), indent="  ")
+    if told and status["total_maxmemory_bytes"] > status["budget_bytes"] and not is_setting(told):
+        order = "resume FILE" if told["pause"] else "apply FILE --from-now-on"
+        print_wrapped(
+            f"that is too much, and nothing is set while SPREDS {_idle_words(told)}: "
+            f"`spreds {order}` lets it, or lower a maxmemory yourself",
+            indent="  ",
+        )
 
 
 def _print_sidecar(told: dict[str, Any]) -> None:
@@ -129,10 +136,19 @@ def wait_words(told: dict[str, Any]) -> str:
     return f"no plan is carried out until {time_of_day(wait['until_seconds'])}: {wait['why']}"
 
 
+def is_setting(told: dict[str, Any]) -> bool:
+    """Whether sizes are set at all now."""
+    return bool(told["sets_sizes"] and not told["pause"])
+
+
+def _idle_words(told: dict[str, Any]) -> str:
+    return "pauses" if told["pause"] else "only watches"
+
+
 def is_on_its_way(server: dict[str, Any], told: dict[str, Any]) -> bool:
     """Whether a server of the status document ``told`` is being given its planned size."""
     target, size = server["target_bytes"], server["maxmemory_bytes"]
-    may = told["sets_sizes"] and not told["pause"] and not server["held"]
+    may = is_setting(told) and not server["held"]
     return bool(may and size is not None and target not in (None, size))
 
 
@@ -219,7 +235,7 @@ def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, A
     words = f"has {format_size(has)}"
     if status is None or is_on_its_way(told, status):
         return f"{words}: {handed_over(has, planned)}"
-    return f"{words}: nothing is set while SPREDS {'pauses' if status['pause'] else 'only watches'}"
+    return f"{words}: nothing is set while SPREDS {_idle_words(status)}"
 
 
 def settings_words(told: dict[str, Any]) -> str:

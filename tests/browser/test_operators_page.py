@@ -321,8 +321,9 @@ def test_states_that_need_somebody(
         up=False, error="connection refused", maxmemory_bytes=None
     )
     watched.document["servers"][2]["held"] = {"bytes": 2 << 30, "at_seconds": now - 3000}
-    watched.document["budget"]["rss_bytes"] = 10 << 30
+    watched.document["budget"].update(rss_bytes=10 << 30, maxmemory_bytes=9 << 30)
     opened(768)
+    assert "SPREDS is paused: give the order “Resume”" in _texts(browser, "#banner")[0]
     assert (
         "Paused 5 min ago by ana, until somebody resumes it: a release."
         in _texts(browser, "#banner")[0]
