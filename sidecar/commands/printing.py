@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,6 +28,8 @@ def print_wrapped(text: str, indent: str = "") -> None:
 
 def about(seconds: float) -> str:
     """A time in whole units, at least two of them: nobody needs to know an age exactly."""
+    if not math.isfinite(seconds):
+        return "an unknown time"
     for unit_seconds in (86400, 3600, 60, 1):
         if seconds >= 2 * unit_seconds:
             return _count(round(seconds / unit_seconds), unit_seconds)
@@ -44,8 +47,11 @@ def age_words(seconds: float) -> str:
 
 
 def time_of_day(at_seconds: float) -> str:
-    """Of a Unix time, local and with its zone."""
-    return datetime.fromtimestamp(at_seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+    """Of a Unix time, local and with its zone; a calendar has no more than 9999 years."""
+    try:
+        return datetime.fromtimestamp(at_seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+    except (ValueError, OverflowError, OSError):
+        return f"Unix time {at_seconds:g}"
 
 
 def size_or(size_bytes: float | None, otherwise: str = "") -> str:

@@ -119,9 +119,12 @@ class PlanApplication:
                         f"{server.name} has another size than when the plan was made: wait for "
                         "the next one"
                     )
+            if why := self._engagement.objection_to(plan):
+                raise OrderRefusedError(f"{why}: wait for the next plan")
             if not self._set_targets(plan):
                 raise OrderRefusedError("the plan does not fit the budget any more")
             self.not_carried_out_because = None
+            self._note(plan, None)
             return f"carrying out plan {plan.cycle}: {_sizes_words(plan)}"
 
     def _take(self, plan: AdaptationPlan) -> None:
@@ -145,7 +148,7 @@ class PlanApplication:
 
     def _set_targets(self, plan: AdaptationPlan) -> bool:
         sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
-        before = self._engagement.wanted_bytes()
+        before = self._engagement.sizes_in_force()
         try:
             self._engagement.move(sizes, f"cycle {plan.cycle}")
         except ValueError as error:
