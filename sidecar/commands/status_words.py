@@ -59,11 +59,10 @@ def print_status(status: dict[str, Any]) -> None:
         for line in _notes(server, by_name.get(server["name"], {}), told):
             print_wrapped(f"{server['name']}: {line}", indent="  ")
     print_wrapped(_total(status, told), indent="  ")
-    if told and status["total_maxmemory_bytes"] > status["budget_bytes"] and not is_setting(told):
-        order = "resume FILE" if told["pause"] else "apply FILE --from-now-on"
+    if told and told["pause"] and status["total_maxmemory_bytes"] > status["budget_bytes"]:
         print_wrapped(
-            f"that is too much, and nothing is set while SPREDS {_idle_words(told)}: "
-            f"`spreds {order}` lets it, or lower a maxmemory yourself",
+            "that is too much, and nothing is set while SPREDS pauses: `spreds resume FILE` ends "
+            "that, or lower a maxmemory yourself",
             indent="  ",
         )
 
@@ -136,27 +135,19 @@ def wait_words(told: dict[str, Any]) -> str:
     return f"no plan is carried out until {time_of_day(wait['until_seconds'])}: {wait['why']}"
 
 
-def is_setting(told: dict[str, Any]) -> bool:
-    """Whether sizes are set at all now."""
-    return bool(told["sets_sizes"] and not told["pause"])
-
-
-def _idle_words(told: dict[str, Any]) -> str:
-    return "pauses" if told["pause"] else "only watches"
-
-
 def is_on_its_way(server: dict[str, Any], told: dict[str, Any]) -> bool:
     """Whether a server of the status document ``told`` is being given its planned size."""
     target, size = server["target_bytes"], server["maxmemory_bytes"]
-    may = is_setting(told) and not server["held"]
+    may = told["sets_sizes"] and not told["pause"] and not server["held"]
     return bool(may and size is not None and target not in (None, size))
 
 
 def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str) -> float | None:
     """Of the recommended sizes, while they are only recommended; ``None``: nothing is known."""
-    if plan is None or plan["carried_out"]:
+    if plan is None or plan["carried_out"] or not server.get("curve"):
         return None
-    return server.get(f"recommended_{key}")
+    is_other = server["recommended_bytes"] not in (None, server["maxmemory_bytes"])
+    return server.get(f"recommended_{key}") if is_other else None
 
 
 def _by(order: dict[str, Any]) -> str:
@@ -190,7 +181,7 @@ def _row(
         format_size(server["used_memory_bytes"]),
         format_size(server["rss_bytes"]),
         ratio_or(told.get("hit_ratio")),
-        ratio_or(told.get("predicted_hit_ratio")),
+        ratio_or(told.get("predicted_hit_ratio") if told.get("curve") else None),
         ratio_or(with_the_plan(told, plan, "hit_ratio")),
         ratio_or(server["lifetime_hit_ratio"], "-"),
         "" if reads is None else f"{reads:,.1f}",
@@ -235,7 +226,7 @@ def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, A
     words = f"has {format_size(has)}"
     if status is None or is_on_its_way(told, status):
         return f"{words}: {handed_over(has, planned)}"
-    return f"{words}: nothing is set while SPREDS {_idle_words(status)}"
+    return f"{words}: nothing is set while SPREDS {'pauses' if status['pause'] else 'only watches'}"
 
 
 def settings_words(told: dict[str, Any]) -> str:

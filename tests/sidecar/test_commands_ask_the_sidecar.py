@@ -450,9 +450,8 @@ def test_a_sum_that_nobody_lowers_has_a_remedy(
         return " ".join(capsys.readouterr().out.split())
 
     with OperatorsServer(OperatorsConfig(socket=path.with_name("state.json.sock")), watched):
-        assert "while SPREDS only watches: `spreds apply FILE --from-now-on` lets it" in status()
         pause = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
         watched.document.update(sets_sizes=True, pause=pause)
-        assert "nothing is set while SPREDS pauses: `spreds resume FILE` lets it" in status()
+        assert "nothing is set while SPREDS pauses: `spreds resume FILE` ends" in status()
         watched.document["pause"] = None
         assert "too much" not in status()

@@ -70,12 +70,10 @@ function memoryMeters(status) {
       budget.rss_budget_bytes ? ` Resident memory may have ${size(budget.rss_budget_bytes)}.` : " Resident memory comes on top of maxmemory, and is not held."));
 }
 
-// A sum above the budget that nobody will lower by himself.
-function remedyWords(status) {
-  const { budget, pause, sets_sizes: sets } = status;
-  if (budget.maxmemory_bytes <= budget.bytes || (sets && !pause)) return null;
-  const [idle, order] = pause ? ["is paused", "Resume"] : ["only watches", "Carry out plans from now on"];
-  return `The sum of maxmemory is above the budget, and SPREDS ${idle}: give the order “${order}”, or lower a maxmemory yourself.`;
+// Of a sum above the budget that is not lowered while a pause lasts.
+function remedyWords({ budget, pause }) {
+  if (!pause || budget.maxmemory_bytes <= budget.bytes) return null;
+  return "The sum of maxmemory is above the budget, and SPREDS is paused: give the order “Resume”, or lower a maxmemory yourself.";
 }
 
 function renderBanner(section, status) {
