@@ -70,8 +70,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     try:
         return int(options.execute(options))
     except Exception as error:
-        if isinstance(error, BrokenPipeError):
-            sys.stdout.flush()  # fails again if it was this one, and not a connection
+        if isinstance(error, BrokenPipeError) and options.command != "run":
+            raise  # of stdout: what is said to a sidecar or a server has errors of its own
         code = _exit_code(error)
         if code is None:
             raise

@@ -185,7 +185,7 @@ def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
     if server["hit_ratio"] is None:
         return []
     text = f"In the last window its hit ratio was measured as {ratio_or(server['hit_ratio'])}"
-    if server["predicted_hit_ratio"] is not None:
+    if server["predicted_hit_ratio"] is not None and server["curve"]:
         text += f", expected were {ratio_or(server['predicted_hit_ratio'])}"
     recommended = with_the_plan(server, plan, "hit_ratio")
     if recommended is not None:

@@ -59,6 +59,12 @@ def print_status(status: dict[str, Any]) -> None:
         for line in _notes(server, by_name.get(server["name"], {}), told):
             print_wrapped(f"{server['name']}: {line}", indent="  ")
     print_wrapped(_total(status, told), indent="  ")
+    if told and told["pause"] and status["total_maxmemory_bytes"] > status["budget_bytes"]:
+        print_wrapped(
+            "that is too much, and nothing is set while SPREDS pauses: `spreds resume FILE` ends "
+            "that, or lower a maxmemory yourself",
+            indent="  ",
+        )
 
 
 def _print_sidecar(told: dict[str, Any]) -> None:
@@ -138,9 +144,10 @@ def is_on_its_way(server: dict[str, Any], told: dict[str, Any]) -> bool:
 
 def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str) -> float | None:
     """Of the recommended sizes, while they are only recommended; ``None``: nothing is known."""
-    if plan is None or plan["carried_out"]:
+    if plan is None or plan["carried_out"] or not server.get("curve"):
         return None
-    return server.get(f"recommended_{key}")
+    is_other = server["recommended_bytes"] not in (None, server["maxmemory_bytes"])
+    return server.get(f"recommended_{key}") if is_other else None
 
 
 def _by(order: dict[str, Any]) -> str:
@@ -174,7 +181,7 @@ def _row(
         format_size(server["used_memory_bytes"]),
         format_size(server["rss_bytes"]),
         ratio_or(told.get("hit_ratio")),
-        ratio_or(told.get("predicted_hit_ratio")),
+        ratio_or(told.get("predicted_hit_ratio") if told.get("curve") else None),
         ratio_or(with_the_plan(told, plan, "hit_ratio")),
         ratio_or(server["lifetime_hit_ratio"], "-"),
         "" if reads is None else f"{reads:,.1f}",

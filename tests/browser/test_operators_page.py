@@ -321,8 +321,9 @@ def test_states_that_need_somebody(
         up=False, error="connection refused", maxmemory_bytes=None
     )
     watched.document["servers"][2]["held"] = {"bytes": 2 << 30, "at_seconds": now - 3000}
-    watched.document["budget"]["rss_bytes"] = 10 << 30
+    watched.document["budget"].update(rss_bytes=10 << 30, maxmemory_bytes=9 << 30)
     opened(768)
+    assert "SPREDS is paused: give the order “Resume”" in _texts(browser, "#banner")[0]
     assert (
         "Paused 5 min ago by ana, until somebody resumes it: a release."
         in _texts(browser, "#banner")[0]
@@ -358,3 +359,54 @@ def test_each_word_that_needs_one_has_a_meaning(
     assert all(all(pair) for pair in found)
     browser.find_element(By.CSS_SELECTOR, "a.term").click()
     _wait_for(browser, "#glossary", "how much a Redis server may store")
+
+
+def test_what_the_plan_would_bring_stands_beside_what_is(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    opened()
+    card = _texts(browser, "article")[0]
+    assert "now 87.0 %" in card
+    assert "with the plan 93.8 %" in card
+    watched.document["last_plan"]["carried_out"] = True
+    opened()
+    card = _texts(browser, "article")[0]
+    assert "87.0 % expected" in card
+    assert "with the plan" not in card
+
+
+def test_a_check_without_a_time_and_a_server_without_a_curve_have_no_figures(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    watched.document["last_check"]["at_seconds"] = None
+    reason = "no_sampler: neither the patch nor the module is in this server"
+    unknown = {"sampler": None, "curve": None, "backend_latency_seconds": None}
+    watched.document["servers"][4].update(unknown, keep_reason=reason)
+    watched.document["problems"] = ["jobs has neither the patch nor the module"]
+    opened()
+    (banner,) = _texts(browser, "#banner")
+    assert "The last plan that was checked: predicted 9.1 ms" in banner
+    assert "jobs has neither" in banner  # a name stays as it is
+    card = _texts(browser, "article")[4]
+    for words in ("not known yet", "No curve: neither the patch", "It keeps its size. Neither the"):
+        assert words in card
+    assert "no_sampler" not in card
+    assert len(browser.find_elements(By.CSS_SELECTOR, "article details svg[role=img]")) == 4
+
+
+def test_who_is_held_or_paused_is_not_on_its_way(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    server = watched.document["servers"][0]
+    server["target_bytes"] = server["last_change"]["to_bytes"] = 3 << 30
+    watched.document["sets_sizes"] = True
+    opened()
+    card = _texts(browser, "article")[0]
+    assert "on the way to 3 GiB" in card
+    assert "Is being brought from 1.75 GiB to 3 GiB since" in card
+    server["held"] = {"bytes": 2 << 30, "at_seconds": 1.7e9}
+    opened()
+    card = _texts(browser, "article")[0]
+    assert "An operator set 2 GiB by hand" in card
+    assert "on the way" not in card
+    assert "from 1.75 GiB to 3 GiB, and it has 2 GiB now" in card

@@ -31,6 +31,7 @@ from tests.sidecar.example_sidecar import (
     ExampleSidecar,
     example_status,
 )
+from workloads.local_server import LocalServer
 
 NAMES = [server["name"] for server in example_status()["servers"]]
 Printed = Callable[..., str]
@@ -433,3 +434,24 @@ def test_commands_that_ask_start_without_what_only_the_sidecar_needs(
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert not imported & {"boto3", "zmq", "redis", "numpy", "sidecar.daemon"}
+
+
+def test_a_sum_that_nobody_lowers_has_a_remedy(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_node({"jobs": start_server("24mb").url}, budget="12mb")
+    watched = ExampleSidecar()
+    watched.document["budget"]["bytes"] = 12 * MIB
+
+    def status() -> str:
+        assert main(["status", str(path)]) == 1
+        return " ".join(capsys.readouterr().out.split())
+
+    with OperatorsServer(OperatorsConfig(socket=path.with_name("state.json.sock")), watched):
+        pause = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
+        watched.document.update(sets_sizes=True, pause=pause)
+        assert "nothing is set while SPREDS pauses: `spreds resume FILE` ends" in status()
+        watched.document["pause"] = None
+        assert "too much" not in status()

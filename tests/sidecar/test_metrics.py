@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.base.metrics import Metrics, reason_code
 from sidecar.web.exposition import exposition
+from sidecar.web.status_gauges import status_gauges
 from tests.sidecar.example_sidecar import example_status
 
 
@@ -79,3 +80,26 @@ def test_threads_lose_no_count() -> None:
     for thread in threads:
         thread.join()
     assert metrics.value("transitions") == 4000
+
+
+def test_what_no_curve_tells_has_no_sample() -> None:
+    status = example_status()
+    status["servers"][0].update(curve=None, backend_latency_seconds=None)
+    found = {
+        family.name.removeprefix("spreds_"): [
+            sample.labels["instance"] for sample in family.samples
+        ]
+        for family in status_gauges(status)
+        if any("instance" in sample.labels for sample in family.samples)
+    }
+    names = [server["name"] for server in status["servers"]]
+    assert found["hit_ratio"] == names
+    for gauge in (
+        "predicted_hit_ratio",
+        "recommended_hit_ratio",
+        "recommended_access_time_seconds",
+        "curve_error_ratio",
+        "marginal_gain_seconds_per_byte",
+        "backend_latency_seconds",
+    ):
+        assert found[gauge] == names[1:]

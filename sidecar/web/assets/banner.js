@@ -70,6 +70,12 @@ function memoryMeters(status) {
       budget.rss_budget_bytes ? ` Resident memory may have ${size(budget.rss_budget_bytes)}.` : " Resident memory comes on top of maxmemory, and is not held."));
 }
 
+// Of a sum above the budget that is not lowered while a pause lasts.
+function remedyWords({ budget, pause }) {
+  if (!pause || budget.maxmemory_bytes <= budget.bytes) return null;
+  return "The sum of maxmemory is above the budget, and SPREDS is paused: give the order “Resume”, or lower a maxmemory yourself.";
+}
+
 function renderBanner(section, status) {
   const [title, mode] = modeWords(status);
   const notes = status.problems.map((text) => element("li", { class: "note bad" }, sentence(text)));
@@ -78,7 +84,7 @@ function renderBanner(section, status) {
     element("p", { class: "lead" }, mode),
     ...(notes.length ? [element("ul", { class: "plain", "aria-label": "Problems" }, notes)] : []),
     memoryMeters(status),
-    ...[planWords(status), recommendedWords(status), checkWords(status)].filter(Boolean).map((text) => element("p", {}, text)),
+    ...[remedyWords(status), planWords(status), recommendedWords(status), checkWords(status)].filter(Boolean).map((text) => element("p", {}, text)),
     element("p", { class: "small soft" }, `SPREDS ${status.spreds_version}, running for ${duration(status.now_seconds - status.started_at_seconds)}. `
       + `${whole(status.samples.since_observation)} of the ${whole(status.samples.wanted)} samples that the next observation waits for have come`
       + `${status.next_observation_at_seconds ? `, or it is made ${when(status.next_observation_at_seconds, status.now_seconds)}` : ""}; ${whole(status.samples.lost_batches)} batches were lost.`));

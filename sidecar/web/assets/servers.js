@@ -52,12 +52,14 @@ function nowAndThen(title, now, withPlan, expected, format) {
 }
 
 function facts(server, plan) {
-  const isOpen = plan && !plan.carried_out;
+  const isOther = server.recommended_bytes && server.recommended_bytes !== server.maxmemory_bytes;
+  const isOpen = plan && !plan.carried_out && isOther && server.curve;
+  const expected = (value) => (server.curve ? value : null);
   const hit = isOpen ? server.recommended_hit_ratio : null, time = isOpen ? server.recommended_access_time_seconds : null;
   const isMeasured = server.backend_latency_seconds !== null;
   return element("dl", { class: "facts" },
-    nowAndThen(term("hit ratio", "Hit ratio"), server.hit_ratio, hit, server.predicted_hit_ratio, percent),
-    nowAndThen(term("access time", "Access time"), server.access_time_seconds, time, server.predicted_access_time_seconds, latency),
+    nowAndThen(term("hit ratio", "Hit ratio"), server.hit_ratio, hit, expected(server.predicted_hit_ratio), percent),
+    nowAndThen(term("access time", "Access time"), server.access_time_seconds, time, expected(server.predicted_access_time_seconds), latency),
     fact("Reads a second", whole(server.reads_per_second)),
     fact(term("backend", "Backend"), isMeasured ? latency(server.backend_latency_seconds) : "not known yet", isMeasured && SOURCES[server.backend_latency_source]),
     fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `set by ${server.settings_by}`));
