@@ -10,6 +10,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 home=/opt/spreds
 module=/usr/local/lib/spreds/spreds.so
 unit=/etc/systemd/system/spreds.service
+# There if it was this script that made the group redis.
+made_group=$(dirname $module)/made-group-redis
 
 fail() {
     echo "install.sh: $*" >&2
@@ -24,6 +26,10 @@ reload_systemd() {
 
 if [ "${1:-}" = remove ]; then
     [ ! -d /run/systemd/system ] || systemctl disable --now spreds 2>/dev/null || true
+    if [ -e "$made_group" ]; then
+        # A server that was installed since may have it as its own, and then it stays.
+        groupdel redis || echo "the group redis, which this script made, stays" >&2
+    fi
     rm -rf "$home" "$(dirname "$module")" "$unit" /usr/local/bin/spreds
     reload_systemd
     echo "removed. /etc/spreds, /var/lib/spreds and the user spreds are still there; a server that" \
@@ -40,11 +46,17 @@ apt-get install -y -q --no-install-recommends \
 "$root/redis_patch/build.sh" module
 install -D -m 755 "$root/build/lib/spreds.so" "$module"
 
-[ -x "$home/bin/python" ] || python3 -m venv "$home"
+# Debian's, whatever comes first in root's PATH: one of root's own would be closed to the service.
+python=/usr/bin/python3
+[ "$(readlink -f "$home/bin/python")" = "$(readlink -f $python)" ] ||
+    $python -m venv --clear "$home"
 "$home/bin/pip" install -q --disable-pip-version-check --upgrade "$root"
 ln -sf "$home/bin/spreds" /usr/local/bin/spreds
 
-getent group redis >/dev/null || groupadd --system redis
+if ! getent group redis >/dev/null; then
+    groupadd --system redis
+    touch "$made_group"
+fi
 getent passwd spreds >/dev/null ||
     useradd --system --user-group --no-create-home --home-dir /nonexistent \
         --shell /usr/sbin/nologin spreds
@@ -54,13 +66,16 @@ usermod --append --groups redis spreds
 install -d -m 750 -g spreds /etc/spreds
 [ -e /etc/spreds/node.toml ] ||
     install -m 640 -g spreds "$root/docs/install/node.toml" /etc/spreds/node.toml
-install -d -m 750 -o spreds -g spreds /var/lib/spreds
+install -d -m 751 -o spreds -g spreds /var/lib/spreds
 install -D -m 644 "$root/docs/install/spreds.service" "$unit"
 reload_systemd
+
+runuser -u spreds -- /usr/local/bin/spreds --version >&2 ||
+    fail "the user spreds cannot run $home/bin/spreds"
 
 cat >&2 <<END
 installed. What is left:
   in each server's file:  loadmodule $module
-  in /etc/spreds/node.toml:  the servers; then: spreds check /etc/spreds/node.toml
+  in /etc/spreds/node.toml:  the servers; then: spreds check /etc/spreds/node.toml --connect
   systemctl enable --now spreds
 END

@@ -111,7 +111,8 @@ class NotAgain(logging.Filter):
     def _told(self, place: _Place, record: logging.LogRecord) -> bool:
         dropped = self._dropped.pop(place, 0)
         if dropped:
-            record.msg = f"{record.getMessage()} (and {dropped} times before, not logged)"
+            times = "once" if dropped == 1 else f"{dropped} times"
+            record.msg = f"{record.getMessage()} (and {times} before, not logged)"
             record.args = ()
         return True
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from solver_lambda.documents.units import format_duration, format_size
+from solver_lambda.documents.words import time_words
 
 WIDTH = 100
 
@@ -71,4 +72,4 @@ def percent(ratio: float) -> str:
 
 def time_or(seconds: float | None, otherwise: str = "") -> str:
     """An access time."""
-    return otherwise if seconds is None else f"{seconds * 1e3:.4g} ms"
+    return otherwise if seconds is None else time_words(seconds)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import zmq
@@ -22,8 +24,12 @@ def socket_path(endpoint: str) -> Path | None:
     return Path(address) if scheme == "ipc" and not address.startswith("@") else None
 
 
-def bind_endpoint(endpoint: str, metrics: Metrics, group: int | None = None) -> SampleReceiver:
-    """The receiver, bound, with the socket's folder made if it is missing.
+@contextmanager
+def bind_endpoint(
+    endpoint: str, metrics: Metrics, group: int | None = None
+) -> Iterator[SampleReceiver]:
+    """The receiver, bound, with the socket's folder made if it is missing; the socket's file is
+    removed at the end.
 
     With a ``group``, its members may connect and nobody else but this user; also the folder is
     theirs to enter, if it is made here, or is this user's own and that is not root, to whom folders
@@ -44,13 +50,19 @@ def bind_endpoint(endpoint: str, metrics: Metrics, group: int | None = None) -> 
         raise OSError(
             f"sampling.endpoint {endpoint}: cannot be bound: {error.strerror or error}"
         ) from error
-    if path is not None and group is not None:
+    with receiver:
+        if path is None:
+            yield receiver
+            return
+        made = path.stat()
         try:
-            _give(path, group, 0o660)
-        except OSError:
-            receiver.close()
-            raise
-    return receiver
+            if group is not None:
+                _give(path, group, 0o660)
+            yield receiver
+        finally:
+            # While it listens: nobody else binds the path until it is closed.
+            if path.exists() and os.path.samestat(path.stat(), made):
+                path.unlink()
 
 
 def _make_folder(folder: Path, group: int | None) -> None:

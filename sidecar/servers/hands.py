@@ -57,15 +57,18 @@ class Hands:
         self._now = now
         self._gathered: dict[str, _Gathered] = {}
 
-    def note(self, name: str, size_bytes: int) -> bool:
-        """Somebody has set this (0: no limit). Whether it stays."""
+    def note(self, name: str, size_bytes: int, fixed_bytes: Mapping[str, int]) -> bool:
+        """Somebody has set this (0: no limit). Whether it stays. ``fixed_bytes``: the sizes of
+        servers that cannot make room."""
         said = f"somebody set maxmemory of {name} to {_words(size_bytes)} by hand"
-        others = sum(size for other, size in self._minima_bytes.items() if other != name)
+        least = {**self._minima_bytes, **fixed_bytes}
+        others = sum(size for other, size in least.items() if other != name)
         fits = 0 < size_bytes <= self._budget_bytes() - others
+        when = "when the pause is over" if self._store.now.control.pause else "now"
         if not self._holds:
-            words = f"{said}; the planned size is put back"
+            words = f"{said}; the planned size is put back {when}"
         elif not fits:
-            words = f"{said}; that leaves the others less than their minima: it is put back"
+            words = f"{said}; that leaves the others too little: it is put back {when}"
         else:
             words = f"{said}; it stays until 'spreds resume'"
             self._hold(name, Hold(size_bytes, time.time()))
@@ -102,13 +105,23 @@ def _words(size_bytes: int) -> str:
     return format_size(size_bytes) if size_bytes else "no limit"
 
 
-def note_hands(watches: Mapping[str, ServerWatch], hands: Hands | None) -> None:
-    """Take note of all sizes that somebody else has set; without ``hands`` none stays."""
+def note_hands(
+    watches: Mapping[str, ServerWatch], hands: Hands | None, *, counts: bool = True
+) -> None:
+    """Take note of all sizes that somebody else has set; without ``hands`` none stays. Unless it
+    ``counts``, what somebody sets is what is wanted."""
+    fixed = {
+        name: watch.last.maxmemory_bytes
+        for name, watch in watches.items()
+        if watch.last is not None and (watch.is_held or not watch.evicts)
+    }
     for name, watch in watches.items():
         size_bytes = watch.taken_by_hand()
-        if size_bytes is None or not watch.evicts:
+        if size_bytes is None or not watch.evicts or not counts:
             continue
-        if hands is None or not hands.note(name, size_bytes):
+        if hands is None or not hands.note(name, size_bytes, fixed):
             watch.contest()
+        else:
+            fixed[name] = size_bytes
     if hands is not None:
         hands.tell_gathered()

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 Source = Literal["file", "machine", "cgroup", "rss"]
 # A little less than between two steps of an actuator that has nothing to do.
 REFRESH_SECONDS = 0.9
+# Less than that nobody is told of.
+TOLD_RATIO = 0.005
 
 
 class MemoryBudget:
@@ -47,7 +49,7 @@ class MemoryBudget:
         self.rss_budget_bytes: int | None = None
         self.configured = str(memory.budget)
         self._follow_machine()
-        self.bytes = self.ceiling_bytes
+        self.bytes = self._told_bytes = self.ceiling_bytes
         self.source: Source = self._ceiling_source
 
     def refresh(
@@ -86,16 +88,17 @@ class MemoryBudget:
 
     def _use(self, size_bytes: int, source: Source) -> bool:
         before, self.bytes, self.source = self.bytes, size_bytes, source
-        if size_bytes == before:
-            return False
-        self._metrics.budget_changes.labels("less" if size_bytes < before else "more").inc()
-        log.info(
-            "the budget is %s now, it was %s: by %s",
-            format_size(size_bytes),
-            format_size(before),
-            "resident memory" if source == "rss" else f"the {source}",
-        )
-        return True
+        told = self._told_bytes
+        if abs(size_bytes - told) >= TOLD_RATIO * told:
+            self._told_bytes = size_bytes
+            self._metrics.budget_changes.labels("less" if size_bytes < told else "more").inc()
+            log.info(
+                "the budget is %s now, it was %s: by %s",
+                format_size(size_bytes),
+                format_size(told),
+                "resident memory" if source == "rss" else f"the {source}",
+            )
+        return size_bytes != before
 
     def _follow_machine(self) -> None:
         memory = self._memory

@@ -166,9 +166,9 @@ class RedisServer:
         self.set(wanted)
         return True
 
-    def stop_sampling(self, prefix: str) -> None:
-        """Turn the sampler off."""
-        self.set({f"{prefix}endpoint": ""})
+    def stop_sampling(self, prefix: str, found: Mapping[str, str]) -> None:
+        """Turn the sampler off, with its other knobs as they were ``found``."""
+        self.set({**found, f"{prefix}endpoint": ""})
 
     def try_right(self, right: str, knob: str) -> None:
         """Run the command that an ACL calls by this name, so that it changes nothing: CONFIG SET

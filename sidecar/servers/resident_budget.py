@@ -4,12 +4,14 @@
 copies; the machine counts all of it. How much that is differs by load and allocator, so it is
 measured, again and again.
 
-* Above the aim, the excess is taken at once. Pages come back after a while: what was taken has
-  ``SETTLE_SECONDS`` to show before more is taken, unless the excess grows. Where a quarter was
-  taken and nothing comes back, no more is: that would empty caches and free nothing.
-* Below it, there is room for (aim - idle programs) / (pages for each byte in use), as it was when
-  the servers were full last. A load that stays as it is cannot exceed the aim by that, and memory
-  that is free for now inside of pages does not count.
+* Above the limit, what exceeds the aim a little below it is taken at once, from what is in force
+  (so what was decided before and is not yet in force is not taken twice), and as keys: each of them
+  has as many pages as it has now. Pages come back after a while: nothing more is taken for
+  ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Where a
+  quarter was taken and nothing comes back, no more is: that would empty caches and free nothing.
+* Below the limit nothing is taken. There is room for (aim - idle programs) / (pages for each byte
+  in use), as it was when the servers were full last. A load that stays as it is cannot exceed the
+  aim by that, and memory that is free for now inside of pages does not count.
 
 The size rises only after there was room for it for ``HOLD_SECONDS``, by half of the least room of
 that time, and not for less than ``LEAST_RISE_RATIO``. So it can come down often while a load grows,
@@ -40,8 +42,12 @@ START_RATIO = 0.25
 MARGIN_RATIO = 0.02
 LEAST_RISE_RATIO = 0.02
 LEAST_FALL_RATIO = 0.005
-# Of an idle server: the program, its libraries, the sampler's queue.
+# Servers that fill for the first time are as full as they ever were, but for so much.
+STILL_FILLS_RATIO = 0.98
+# Of an idle server at most: the program, its libraries, the sampler's queue.
 IDLE_BYTES = 6 << 20
+# Pages go on coming back while ``SETTLE_SECONDS`` bring so much of what is still too much.
+COMES_BACK_RATIO = 0.25
 # After so much of R was taken, a quarter of it has to have come back.
 VAIN_RATIO = 0.25
 
@@ -79,15 +85,16 @@ class ResidentBudget:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._pages_ratio = 1.0
+        self._idle_bytes: float | None = None
         self._most_used = 0
         # Since when there is room to rise, and the least of it.
         self._room_since: float | None = None
         self._least_room = math.inf
-        # While above the aim: resident memory and budget at the start, what was taken for which
-        # excess, and when.
+        # While above the limit: the most of resident memory, and what was in force at the start.
         self._exceeded: tuple[float, float] | None = None
-        self._dealt_with = 0.0
-        self._taken_at = -math.inf
+        # Since when, and from which resident memory on, pages are waited for, and how much of the
+        # excess was taken or is coming back.
+        self._waits_since, self._resident_then, self._dealt_with = -math.inf, 0.0, 0.0
         self.bytes: int | None = None
         self.is_vain = False
 
@@ -106,45 +113,79 @@ class ResidentBudget:
         if not readings:
             return self.bytes
         resident = sum(reading.rss_bytes for reading in readings)
-        limits = sum(reading.maxmemory_bytes or math.inf for reading in readings)
-        aim = (1 - MARGIN_RATIO) * allowed_bytes - headroom_of(readings).forks
-        idle = len(readings) * IDLE_BYTES
+        used = sum(reading.counted_bytes for reading in readings)
+        forks = headroom_of(readings).forks
+        aim = (1 - MARGIN_RATIO) * allowed_bytes - forks
+        is_above = resident > allowed_bytes - forks
         # Pages lag behind what was taken: too many of them for a while.
-        if not acts or (resident <= aim and now_seconds - self._taken_at >= SETTLE_SECONDS):
-            used = sum(reading.counted_bytes for reading in readings)
-            self._learn_pages(used, limits, resident - idle)
+        lags = now_seconds - self._waits_since < SETTLE_SECONDS
+        if not acts or self.bytes is None or not (is_above or lags):
+            self._learn_pages(readings, used, resident)
+        idle = self._most_idle(readings)
         could_be = max(0.0, (aim - idle) / self._pages_ratio)
-        budget = min(allowed_bytes, could_be if self.bytes is None else self.bytes)
+        if not acts or not is_above:
+            self._exceeded, self.is_vain = None, False
         if not acts:
-            self._exceeded, self.is_vain = None, False
-            budget = min(allowed_bytes, could_be)
-        elif resident > aim:
-            budget = self._lowered(resident, aim, min(budget, limits), now_seconds)
+            budget = could_be
+        elif is_above:
+            in_force = self._in_force(readings, used)
+            pages_ratio = max(1.0, (resident - idle) / max(1, used))
+            lowered = self._lowered((resident, aim), pages_ratio, in_force, now_seconds)
+            budget = min(math.inf if self.bytes is None else self.bytes, lowered)
+        elif self.bytes is None:
+            budget = max(could_be, used)
         else:
-            self._exceeded, self.is_vain = None, False
-            budget = self._raised(min(budget, could_be), could_be, allowed_bytes, now_seconds)
-        self.bytes = max(0, int(budget))
+            budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
+        self._most_used = max(self._most_used, used)
+        self.bytes = max(0, int(min(allowed_bytes, budget)))
         return self.bytes
 
-    def _learn_pages(self, used: int, limits: float, pages: float) -> None:
-        is_fullest = used >= max(self._most_used, START_RATIO * limits)
-        self._most_used = max(self._most_used, used)
-        if is_fullest or used >= FULL_RATIO * limits:
-            self._pages_ratio = max(1.0, pages / used)
+    def _most_idle(self, readings: Sequence[ServerReading]) -> float:
+        most = len(readings) * IDLE_BYTES
+        return most if self._idle_bytes is None else min(most, self._idle_bytes)
 
-    def _lowered(self, resident: float, aim: float, budget: float, now_seconds: float) -> float:
+    def _learn_pages(self, readings: Sequence[ServerReading], used: int, resident: int) -> None:
+        limits = sum(reading.maxmemory_bytes or math.inf for reading in readings)
+        is_fullest = used >= max(1, self._most_used, START_RATIO * limits)
+        if is_fullest or used >= FULL_RATIO * limits:
+            # No byte in use has less than a byte of pages.
+            self._idle_bytes = max(0, resident - used)
+            self._pages_ratio = max(1.0, (resident - self._most_idle(readings)) / used)
+
+    def _in_force(self, readings: Sequence[ServerReading], used: int) -> float:
+        """What the servers may fill, or have filled if they are to fill no more."""
+        limits = sum(reading.size_bytes for reading in readings)
+        still_fill = used >= STILL_FILLS_RATIO * self._most_used
+        return min(limits, used) if still_fill else limits
+
+    def _lowered(
+        self,
+        resident_and_aim: tuple[float, float],
+        pages_ratio: float,
+        in_force: float,
+        now_seconds: float,
+    ) -> float:
+        """``in_force``, or less."""
         self._room_since = None
+        resident, aim = resident_and_aim
         excess = resident - aim
-        resident_then, budget_then = self._exceeded or (resident, budget)
-        self._exceeded = max(resident, resident_then), budget_then
-        if now_seconds - self._taken_at >= SETTLE_SECONDS:
-            self._dealt_with, self._taken_at = 0.0, now_seconds
-            self._judge(self._exceeded[0] - resident, budget_then - budget, resident, aim)
+        resident_before, in_force_before = self._exceeded or (resident, in_force)
+        self._exceeded = max(resident, resident_before), in_force_before
+        waited = now_seconds - self._waits_since
+        if waited >= SETTLE_SECONDS:
+            came_back = self._resident_then - resident
+            goes_on = came_back >= COMES_BACK_RATIO * excess and waited < 2 * SETTLE_SECONDS
+            self._waits_since, self._resident_then = now_seconds, resident
+            self._dealt_with = excess if goes_on else 0.0
+            if not goes_on:
+                self._judge(self._exceeded[0] - resident, in_force_before - in_force, resident, aim)
         if self.is_vain or excess <= self._dealt_with:
-            return budget
+            return math.inf
+        if self._dealt_with and self.bytes is not None:
+            in_force = min(in_force, self.bytes)
         taken = max(excess - self._dealt_with, LEAST_FALL_RATIO * aim)
         self._dealt_with += taken
-        return budget - taken
+        return in_force - taken / pages_ratio
 
     def _judge(self, came_back: float, taken: float, resident: float, aim: float) -> None:
         """Whether what was taken since the aim was exceeded was in vain."""

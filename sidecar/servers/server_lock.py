@@ -39,7 +39,7 @@ class ServerLock:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        name = f"spreds-server-{run_id}"
+        name = _lock_name(run_id)
         self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # Says whose lock it is, to who reads /proc/net/unix.
         self._label = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -75,6 +75,15 @@ class CurrentProcessLock:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def holder_of(run_id: str) -> str | None:
+    """Process id of who holds a server's lock on this machine; takes nothing."""
+    return _holder(_lock_name(run_id))
+
+
+def _lock_name(run_id: str) -> str:
+    return f"spreds-server-{run_id}"
 
 
 def _holder(name: str) -> str | None:

@@ -22,6 +22,8 @@ class ServerSampler:
         self._metrics = metrics
         self._refused = BackOff()
         self._prefix: str | None = None
+        # Its knobs from before us, but for the endpoint.
+        self._found: dict[str, str] = {}
 
     def follow(self, reading: ServerReading, is_new: bool) -> None:
         """Give the sampler its settings, where ``reading`` says that it has others.
@@ -33,6 +35,8 @@ class ServerSampler:
         self._prefix = reading.sampler_prefix
         if is_new:
             self._refused.reset()
+            knobs = [f"{self._prefix}{knob}" for knob in ("modulus", "threshold")]
+            self._found = {knob: reading.config[knob] for knob in knobs if knob in reading.config}
             if self._prefix is None:
                 log.warning("server %s has no sampler (patch or module)", name)
         if not self._refused.is_over:
@@ -51,6 +55,6 @@ class ServerSampler:
             )
 
     def turn_off(self) -> None:
-        """When the sidecar stops. Raises as ``RedisServer``."""
+        """When the sidecar stops; what was found is put back. Raises as ``RedisServer``."""
         if self._prefix is not None:
-            self._server.stop_sampling(self._prefix)
+            self._server.stop_sampling(self._prefix, self._found)

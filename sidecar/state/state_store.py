@@ -12,11 +12,13 @@ import copy
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.storage.store import remove_halves, write_whole
 from solver_lambda.documents.json_text import parse_json
@@ -44,7 +46,7 @@ class StateStore:
             log.info("no state_file: a plan that is under way at the end will be refused later")
         else:
             _tidy(path)
-        self._state = load_state(path) if path else SidecarState()
+        self._state = _read_or_leave_aside(path) if path else SidecarState()
         self.is_saved = True
 
     @property
@@ -69,6 +71,11 @@ class StateStore:
 
 def load_state(path: Path) -> SidecarState:
     """The state in a file; a new one if there is none or it cannot be read, which is logged."""
+    return _read(path) or SidecarState()
+
+
+def _read(path: Path) -> SidecarState | None:
+    """``None`` if it cannot be read, which is logged."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_STATE_BYTES + 1)
@@ -77,7 +84,21 @@ def load_state(path: Path) -> SidecarState:
         return SidecarState()
     except (OSError, DocumentError) as error:
         log.warning("state file %s is unusable, starting without it: %s", path, error)
-        return SidecarState()
+        return None
+
+
+def _read_or_leave_aside(path: Path) -> SidecarState:
+    """A file that cannot be read is kept beside; what was ordered, and what servers had before
+    SPREDS, is not known then: nothing is set until somebody says so."""
+    if (state := _read(path)) is not None:
+        return state
+    kept = path.with_name(f"{path.name}.unreadable")
+    try:
+        path.replace(kept)
+    except OSError as error:
+        log.warning("state file %s cannot be moved to %s: %s", path, kept, error.strerror)
+    why = f"its state file could not be read: it is {kept} now"
+    return SidecarState(control=ControlState(pause=Pause("spreds", time.time(), why)))
 
 
 def _tidy(path: Path) -> None:

@@ -71,6 +71,14 @@ class FolderStore:
             why = "is a symbolic link, which is not followed" if is_link else error.strerror
             raise StoreError(f"{path}: {why}") from error
 
+    def names(self, folder: str) -> set[str]:
+        """Of the documents there; none where it cannot be looked through."""
+        try:
+            found = [path.name for path in (self._folder / folder).iterdir()]
+        except OSError:
+            return set()
+        return {name for name in found if name.endswith(".json") and not name.startswith(".")}
+
     def delete(self, key: str) -> None:
         path = self._folder / key
         try:

@@ -356,10 +356,13 @@ def test_stopping_in_a_shrink_leaves_nothing_half_applied(
 
 def test_the_sampler_gets_its_knobs(make_node: Callable[..., ActuatedNode]) -> None:
     node = make_node("16mb")
+    found = node.knob("s0", "spreds-threshold")
     node.actuator.set_targets({"s0": 16 * MB}, "test")
     node.actuator.step()
     assert node.knob("s0", "spreds-endpoint") == node.config.sampling.endpoint
-    assert node.knob("s0", "spreds-threshold") == str(1 << 23)
+    assert node.knob("s0", "spreds-threshold") == str(1 << 23) != found
+    node.actuator.stop()
+    assert (node.knob("s0", "spreds-endpoint"), node.knob("s0", "spreds-threshold")) == ("", found)
 
 
 def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(

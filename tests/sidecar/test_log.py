@@ -250,3 +250,10 @@ def test_libraries_do_not_talk() -> None:
         for handler in before:
             root.addHandler(handler)
         root.setLevel(level)
+
+
+def test_what_was_dropped_once_is_not_counted_as_times(clock: Clock, lines: list[str]) -> None:
+    for minute in (0, 1, 61):
+        clock.seconds = 60.0 * minute
+        _say(logging.WARNING, "no plan in time")
+    assert lines[-1].endswith("no plan in time (and once before, not logged)")

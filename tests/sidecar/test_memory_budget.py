@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -195,6 +196,20 @@ def node(make_node: MakeNode, cgroup: Path, looks_each_step: None) -> Iterator[A
     return made
 
 
+def test_a_change_that_nobody_sees_is_not_told(
+    node: ActuatedNode, cgroup: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until many of them are one that can be seen."""
+    caplog.set_level(logging.INFO)
+    for less in range(1, 9):
+        _limit(cgroup, 64 * MB - less * MB // 15)
+        node.actuator.step()
+        assert node.actuator.budget.bytes < 48 * MB
+    told = [record.getMessage() for record in caplog.records if "budget is" in record.getMessage()]
+    assert len(told) == 1
+    assert node.metrics.value("budget_changes", to="less") == 1
+
+
 def test_when_it_falls_all_give_at_once(node: ActuatedNode, cgroup: Path) -> None:
     _limit(cgroup, 32 * MB)
     node.actuator.step()
@@ -296,14 +311,17 @@ def test_a_container_that_is_resized_in_place(
 
 
 def test_resident_memory_lowers_maxmemory_of_real_servers(
-    start_server: Callable[..., LocalServer], write_node: WriteNode
+    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two servers that hold 20 MB each take more than 40 MB; the status says what of it is what."""
+    monkeypatch.setattr("sidecar.servers.resident_budget.SETTLE_SECONDS", 8.0)
     servers = {name: start_server("24mb") for name in ("s0", "s1")}
     for server in servers.values():
         fill(server, 20)
     urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, memory='rss_wait = "0s"\nrss_budget = "40mib"')
+    path = write_node(urls, memory='rss_budget = "40mib"')
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar.status()["budget"]["source"] == "rss", sidecar.status)
         wait_until(lambda: _total(servers) <= 40 * MB, sidecar.status)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
@@ -16,6 +16,7 @@ from sidecar.servers.resident_budget import (
     HOLD_SECONDS,
     IDLE_BYTES,
     MARGIN_RATIO,
+    SETTLE_SECONDS,
     ResidentBudget,
     headroom_of,
 )
@@ -72,16 +73,22 @@ class Plant:
     idle=st.floats(1 * MB, 12 * MB),
     lag_seconds=st.floats(1, 90),
     noise=st.floats(0, 0.008),
-    fill=st.floats(0.05, 50),
+    fill_seconds=st.floats(10, 1.5 * HOUR),
     allowed=st.floats(100 * MB, 8000 * MB),
 )
 def test_resident_memory_stays_below_and_the_budget_comes_to_rest(
-    factor: float, idle: float, lag_seconds: float, noise: float, fill: float, allowed: float
+    factor: float,
+    idle: float,
+    lag_seconds: float,
+    noise: float,
+    fill_seconds: float,
+    allowed: float,
 ) -> None:
     """Whatever the allocator takes for each byte, within three hours of plans that use all that
     there is: no more is taken than needed, and it does not go up and down."""
-    plant = Plant(factor, idle, lag_seconds, noise, fill * MB, allowed)
+    plant = Plant(factor, idle, lag_seconds, noise, allowed / fill_seconds, allowed)
     budget = ResidentBudget(Metrics())
+    best = ((1 - MARGIN_RATIO) * allowed - idle) / factor
     sizes, residents = [], []
     size: float = allowed
     for second in range(3 * HOUR):
@@ -91,13 +98,51 @@ def test_resident_memory_stays_below_and_the_budget_comes_to_rest(
         residents.append(seen.rss_bytes)
     last_hour = slice(2 * HOUR, None)
     assert max(residents[last_hour]) <= allowed
-    if plant.used >= 0.99 * plant.limit:
-        best = ((1 - MARGIN_RATIO) * allowed - idle) / factor
-        assert min(sizes[last_hour]) >= 0.85 * best
+    assert min(sizes) >= 0.93 * best
     assert max(sizes[last_hour]) - min(sizes[last_hour]) <= 0.06 * allowed
     last = sizes[last_hour]
     ups = sum(after > before for before, after in pairwise(last))
     assert ups <= 3
+
+
+@settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(
+    factor=st.floats(1.0, 1.6),
+    idle=st.floats(3 * MB, 6 * MB),
+    lag_seconds=st.floats(1, 90),
+    excess=st.floats(1.03, 1.4),
+    watched_first=st.booleans(),
+)
+@example(factor=1.0, idle=27 / 6 * MB, lag_seconds=10, excess=178 / 139.6, watched_first=True)
+def test_full_servers_that_exceed_it_give_what_exceeds_and_no_more(
+    factor: float, idle: float, lag_seconds: float, excess: float, watched_first: bool
+) -> None:
+    """As when somebody sets ``rss_budget`` for a machine that is full, however long pages take."""
+    allowed = 170 * MB
+    best = ((1 - MARGIN_RATIO) * allowed - 6 * idle) / factor
+    used = excess * best
+    plant = Plant(factor, 6 * idle, lag_seconds, 0, 0, used, used, 6 * idle + factor * used)
+    budget = ResidentBudget(Metrics())
+    sizes = [used]
+    if watched_first:
+        budget.look(_of_six(plant.second(used, 0, planned=False)), allowed, 0, acts=False)
+    for second in range(1, 1200):
+        seen = plant.second(sizes[-1], second, planned=False)
+        sizes.append(budget.look(_of_six(seen), allowed, second) or 0)
+        is_below = seen.rss_bytes <= allowed
+        assert sizes[-1] >= sizes[-2] or not is_below, "taken below the limit"
+    assert plant.resident <= allowed
+    assert 0.95 * best <= min(sizes) <= 1.05 * best
+
+
+def _of_six(reading: ServerReading) -> list[ServerReading]:
+    part = replace(
+        reading,
+        maxmemory_bytes=reading.maxmemory_bytes // 6,
+        counted_bytes=reading.counted_bytes // 6,
+        rss_bytes=reading.rss_bytes // 6,
+    )
+    return [part] * 6
 
 
 def test_what_exceeds_is_taken_at_once_and_once() -> None:
@@ -108,10 +153,29 @@ def test_what_exceeds_is_taken_at_once_and_once() -> None:
     over = replace(full, rss_bytes=180 * MB)
     taken = budget.look([over], 160 * MB, 1)
     aim = (1 - MARGIN_RATIO) * 160 * MB
-    assert taken == pytest.approx(100 * MB - (180 * MB - aim), abs=2)
+    # Of 174 MiB of pages for 100 MiB of keys.
+    assert taken == pytest.approx(100 * MB - (180 * MB - aim) / 1.74, abs=2)
     assert budget.look([over], 160 * MB, 2) == taken  # pages take their time
     worse = replace(over, rss_bytes=190 * MB)
-    assert budget.look([worse], 160 * MB, 3) == pytest.approx(taken - 10 * MB, abs=2)
+    assert budget.look([worse], 160 * MB, 3) == pytest.approx(taken - 10 * MB / 1.84, abs=2)
+
+
+def test_what_is_decided_and_not_yet_in_force_is_not_taken_twice() -> None:
+    """As with servers that cannot be given another size."""
+    budget = ResidentBudget(Metrics())
+    over = _reading(178 * MB, 205 * MB, 180 * MB)
+    for second in range(90):
+        size = budget.look([over], 170 * MB, second)
+    assert size == pytest.approx(178 * MB - (205 - 0.98 * 170) * MB / (199 / 178), abs=2)
+
+
+def test_below_the_limit_nothing_is_taken() -> None:
+    """Even if more pages than ever before are needed for each byte."""
+    budget = ResidentBudget(Metrics())
+    full = _reading(100 * MB, 110 * MB, 100 * MB)
+    before = budget.look([full], 160 * MB, 0)
+    for second in range(1, 600):
+        assert budget.look([replace(full, rss_bytes=159 * MB)], 160 * MB, second) == before
 
 
 def test_free_pages_inside_of_resident_memory_take_nothing_from_the_budget() -> None:
@@ -131,9 +195,10 @@ def test_a_fork_takes_what_it_copied_last() -> None:
     full = _reading(100 * MB, 100 * MB + IDLE_BYTES, 100 * MB)
     without = budget.look([full], 160 * MB, 0)
     copied = replace(full, copied_bytes=40 * MB)
-    with_fork = budget.look([copied], 160 * MB, 1)
+    with_fork = ResidentBudget(Metrics()).look([copied], 160 * MB, 0)
     assert without is not None
     assert with_fork == pytest.approx(without - 40 * MB, abs=2)
+    assert budget.look([replace(full, copied_bytes=60 * MB)], 160 * MB, 1) < 100 * MB
     assert headroom_of([copied])._asdict() == {
         "forks": 40 * MB,
         "fragmentation": IDLE_BYTES,
@@ -174,7 +239,7 @@ def test_it_rises_slowly_and_by_half() -> None:
     ]
     assert set(sizes[: int(HOLD_SECONDS)]) == {low}
     room = (1 - MARGIN_RATIO) * 160 * MB - IDLE_BYTES - low
-    assert sizes[int(HOLD_SECONDS)] == pytest.approx(low + room / 2, abs=2)
+    assert sizes[int(HOLD_SECONDS + SETTLE_SECONDS)] == pytest.approx(low + room / 2, abs=2)
     assert sizes == sorted(sizes)
 
 

@@ -150,7 +150,7 @@ def test_who_is_not_a_member_is_told_so(folder: Path) -> None:
         "import os, sys; from sidecar.samples.endpoint import bind_endpoint;"
         "from sidecar.base.metrics import Metrics;"
         f"os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER});"
-        "bind_endpoint(sys.argv[1], Metrics(), int(sys.argv[2]))"
+        "bind_endpoint(sys.argv[1], Metrics(), int(sys.argv[2])).__enter__()"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program, f"ipc://{folder}/samples", str(GROUP)],
@@ -162,6 +162,17 @@ def test_who_is_not_a_member_is_told_so(folder: Path) -> None:
     last = ended.stderr.splitlines()[-1]
     assert "sampling.group" in last
     assert f"is the user {OTHER} a member of it?" in last
+
+
+def test_the_socket_is_gone_when_it_is_closed_unless_it_is_anothers(tmp_path: Path) -> None:
+    path = tmp_path / "samples"
+    with bind_endpoint(f"ipc://{path}", Metrics()):
+        assert path.is_socket()
+    assert not path.exists()
+    with bind_endpoint(f"ipc://{path}", Metrics()):
+        path.rename(tmp_path / "ours")
+        path.write_text("another's")
+    assert path.read_text() == "another's"
 
 
 def test_without_a_group_it_is_as_the_umask_has_it(tmp_path: Path) -> None:

@@ -277,6 +277,36 @@ def test_the_command_sets_shows_and_unsets(
     assert reader.read() == {}
 
 
+def test_a_place_that_no_sidecar_reads_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("sessions", "--node", "n1", "--folder", tmp_path / "documents")
+    for wrong in (tmp_path / "documents", tmp_path / "documents" / "settings" / "n1"):
+        assert _weights("set", *where, "--weight", 3) == 2
+        assert f"there is no {wrong}, so no sidecar" in capsys.readouterr().err
+        (tmp_path / "documents").mkdir(exist_ok=True)
+    assert list((tmp_path / "documents").iterdir()) == []
+    (tmp_path / "documents" / "settings" / "n1").mkdir(parents=True)
+    assert _weights("unset", *where) == _weights("unset", *where, "--weight") == 1
+    assert _weights("set", *where, "--weight", 3) == 0
+    assert _weights("show", "sessions") == 2
+    assert "say where the settings lie: --config FILE" in capsys.readouterr().err
+
+
+def test_settings_of_no_server_are_told_once(
+    config: SidecarConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = FolderStore(tmp_path / "documents")
+    reader, _ = _reader(store, config)
+    store.put("settings/n1/sesions.json", _settings(weight=2.0).dumps())
+    reader.read()
+    reader.read()
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "settings/n1/sesions.json is ignored: the node has no such server"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
