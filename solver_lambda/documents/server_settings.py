@@ -43,7 +43,8 @@ class ServerSetting:
         if self.written == "size":
             most = MOST_BYTES if high is None else int(high)
             wanted = fields.value(self.name)
-            if isinstance(wanted, int) and wanted > most and high is not None:
+            # A number without end has no size in words, and no float holds it.
+            if isinstance(wanted, int) and most < wanted <= MOST_BYTES and high is not None:
                 raise fields.refuse(
                     self.name,
                     f"must be at most {format_size(most)} ({most}), not {format_size(wanted)}",

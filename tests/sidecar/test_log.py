@@ -63,11 +63,12 @@ def clock() -> Clock:
 def lines(clock: Clock) -> Iterator[list[str]]:
     handler = Lines(clock)
     root = logging.getLogger()
-    level, root.level = root.level, logging.INFO
+    level = root.level
+    root.setLevel(logging.INFO)
     root.addHandler(handler)
     yield handler.lines
     root.removeHandler(handler)
-    root.level = level
+    root.setLevel(level)
 
 
 def _say(level: int, text: str, *args: object, routine: bool = False) -> None:
