@@ -98,6 +98,11 @@ class ResidentBudget:
         self.bytes: int | None = None
         self.is_vain = False
 
+    @property
+    def waits_for_pages(self) -> bool:
+        """Whether resident memory is above what is allowed, and may come down."""
+        return self._exceeded is not None and not self.is_vain
+
     def look(
         self,
         readings: Sequence[ServerReading],

@@ -301,7 +301,7 @@ def test_resident_memory_lowers_maxmemory_of_real_servers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two servers that hold 20 MB each take more than 40 MB; the status says what of it is what."""
-    monkeypatch.setattr("sidecar.servers.resident_budget.SETTLE_SECONDS", 8.0)
+    monkeypatch.setattr("sidecar.servers.resident_budget.SETTLE_SECONDS", 15.0)
     servers = {name: start_server("24mb") for name in ("s0", "s1")}
     for server in servers.values():
         fill(server, 20)
