@@ -7,7 +7,8 @@ measured, again and again.
 * Above the limit, what exceeds the aim a little below it is taken at once, from what is in force
   (so what was decided before and is not yet in force is not taken twice), and as keys: each of them
   has as many pages as it has now. Pages come back after a while: nothing more is taken for
-  ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Where a
+  ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Servers that
+  shrank defragment until then (``waits_for_pages``). Where a
   quarter was taken and nothing comes back, no more is: that would empty caches and free nothing.
 * Below the limit nothing is taken. There is room for (aim - idle programs) / (pages for each byte
   in use), as it was when the servers were full last. A load that stays as it is cannot exceed the
