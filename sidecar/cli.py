@@ -6,11 +6,14 @@ Exit codes: 0 done; 1 something failed or is down; 2 wrong usage or a refused co
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+# As a shell has it for a program that the signal SIGPIPE ended.
+PIPE_CLOSED = 141
 # Each command's module in ``sidecar.commands``, which may have several.
 COMMANDS = {
     "run": "run",
@@ -43,7 +46,19 @@ def _narrow(prog: str) -> argparse.HelpFormatter:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Run one command; its exit code. Who reads its output may stop to at any time."""
+    try:
+        try:
+            return _main(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still to be written, Python would try to write once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     # Only the command asked for is imported, and only what every command needs is imported above:
     # `spreds mrc` is done in less time than some of the libraries take to import.
@@ -55,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.execute(options))
     except Exception as error:
+        if isinstance(error, BrokenPipeError):
+            sys.stdout.flush()  # fails again if it was this one, and not a connection
         code = _exit_code(error)
         if code is None:
             raise

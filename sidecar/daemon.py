@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sidecar.base.hourly_summary import HourlySummary
+from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
 from sidecar.base.service_notice import ServiceNotice
 from sidecar.config.node import SidecarConfig
@@ -93,7 +94,7 @@ class Sidecar:
 
     def _make_actuator(self) -> Actuator:
         config = self.config
-        hands = Hands(
+        self._hands = Hands(
             self._store,
             lambda: self._actuator.budget.bytes,
             {server.name: server.minimum_bytes for server in config.servers},
@@ -107,7 +108,7 @@ class Sidecar:
             self._store,
             self.metrics,
             gradual=config.forecasts,
-            hands=hands,
+            hands=self._hands,
         )
 
     @property
@@ -173,7 +174,7 @@ class Sidecar:
         sampling = self.config.sampling
         with (
             bind_endpoint(sampling.endpoint, self.metrics, sampling.group) as self._receiver,
-            OperatorsServer(self.config.operators, self),
+            OperatorsServer(self.config.operators, self) as operators,
         ):
             try:
                 self._begin()
@@ -185,6 +186,7 @@ class Sidecar:
                         self._budget.keep(self.config.servers)
                     self._control.tick()
                     self._summary.turn()
+                    operators.look()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
                     self._service.alive(self._actuator.at_seconds, self._in_short())
@@ -195,6 +197,7 @@ class Sidecar:
                 self._settings_in_time.close()
                 self._controller.close()
                 self._actuator.stop()
+                self._hands.tell_gathered(all_of_them=True)
                 with self._store.update():
                     pass  # whatever could not be written before
                 log.info("stopped: %s", self.metrics.snapshot())
@@ -248,7 +251,7 @@ class Sidecar:
         self._forecast.use(config)
         self._controller = controller
         controller.start()
-        log.info("reloaded: controller %s", config.controller.kind)
+        log.info("reloaded: controller %s", config.controller.kind, extra=EVENT)
         try:
             self._control.use(config)
         except DocumentError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.base.log_setup import ROUTINE
@@ -87,6 +87,7 @@ class ObservationCycle:
     def supervise(self, controller: Controller, is_stopped: Callable[[], bool]) -> None:
         """Again and again: take note of plans that came or did not, and observe when it is due."""
         now = time.monotonic()
+        self._forecast.may_go_back(self._store.now.control.engaged)
         self._forecast.look(now, self._actuator.targets())
         if self._outstanding is not None:
             observation, asked_at = self._outstanding
@@ -144,7 +145,7 @@ class ObservationCycle:
             )
             self._actuator.waypoints.bounds_bytes = pending_request(observation).bounds_bytes
             basis = self._forecast.basis
-            observation = self._forecast.judged(observation)
+            observation = _with_unlimited(self._forecast.judged(observation), seen)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
                 state.first_bytes = self._forecast.first_bytes
@@ -175,7 +176,8 @@ class ObservationCycle:
             estimate = self._monitors[server.name].observe(
                 reading, self._actuator.budget.ceiling_bytes, window, self._forecast.memory
             )
-            # A plan goes on from the last one, not from how far the servers have come.
+            # A plan goes on from the last one, not from how far the servers have come; and one who
+            # is only watched, and has no limit, has so far what it uses.
             planned = under_way.get(server.name, reading.size_bytes)
             seen.append(
                 ServerSnapshot(
@@ -186,6 +188,19 @@ class ObservationCycle:
                     state.changed_at_seconds.get(server.name),
                     kept.get(server.name),
                     window.unevictable_bytes,
+                    has_no_limit=not reading.maxmemory_bytes,
                 )
             )
         return seen
+
+
+def _with_unlimited(observation: Observation, seen: Sequence[ServerSnapshot]) -> Observation:
+    """The planner is told which servers have no limit: each is to get one."""
+    unlimited = {item.config.name for item in seen if item.has_no_limit}
+    servers = tuple(
+        replace(server, maxmemory_bytes=0)
+        if server.name in unlimited and server.keep_reason is None
+        else server
+        for server in observation.servers
+    )
+    return replace(observation, servers=servers)

@@ -29,6 +29,7 @@ class ServerSnapshot:
         changed_at_seconds: Unix time of its last change by a plan.
         kept: why it cannot be given another size now, ``None`` if it can.
         unevictable_bytes: most of its memory in the window that no eviction frees.
+        has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
     """
 
     config: ServerConfig
@@ -38,6 +39,7 @@ class ServerSnapshot:
     changed_at_seconds: float | None
     kept: str | None = None
     unevictable_bytes: int = 0
+    has_no_limit: bool = False
 
 
 def observe(

@@ -14,6 +14,10 @@ from datetime import UTC, datetime
 # has, once a day.
 REPEAT_SECONDS = 3600.0
 ROUTINE_SECONDS = 86_400.0
+# What is no trouble and said again by then was done again.
+NEWS_SECONDS = 60.0
+# What a stranger can bring about, by asking or by setting sizes, fills no disk.
+MOST_A_MINUTE = 10
 # Cycles, ages and pauses are others each time; that makes a trouble no other. A size does.
 _NUMBER = re.compile(r"\d+(\.\d+)?(?![\d.]* [KMGT]?i?B\b)")
 # What these tell at INFO, such as where credentials were found, is of no use here.
@@ -50,52 +54,90 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+# In a file, or of somebody there.
+_Place = tuple[str, int] | tuple[str, int, str]
+
+
 class NotAgain(logging.Filter):
     """Drops a line that says what the last one from the same place said.
 
     Of warnings and errors, and of what is marked as ``routine`` (``extra=ROUTINE``), the numbers
     do not count, but for sizes: a trouble is the same one in the next cycle, unless a line between
     them from the same module says that something has changed. What was dropped is counted, and
-    told with the next line from there. What is marked as an ``event`` (``extra=EVENT``) happened
-    again, and is never dropped.
+    told with the next line from there. What is marked as an ``event`` (``extra=EVENT``, or
+    ``event_of`` somebody) happened again, and is told again, as is a traceback, but at most
+    ``MOST_A_MINUTE`` times a minute; so is what is ``BOUNDED``, unless it was said last.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now = now
-        self._last: dict[tuple[str, int], tuple[str, float]] = {}
-        self._dropped: dict[tuple[str, int], int] = {}
+        # What each said last, when, and whether it was a trouble.
+        self._last: dict[tuple[str, int], tuple[str, float, bool]] = {}
+        self._dropped: dict[_Place, int] = {}
+        self._minutes: dict[_Place, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if getattr(record, "event", False):
-            return True
         place = (record.pathname, record.lineno)
+        event = getattr(record, "event", None)
+        if event is not None or record.exc_info:
+            return self._told_in_bounds((*place, str(event)), record)
         text = record.getMessage()
         routine = getattr(record, "routine", False)
-        if routine or record.levelno >= logging.WARNING:
+        is_trouble = record.levelno >= logging.WARNING
+        if routine or is_trouble:
             text = _NUMBER.sub("#", text)
         now = self._now()
-        again_seconds = ROUTINE_SECONDS if routine else REPEAT_SECONDS
-        last, at = self._last.get(place, ("", -again_seconds))
-        if not routine and record.levelno < logging.WARNING:
-            self._forget_troubles(record.pathname)
-        if text == last and now - at < again_seconds and not record.exc_info:
-            self._dropped[place] = self._dropped.get(place, 0) + 1
-            return False
-        self._last[place] = (text, now)
+        usual_seconds = REPEAT_SECONDS if is_trouble else NEWS_SECONDS
+        again_seconds = ROUTINE_SECONDS if routine else usual_seconds
+        last, at, _ = self._last.get(place, ("", -again_seconds, False))
+        if text == last and now - at < again_seconds:
+            return self._drop(place)
+        if not routine:
+            self._forget(record)
+        self._last[place] = (text, now, is_trouble)
+        if getattr(record, "bounded", False):
+            return self._told_in_bounds(place, record)
+        return self._told(place, record)
+
+    def _told_in_bounds(self, place: _Place, record: logging.LogRecord) -> bool:
+        now = self._now()
+        since, count = self._minutes.get(place, (now, 0))
+        if now - since >= 60:
+            since, count = now, 0
+        self._minutes[place] = (since, count + 1)
+        return self._drop(place) if count >= MOST_A_MINUTE else self._told(place, record)
+
+    def _told(self, place: _Place, record: logging.LogRecord) -> bool:
         dropped = self._dropped.pop(place, 0)
         if dropped:
-            record.msg = f"{record.getMessage()} (and {dropped} times before, not logged)"
+            times = "once" if dropped == 1 else f"{dropped} times"
+            record.msg = f"{record.getMessage()} (and {times} before, not logged)"
             record.args = ()
         return True
 
-    def _forget_troubles(self, pathname: str) -> None:
-        """Whatever follows in this module is news."""
-        for place in [place for place in self._last if place[0] == pathname]:
-            self._last[place] = ("", -ROUTINE_SECONDS)
+    def _drop(self, place: _Place) -> bool:
+        self._dropped[place] = self._dropped.get(place, 0) + 1
+        return False
+
+    def _forget(self, news: logging.LogRecord) -> None:
+        """What other places of this module tell next is news after this: all of it after a line
+        that is no trouble, and what is none after a trouble."""
+        after_trouble = news.levelno >= logging.WARNING
+        for place, (_, _, is_trouble) in list(self._last.items()):
+            is_other = place[0] == news.pathname and place[1] != news.lineno
+            if is_other and not (after_trouble and is_trouble):
+                self._last.pop(place, None)  # filters run in any thread, without a lock
 
 
+# For lines that somebody else can bring about with another text each time.
+BOUNDED = {"bounded": True}
 # For lines that each cycle has.
 ROUTINE = {"routine": True}
 # For lines on something that happens and passes.
-EVENT = {"event": True}
+EVENT = {"event": ""}
+
+
+def event_of(name: str) -> dict[str, str]:
+    """The same, for lines on servers of which each has a bound of its own."""
+    return {"event": name}

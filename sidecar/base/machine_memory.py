@@ -58,7 +58,7 @@ def cgroup_limits_bytes(cgroup: Path) -> list[int]:
 
     Raises:
         OSError: a limit cannot be read.
-        ValueError: one is neither a number nor ``max``.
+        ValueError: one is neither a number above 0 nor ``max``.
     """
     limits = []
     for folder in (cgroup, *cgroup.parents):
@@ -104,7 +104,7 @@ def _own_limits() -> list[int]:
 
 
 def _whole(text: str, path: Path) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{path} is {text!r}, not a number of bytes") from None
+    # Nothing at all is what a limit is for a moment, or by mistake; nothing lives within it.
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise ValueError(f"{path} is {text!r}, not a number of bytes above 0")
+    return int(text)

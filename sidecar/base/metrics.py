@@ -96,6 +96,9 @@ class Metrics:
     requests_refused = _Declared(
         "Requests of operators and their tools that were refused", "reason"
     )
+    operators_sockets_gone = _Declared(
+        "Times that the operators' socket had been removed and was made again"
+    )
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -70,7 +70,7 @@ def _node_now(config: SidecarConfig) -> list[str]:
     try:
         return last_plan_sentences(status_of(config))
     except SidecarSilentError as error:
-        return [f"What it does now is not known: {error}."]
+        return [f"What it does now is not known: {str(error).rstrip('.')}."]
 
 
 def _server_now(config: SidecarConfig, source: str, name: str) -> list[str]:

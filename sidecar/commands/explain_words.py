@@ -8,9 +8,16 @@ from typing import Any
 
 from sidecar.commands.plan_words import gain_words, plan_in_short
 from sidecar.commands.printing import ratio_or, size_or, time_of_day, time_or
-from sidecar.commands.status_words import mode_words, pause_words, wait_words
+from sidecar.commands.status_words import (
+    is_on_its_way,
+    mode_words,
+    pause_words,
+    wait_words,
+    with_the_plan,
+)
 from sidecar.config.node import ServerConfig
 from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
 
 # How much less and more a server might have, to see what its size is worth.
 _OTHER_SIZES = {
@@ -33,7 +40,9 @@ def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
     plan = told["last_plan"]
     if plan is not None:
         found.append(f"It predicts: {gain_words(plan)}.")
-        found += [f"{server['name']}: {server['reason']}." for server in plan["servers"]]
+        found += [
+            f"{server['name']}: {reason_words(server['reason'])}." for server in plan["servers"]
+        ]
     return found
 
 
@@ -45,29 +54,33 @@ def server_sentences(
     plan = told["last_plan"]
     planned = {item["name"]: item for item in plan["servers"]} if plan else {}
     return [
-        *_size_now(server),
+        *_size_now(server, told),
         *_why(planned.get(config.name), plan, dict(told)),
-        *_last_change(server, history),
+        *_last_change(server, told, history),
         *_worth(server, planned.get(config.name)),
-        *_hits(server),
+        *_hits(server, plan),
         *_limits(config, server),
         *_backend(server),
     ]
 
 
-def _size_now(server: Mapping[str, Any]) -> list[str]:
+def _size_now(server: dict[str, Any], told: Mapping[str, Any]) -> list[str]:
     if not server["up"]:
-        return [f"{server['name']} does not answer: {server['error']}."]
+        return [f"{server['name']} does not answer: {server['error'].rstrip('.')}."]
     size, target = server["maxmemory_bytes"], server["target_bytes"]
     text = f"{server['name']} has {format_size(size) if size else 'no limit'} (maxmemory)"
-    if target not in (None, size):
+    if is_on_its_way(server, dict(told)):
         text += f", and is on the way to {format_size(target)}"
+    elif target not in (None, size) and not server["held"]:
+        why = "nothing is set while SPREDS " + ("pauses" if told["pause"] else "only watches")
+        text += f"; {format_size(target)} is planned, and {why}"
     recommended = server["recommended_bytes"]
     if recommended not in (None, size, target):
         text += f"; {format_size(recommended)} is recommended"
     found = [f"{text}."]
-    if server["keep_reason"]:
-        found.append(f"It cannot be given another size now: {server['keep_reason']}.")
+    if server["keep_reason"] and not server["held"]:
+        why = reason_words(server["keep_reason"])
+        found.append(f"It cannot be given another size now, because {why}.")
     if server["held"]:
         found.append(
             f"Somebody gave it {format_size(server['held']['bytes'])} by hand at "
@@ -82,18 +95,27 @@ def _why(
 ) -> list[str]:
     if plan is None or planned is None:
         return [f"No plan says yet which size is best: {plan_in_short(told)}."]
-    return [f"Why: {planned['reason']}.", f"The plan as a whole: {plan_in_short(told)}."]
+    return [
+        f"Why: {reason_words(planned['reason'])}.",
+        f"The plan as a whole: {plan_in_short(told)}.",
+    ]
 
 
-def _last_change(server: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> list[str]:
+def _last_change(
+    server: dict[str, Any], told: Mapping[str, Any], history: Iterable[Mapping[str, Any]]
+) -> list[str]:
     change = server["last_change"]
     if change is None:
         return ["SPREDS has not changed its size so far."]
-    found = [
-        f"It has had this size since {time_of_day(change['at_seconds'])}, when it went from "
-        f"{size_or(change['from_bytes'], '?')} to {size_or(change['to_bytes'], '?')}: "
-        f"{change['words']}."
-    ]
+    at, words = time_of_day(change["at_seconds"]), reason_words(change["words"])
+    way = f"from {size_or(change['from_bytes'], '?')} to {size_or(change['to_bytes'], '?')}"
+    has = size_or(server["maxmemory_bytes"], "an unknown size")
+    text = f"SPREDS gave it another size at {at}, {way}, and it has {has} now"
+    if server["maxmemory_bytes"] == change["to_bytes"]:
+        text = f"It has had this size since {at}, when it went {way}"
+    elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
+        text = f"It is being brought {way} since {at}, and has {has} now"
+    found = [f"{text}: {words}."]
     moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
     # Whether it was carried out at once or by an order later, it was.
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
@@ -118,16 +140,20 @@ def _others(entry: Mapping[str, Any], name: str) -> str:
 
 def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list[str]:
     found = []
+    curve, size = server["curve"], server["maxmemory_bytes"]
+    if not curve:
+        why = "" if server["sampler"] else ", for neither the patch nor the module is in it"
+        return [f"Its curve is not known{why}: nor is what more or less memory would do for it."]
     gain = server["marginal_gain_seconds_per_mebibyte"]
     if gain is None and planned is not None:
         gain = planned["marginal_gain_seconds_per_mebibyte"]
     if gain is not None:
+        beyond = size_or(planned["maxmemory_bytes"] if planned else None, "its planned size")
         found.append(
-            f"One more MiB for it would shorten the mean access time over all servers by "
-            f"{gain * 1e6:.3g} microseconds."
+            f"One more MiB for it, beyond the plan's {beyond}, would shorten the mean access time "
+            f"over all servers by {_gain_words(gain)}."
         )
-    curve, size = server["curve"], server["maxmemory_bytes"]
-    if curve and size:
+    if size:
         at = [
             f"{words} ({format_size(size * ratio)}): {hit_ratio_at(curve, size * ratio):.1%}"
             for words, ratio in _OTHER_SIZES.items()
@@ -137,6 +163,11 @@ def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list
             f"{'; with '.join(at)}."
         )
     return found
+
+
+def _gain_words(seconds: float) -> str:
+    microseconds = seconds * 1e6
+    return "hardly anything" if microseconds < 0.001 else f"{microseconds:.3g} microseconds"
 
 
 def hit_ratio_at(curve: Mapping[str, Sequence[float]], size_bytes: float) -> float:
@@ -150,16 +181,21 @@ def hit_ratio_at(curve: Mapping[str, Sequence[float]], size_bytes: float) -> flo
     return 1.0 - (misses[place - 1] + share * (misses[place] - misses[place - 1]))
 
 
-def _hits(server: Mapping[str, Any]) -> list[str]:
+def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
     if server["hit_ratio"] is None:
         return []
-    text = f"In the last window its hit ratio was {ratio_or(server['hit_ratio'])}"
+    text = f"In the last window its hit ratio was measured as {ratio_or(server['hit_ratio'])}"
     if server["predicted_hit_ratio"] is not None:
-        text += f", predicted were {ratio_or(server['predicted_hit_ratio'])}"
+        text += f", expected were {ratio_or(server['predicted_hit_ratio'])}"
+    recommended = with_the_plan(server, plan, "hit_ratio")
+    if recommended is not None:
+        text += f", and {ratio_or(recommended)} with the plan"
     if server["lifetime_hit_ratio"] is not None:
         text += f"; since its start it is {ratio_or(server['lifetime_hit_ratio'])}"
     if server["access_time_seconds"] is not None:
         text += f". Its mean access time was {time_or(server['access_time_seconds'])}"
+        recommended = with_the_plan(server, plan, "access_time_seconds")
+        text += "" if recommended is None else f", with the plan {time_or(recommended)}"
     return [f"{text}."]
 
 
@@ -181,6 +217,6 @@ def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
 def _backend(server: Mapping[str, Any]) -> list[str]:
     seconds = server["backend_latency_seconds"]
     if seconds is None:
-        return []
+        return ["Its backend latency is not known yet."]
     source = _SOURCES.get(server["backend_latency_source"], "as measured")
     return [f"Its backend latency is {time_or(seconds)}, {source}."]

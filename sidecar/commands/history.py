@@ -14,6 +14,7 @@ from sidecar.config.node import load_config
 from sidecar.control.history import MOST_ENTRIES, history_path, read_history
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
 
 _LIMIT = 50
 _VERDICTS = {
@@ -103,11 +104,12 @@ def _folded(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[str]]
 
 def _kept_words(plans: list[dict[str, Any]]) -> str:
     first, last = plans[0], plans[-1]
+    reason = reason_words(last.get("reason", ""))
     if len(plans) == 1:
-        return f"{time_of_day(last['at_seconds'])}  1 plan kept all sizes: {last.get('reason', '')}"
+        return f"{time_of_day(last['at_seconds'])}  1 plan kept all sizes: {reason}"
     return (
         f"{time_of_day(first['at_seconds'])} to {time_of_day(last['at_seconds'])}  {len(plans)} "
-        f"plans kept all sizes, the last one: {last.get('reason', '')}"
+        f"plans kept all sizes, the last one: {reason}"
     )
 
 
@@ -124,7 +126,7 @@ def _details(entry: dict[str, Any]) -> Iterator[str]:
     for name, size in after.items():
         if before.get(name) != size:
             had = format_size(before[name]) if name in before else "?"
-            why = f" ({reasons[name]})" if reasons.get(name) else ""
+            why = f" ({reason_words(reasons[name])})" if reasons.get(name) else ""
             yield f"{name} {had} -> {format_size(size)}{why}"
 
 

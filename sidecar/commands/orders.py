@@ -9,9 +9,9 @@ from typing import Any
 from sidecar.commands.arguments import add_command
 from sidecar.commands.running import client_of
 from sidecar.config.node import SidecarConfig, load_config
-from sidecar.control.order import Order
+from sidecar.control.order import LONGEST_PAUSE_SECONDS, Order
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.documents.units import parse_duration
+from solver_lambda.documents.units import format_duration, parse_duration
 
 
 def add_parser(commands: Any) -> None:
@@ -71,6 +71,11 @@ def _duration(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from error
     if seconds <= 0:
         raise argparse.ArgumentTypeError(f"must be more than 0s, not {text!r}")
+    if seconds > LONGEST_PAUSE_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"must be {format_duration(LONGEST_PAUSE_SECONDS)} at most, not {text!r}: "
+            "without --for a pause lasts until `spreds resume`"
+        )
     return seconds
 
 

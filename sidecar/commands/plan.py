@@ -37,6 +37,7 @@ def execute(options: argparse.Namespace) -> int:
     """Print it; 1 if there is none yet. Raises DocumentError, SidecarSilentError."""
     if (options.config is None) == (options.document is None):
         raise DocumentError("plan: give either the node's FILE or --document FILE.json")
+    unknown: list[str] = []
     if options.document:
         with options.document.open("rb") as file:
             text = file.read(MAX_PLAN_BYTES + 1)
@@ -47,8 +48,9 @@ def execute(options: argparse.Namespace) -> int:
             print("null" if options.json else f"last plan: {plan_in_short(told)}")
             return 1
         plan = told["last_plan"]
+        unknown = [server["name"] for server in told["servers"] if server["curve"] is None]
     if options.json:
         print(json.dumps(plan, indent=1))
     else:
-        print_plan(plan)
+        print_plan(plan, unknown)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sidecar.commands.printing import (
@@ -15,17 +16,25 @@ from sidecar.commands.printing import (
     time_or,
 )
 from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
 
 _COLUMNS = (
     "server",
     "size now",
     "planned",
     "change",
-    "hits now",
+    "by the curve: hits now",
     "then",
     "access time now",
     "then",
 )
+
+_METHODS = {
+    "certified": "by the certified search",
+    "hill_climbing": "by hill climbing",
+    "dirichlet": "by drawing splits at random",
+    "none": "by no search",
+}
 
 
 def plan_in_short(told: dict[str, Any]) -> str:
@@ -34,7 +43,7 @@ def plan_in_short(told: dict[str, Any]) -> str:
     if plan is None:
         return f"none yet; the next observation is due by {_time(told)}"
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
-    return f"{age}, cycle {plan['cycle']}, {decision_words(plan)}: {plan['reason']}"
+    return f"{age}, cycle {plan['cycle']}, {decision_words(plan)}: {reason_words(plan['reason'])}"
 
 
 def _time(told: dict[str, Any]) -> str:
@@ -64,21 +73,23 @@ def gain_words(plan: dict[str, Any]) -> str:
     )
 
 
-def print_plan(plan: dict[str, Any]) -> None:
-    """As its document has it, or a status document's ``last_plan``."""
+def print_plan(plan: dict[str, Any], unknown: Collection[str] = ()) -> None:
+    """As its document has it, or a status document's ``last_plan``. ``unknown``: servers of which
+    no curve is known."""
     print(
         f"node {plan['node']}, cycle {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}"
     )
-    print_wrapped(f"{decision_words(plan)}: {plan['reason']}", indent="  ")
+    print_wrapped(f"{decision_words(plan)}: {reason_words(plan['reason'])}", indent="  ")
     print(gain_words(plan))
-    print(f"found by {plan['method']}; {_gap_words(plan['optimality_gap'])}")
+    method = _METHODS.get(plan["method"], f"by {plan['method']}")
+    print(f"found {method}; {_gap_words(plan['optimality_gap'])}")
     print()
-    print_table([_COLUMNS, *(_row(server) for server in plan["servers"])])
+    print_table([_COLUMNS, *(_row(server, unknown) for server in plan["servers"])])
     planned = sum(server["maxmemory_bytes"] for server in plan["servers"])
     print(f"total {format_size(planned)} of {format_size(plan['budget_bytes'])}")
     print()
     for server in plan["servers"]:
-        print_wrapped(f"{server['name']}: {server['reason']}", indent="  ")
+        print_wrapped(f"{server['name']}: {reason_words(server['reason'])}", indent="  ")
     if plan["what_if"]:
         print()
     for more in plan["what_if"]:
@@ -94,7 +105,7 @@ def _gap_words(gap: float) -> str:
     return f"no sizes that its rules allow are better by more than {gap:.2%}, which is proven"
 
 
-def _row(server: dict[str, Any]) -> tuple[str, ...]:
+def _row(server: dict[str, Any], unknown: Collection[str]) -> tuple[str, ...]:
     before, after = server["maxmemory_before_bytes"], server["maxmemory_bytes"]
     change = after - before
     sign = "" if not change else "+" if change > 0 else "-"
@@ -103,6 +114,12 @@ def _row(server: dict[str, Any]) -> tuple[str, ...]:
         size_or(before or None, "unlimited"),
         size_or(after or None, "unlimited"),
         f"{sign}{format_size(abs(change))}" if change else "-",
+        *(["not known", "-", "-", "-"] if server["name"] in unknown else _by_the_curve(server)),
+    )
+
+
+def _by_the_curve(server: dict[str, Any]) -> tuple[str, ...]:
+    return (
         ratio_or(server["hit_ratio_before"], "-"),
         ratio_or(server["hit_ratio"], "-"),
         time_or(server["eat_before_seconds"], "-"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from datetime import datetime
 
 from solver_lambda.documents.units import format_duration, format_size
+from solver_lambda.documents.words import time_words
 
 WIDTH = 100
 
@@ -26,6 +28,8 @@ def print_wrapped(text: str, indent: str = "") -> None:
 
 def about(seconds: float) -> str:
     """A time in whole units, at least two of them: nobody needs to know an age exactly."""
+    if not math.isfinite(seconds):
+        return "an unknown time"
     for unit_seconds in (86400, 3600, 60, 1):
         if seconds >= 2 * unit_seconds:
             return _count(round(seconds / unit_seconds), unit_seconds)
@@ -43,8 +47,11 @@ def age_words(seconds: float) -> str:
 
 
 def time_of_day(at_seconds: float) -> str:
-    """Of a Unix time, local and with its zone."""
-    return datetime.fromtimestamp(at_seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+    """Of a Unix time, local and with its zone; a calendar has no more than 9999 years."""
+    try:
+        return datetime.fromtimestamp(at_seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+    except (ValueError, OverflowError, OSError):
+        return f"Unix time {at_seconds:g}"
 
 
 def size_or(size_bytes: float | None, otherwise: str = "") -> str:
@@ -65,4 +72,4 @@ def percent(ratio: float) -> str:
 
 def time_or(seconds: float | None, otherwise: str = "") -> str:
     """An access time."""
-    return otherwise if seconds is None else f"{seconds * 1e3:.4g} ms"
+    return otherwise if seconds is None else time_words(seconds)

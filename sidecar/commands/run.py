@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import signal
+from collections.abc import Callable
 from typing import Any
 
-from sidecar.base.log_setup import set_up_log
 from sidecar.commands.arguments import add_command
-from sidecar.config.node import load_config
-from sidecar.daemon import Sidecar
-from sidecar.state.node_lock import node_lock
 
 
 def add_parser(commands: Any) -> None:
@@ -29,6 +26,13 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run until a signal comes. Raises DocumentError, OSError."""
+    hang_ups = _HangUps()
+    # Imported only now: a SIGHUP meanwhile would end the process.
+    from sidecar.base.log_setup import set_up_log
+    from sidecar.config.node import load_config
+    from sidecar.daemon import Sidecar
+    from sidecar.state.node_lock import node_lock
+
     set_up_log(verbose=options.verbose)
     config = load_config(options.config)
     set_up_log(config.log.format, verbose=options.verbose)
@@ -36,6 +40,26 @@ def execute(options: argparse.Namespace) -> int:
         sidecar = Sidecar(config)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sidecar.stop())
-        signal.signal(signal.SIGHUP, lambda *_: sidecar.reload(lambda: load_config(options.config)))
+        hang_ups.lead_to(lambda: sidecar.reload(lambda: load_config(options.config)))
         sidecar.run()
     return 0
+
+
+class _HangUps:
+    """SIGHUP from now on: one that comes too early is made up for."""
+
+    def __init__(self) -> None:
+        self._is_asked = False
+        self._reload: Callable[[], None] | None = None
+        signal.signal(signal.SIGHUP, self._take)
+
+    def lead_to(self, reload: Callable[[], None]) -> None:
+        """Call this for each, also for those until now."""
+        self._reload = reload
+        if self._is_asked:
+            reload()
+
+    def _take(self, *_: object) -> None:
+        self._is_asked = True
+        if self._reload is not None:
+            self._reload()

@@ -17,7 +17,14 @@ def client_of(config: SidecarConfig) -> SidecarClient:
         raise SidecarSilentError(
             "a sidecar without state_file cannot be asked: its socket would lie beside that file"
         )
-    return SidecarClient(path)
+    return SidecarClient(path, runs=lambda: _runs(config))
+
+
+def _runs(config: SidecarConfig) -> bool:
+    # Imported here: only who finds no socket needs it.
+    from sidecar.state.node_lock import is_locked
+
+    return is_locked(config)
 
 
 def status_of(config: SidecarConfig) -> dict[str, Any]:

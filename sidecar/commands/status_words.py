@@ -9,7 +9,6 @@ from sidecar.commands.plan_words import plan_in_short
 from sidecar.commands.printing import (
     about,
     age_words,
-    percent,
     print_table,
     print_wrapped,
     ratio_or,
@@ -19,6 +18,7 @@ from sidecar.commands.printing import (
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
 
 _COLUMNS = (
     "server",
@@ -28,7 +28,8 @@ _COLUMNS = (
     "used",
     "resident",
     "hits, last window",
-    "predicted",
+    "expected",
+    "with the plan",
     "hits since start",
     "reads/s",
     "sampler",
@@ -50,10 +51,12 @@ def print_status(status: dict[str, Any]) -> None:
     print()
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
     servers = status["servers"]
-    print_table([_COLUMNS, *(_row(server, by_name.get(server["name"], {})) for server in servers)])
+    plan = told["last_plan"] if told else None
+    rows = [_row(server, by_name.get(server["name"], {}), plan) for server in servers]
+    print_table([_COLUMNS, *rows])
     print()
     for server in servers:
-        for line in _notes(server, by_name.get(server["name"], {})):
+        for line in _notes(server, by_name.get(server["name"], {}), told):
             print_wrapped(f"{server['name']}: {line}", indent="  ")
     print_wrapped(_total(status, told), indent="  ")
 
@@ -89,8 +92,14 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
         yield (
             f"had the recommended sizes been in force for the last "
             f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "
-            f"have been {percent(-would['ratio'])}"
+            f"have been {_shorter(would['ratio'])}"
         )
+
+
+def _shorter(ratio: float) -> str:
+    """By what share of itself a time is less."""
+    text = f"{100 * abs(ratio):.2f} %"
+    return "the same" if text == "0.00 %" else f"{text} {'shorter' if ratio > 0 else 'longer'}"
 
 
 def mode_words(told: dict[str, Any]) -> str:
@@ -120,6 +129,20 @@ def wait_words(told: dict[str, Any]) -> str:
     return f"no plan is carried out until {time_of_day(wait['until_seconds'])}: {wait['why']}"
 
 
+def is_on_its_way(server: dict[str, Any], told: dict[str, Any]) -> bool:
+    """Whether a server of the status document ``told`` is being given its planned size."""
+    target, size = server["target_bytes"], server["maxmemory_bytes"]
+    may = told["sets_sizes"] and not told["pause"] and not server["held"]
+    return bool(may and size is not None and target not in (None, size))
+
+
+def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str) -> float | None:
+    """Of the recommended sizes, while they are only recommended; ``None``: nothing is known."""
+    if plan is None or plan["carried_out"]:
+        return None
+    return server.get(f"recommended_{key}")
+
+
 def _by(order: dict[str, Any]) -> str:
     why = f": {order['why']}" if order.get("why") else ""
     return f"by {order['by']} at {time_of_day(order['at_seconds'])}{why}"
@@ -134,11 +157,13 @@ def _lag(told: dict[str, Any]) -> str:
     )
 
 
-def _row(server: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]:
+def _row(
+    server: dict[str, Any], told: dict[str, Any], plan: dict[str, Any] | None
+) -> tuple[str, ...]:
     if server["error"] is not None:
         return (server["name"], server["error_kind"], *[""] * (len(_COLUMNS) - 2))
     size = server["maxmemory_bytes"]
-    planned = told.get("target_bytes", server["planned_bytes"])
+    planned = None if told.get("held") else told.get("target_bytes", server["planned_bytes"])
     recommended = told.get("recommended_bytes")
     reads = told.get("reads_per_second")
     return (
@@ -150,6 +175,7 @@ def _row(server: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]:
         format_size(server["rss_bytes"]),
         ratio_or(told.get("hit_ratio")),
         ratio_or(told.get("predicted_hit_ratio")),
+        ratio_or(with_the_plan(told, plan, "hit_ratio")),
         ratio_or(server["lifetime_hit_ratio"], "-"),
         "" if reads is None else f"{reads:,.1f}",
         server["sampler"] or "none",
@@ -157,31 +183,43 @@ def _row(server: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _notes(server: dict[str, Any], told: dict[str, Any]) -> list[str]:
+def _notes(
+    server: dict[str, Any], told: dict[str, Any], status: dict[str, Any] | None
+) -> list[str]:
     if server["error"] is not None:
         return [server["error"]]
     notes = []
-    planned, has = server["planned_bytes"], server["maxmemory_bytes"]
-    if has and planned not in (None, has):
-        sizes = f"planned {format_size(planned)}, has {format_size(has)}"
-        notes.append(f"{sizes}: {handed_over(has, planned)}")
-    kept = told.get("keep_reason") or server["keep_reason"]
-    if kept:
-        notes.append(f"cannot be given another size now, {kept}")
     held = told.get("held")
+    planned, has = server["planned_bytes"], server["maxmemory_bytes"]
+    if has and planned not in (None, has) and not held:
+        notes.append(f"planned {format_size(planned)}, {_way_words(has, planned, told, status)}")
+    kept = told.get("keep_reason") or server["keep_reason"]
+    if kept and not held:
+        notes.append(f"cannot be given another size now, because {reason_words(kept)}")
     if held:
         notes.append(
             f"keeps {format_size(held['bytes'])}, which somebody set by hand at "
             f"{time_of_day(held['at_seconds'])}: `spreds resume FILE {server['name']}` ends that"
         )
-    if server["backend_latency"]:
+    if told.get("up") and told["backend_latency_seconds"] is None:
+        notes.append("backend: its latency is not known yet")
+    elif server["backend_latency"]:
         notes.append(f"backend: {ObservedLatency(**server['backend_latency']).words()}")
     if told.get("settings_by"):
         notes.append(settings_words(told))
     if told.get("last_change"):
         change = told["last_change"]
-        notes.append(f"changed at {time_of_day(change['at_seconds'])}: {change['words']}")
+        words = reason_words(change["words"])
+        notes.append(f"changed at {time_of_day(change['at_seconds'])}: {words}")
     return notes
+
+
+def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, Any] | None) -> str:
+    """What a server that has another size than the planned one waits for."""
+    words = f"has {format_size(has)}"
+    if status is None or is_on_its_way(told, status):
+        return f"{words}: {handed_over(has, planned)}"
+    return f"{words}: nothing is set while SPREDS {'pauses' if status['pause'] else 'only watches'}"
 
 
 def settings_words(told: dict[str, Any]) -> str:
@@ -201,7 +239,10 @@ def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
     if told is None:
         return text
     budget = told["budget"]
-    text += f" (memory.budget {budget['configured']}); used {size_or(budget['used_bytes'], '?')}"
+    text += f" (memory.budget {budget['configured']}"
+    if budget["source"] == "rss":
+        text += f", which resident memory lowered to {format_size(budget['bytes'])}"
+    text += f"); used {size_or(budget['used_bytes'], '?')}"
     text += f", resident {size_or(budget['rss_bytes'], '?')}"
     if budget["rss_budget_bytes"] is not None:
         text += f" of {format_size(budget['rss_budget_bytes'])}"
@@ -210,4 +251,8 @@ def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
         for purpose, size in (budget["headroom_bytes"] or {}).items()
         if size
     ]
-    return f"{text}; set aside for {', '.join(kept_free)}" if kept_free else text
+    if not kept_free:
+        return text
+    if budget["rss_budget_bytes"] is None:
+        return f"{text}; on top of maxmemory come, and are not held: {', '.join(kept_free)}"
+    return f"{text}; of resident memory are set aside for {', '.join(kept_free)}"

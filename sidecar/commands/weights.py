@@ -21,6 +21,11 @@ from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
 from solver_lambda.documents.units import parse_duration, parse_size
 
+_NO_PLACE = (
+    "say where the settings lie: --config FILE, or --node NODE with --folder FOLDER, or --node "
+    "NODE with --bucket BUCKET and --region REGION"
+)
+
 
 def _parse_number(text: str) -> float:
     number = float(text)
@@ -106,7 +111,9 @@ def execute(options: argparse.Namespace) -> int:
         raise DocumentError("weights set: name at least one setting")
     if options.verb == "unset" and not changes:
         place.store.delete(key)
-        return _show(None, options, code=0)
+        return _show(None, options, code=0 if text is not None else 1)
+    if options.verb == "unset" and text is None:
+        return _show(None, options)
     # A damaged old document must be removed on purpose: ``unset`` without names.
     old = TeamSettings.loads(text, key).values if text is not None else {}
     values = {name: value for name, value in {**old, **changes}.items() if value is not None}
@@ -168,10 +175,29 @@ def _place(options: argparse.Namespace) -> _Place:
                 f"{options.config}: controller has no store for settings: give it a folder"
             )
         return _Place(store, config.node, config.limits, servers[options.server])
-    if not options.node or not NODE_PATTERN.fullmatch(options.node):
+    if not options.node:
+        raise DocumentError(_NO_PLACE)
+    if not NODE_PATTERN.fullmatch(options.node):
         raise DocumentError(f"--node {options.node!r} is not a node's name; or give --config")
     if options.folder:
+        _check_folder(options.folder, options.node)
         return _Place(FolderStore(options.folder), options.node)
     if not options.bucket or not options.region:
-        raise DocumentError("give --config, or --node with --folder or --bucket and --region")
+        raise DocumentError(_NO_PLACE)
     return _Place(make_bucket(options.bucket, options.region, options.endpoint_url), options.node)
+
+
+def _check_folder(folder: Path, node: str) -> None:
+    """A typing error must not make a folder that no sidecar reads. Who may not look into one is
+    told by the store."""
+    below = folder / settings_key(node, "any")
+    for path in (folder, below.parent):
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise DocumentError(
+                f"--folder {folder}: there is no {path}, so no sidecar of a node {node!r} reads "
+                "settings there; --config makes the folders of its node"
+            ) from error
+        except OSError:
+            return

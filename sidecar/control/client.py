@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import urllib.parse
+from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,16 @@ class SidecarForbiddenError(SidecarSilentError):
 class SidecarClient:
     """Asks the sidecar whose socket this is. Every method raises ``SidecarSilentError``."""
 
-    def __init__(self, path: Path, limit_seconds: float = LIMIT_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limit_seconds: float = LIMIT_SECONDS,
+        runs: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``runs``: whether it is known to run, asked if there is no socket."""
         self._path = path
         self._limit_seconds = limit_seconds
+        self._runs = runs
 
     def status(self) -> dict[str, Any]:
         """The status document."""
@@ -86,6 +94,11 @@ class SidecarClient:
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read(MOST_ANSWER_BYTES))
         except (FileNotFoundError, ConnectionRefusedError) as error:
+            if self._runs():
+                raise SidecarSilentError(
+                    f"the sidecar runs, but nobody listens at {self._path}: it is starting, or its "
+                    "socket was removed, which it makes again within a minute"
+                ) from error
             raise SidecarNotRunningError(
                 f"the sidecar is not running: nobody listens at {self._path}"
             ) from error

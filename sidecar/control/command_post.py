@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.config.node import SidecarConfig
@@ -12,6 +14,7 @@ from sidecar.control.engagement import Engagement
 from sidecar.control.history import History
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
+from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
 from sidecar.state.control_state import ControlState, Pause, Told
 from sidecar.state.state_store import StateStore
@@ -19,6 +22,9 @@ from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
 
 log = logging.getLogger(__name__)
+
+# A pause that cannot end is tried to be ended again.
+_AGAIN_SECONDS = 60.0
 
 
 class CommandPost:
@@ -32,6 +38,7 @@ class CommandPost:
         actuator: Actuator,
         engagement: Engagement,
         plans: PlanApplication,
+        verification: PlanVerification,
         history: History,
     ) -> None:
         self.config = config
@@ -40,7 +47,9 @@ class CommandPost:
         self._actuator = actuator
         self._engagement = engagement
         self._plans = plans
+        self._verification = verification
         self._history = history
+        self._pause_ends_at = math.inf
 
     def order(self, order: Order) -> str:
         """Carry it out; what was done, for people. Raises OrderRefusedError."""
@@ -56,6 +65,8 @@ class CommandPost:
                 }[order.what](order)
             except (DocumentError, ValueError) as error:
                 raise OrderRefusedError(str(error)) from error
+        if not self._store.is_saved:
+            done += " (but it cannot be written to the state file, so a restart forgets it)"
         why = f" ({order.why})" if order.why else ""
         log.info("%s by %s%s: %s", order.what, order.by, why, done)
         kind = "rollback" if order.what == "rollback" else "order"
@@ -63,16 +74,24 @@ class CommandPost:
         return done
 
     def tick(self, now_seconds: float) -> None:
-        """Again and again: end a pause whose time is over."""
+        """Again and again: end a pause whose time is over, by the clock or by how long it was."""
         pause = self._control.pause
-        if pause is None or pause.until_seconds is None or now_seconds < pause.until_seconds:
+        if pause is None or pause.until_seconds is None:
             return
-        try:
-            self.order(Order("resume", "spreds", f"the pause by {pause.by} is over"))
-        except OrderRefusedError as error:
-            # Until the file, or a server's size, is another one.
-            self._change(pause=replace(pause, until_seconds=now_seconds + 60))
-            log.warning("the pause is over, but goes on: %s", error)
+        if now_seconds < pause.until_seconds and time.monotonic() < self._pause_ends_at:
+            return
+        with self._lock:
+            try:
+                done = self._end_pause()
+            except DocumentError as error:
+                # Until the file, or a server's size, is another one.
+                self._change(pause=replace(pause, until_seconds=now_seconds + _AGAIN_SECONDS))
+                self._pause_ends_at = math.inf
+                log.warning("the pause is over, but goes on: %s", error)
+                return
+        words = f"the pause by {pause.by} is over: {done}"
+        log.info("%s", words)
+        self._history.add("order", words)
 
     @property
     def _control(self) -> ControlState:
@@ -111,70 +130,83 @@ class CommandPost:
         return "no more plans are carried out; sizes stay as they are"
 
     def _pause(self, order: Order) -> str:
-        until = None if order.for_seconds is None else time.time() + order.for_seconds
+        until, self._pause_ends_at = None, math.inf
+        if order.for_seconds is not None:
+            until = time.time() + order.for_seconds
+            self._pause_ends_at = time.monotonic() + order.for_seconds
         self._change(pause=Pause(order.by, time.time(), order.why, until))
         self._actuator.watch()
+        self._verification.forget()
         length = (
             f"for {format_duration(order.for_seconds)}" if order.for_seconds else "until resume"
         )
         return f"nothing is set {length}"
 
+    def _end_pause(self) -> str:
+        """What is done now. Raises DocumentError; then it goes on."""
+        control = self._control
+        self._change(pause=None)
+        if not control.engaged and control.mode_with(self.config.mode) != "apply":
+            return "nothing is set, as before it"
+        try:
+            self._engagement.begin()
+        except DocumentError:
+            self._change(pause=control.pause)
+            raise
+        return "sizes are kept again"
+
     def _resume(self, order: Order) -> str:
         control = self._control
-        if order.server is not None and order.server not in control.held:
-            raise OrderRefusedError(f"{order.server} is not held: nobody resized it by hand")
-        names = [order.server] if order.server else list(control.held)
-        held = {name: hold for name, hold in control.held.items() if name not in names}
-        if order.server:
+        if order.server is not None:
+            if order.server not in control.held:
+                raise OrderRefusedError(f"{order.server} is not held: nobody resized it by hand")
+            held = {name: hold for name, hold in control.held.items() if name != order.server}
             self._change(held=held)
             return f"{order.server} takes part in plans again"
-        ended = [
-            *(["the pause is over"] if control.pause else []),
-            *(
-                ["plans are carried out again"]
-                if control.wait and control.wait.until_seconds
-                else []
-            ),
-            *([f"{', '.join(names)} take part in plans again"] if names else []),
-        ]
-        self._change(held=held, pause=None, wait=None)
-        if control.pause and (control.engaged or control.mode_with(self.config.mode) == "apply"):
+        self._change(held={}, wait=None)
+        ended = []
+        if control.pause is not None:
             try:
-                self._engagement.begin()
+                ended.append(f"the pause is over, {self._end_pause()}")
             except DocumentError:
-                self._change(held=control.held, pause=control.pause, wait=control.wait)
+                self._change(held=control.held, wait=control.wait)
                 raise
+        if control.wait is not None:
+            ended.append("no plan has to wait")
+        if control.held:
+            ended.append(f"{', '.join(control.held)} take part in plans again")
         return "; ".join(ended) or "there was nothing to resume"
 
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()
-        control = self._control
-        if order.to == "installation" or 0 in control.before_plan_bytes.values():
+        before = self._control.before_plan_bytes
+        if order.to == "installation" or 0 in before.values():
             return self._give_back(order)
-        if not control.engaged or not control.before_plan_bytes:
-            raise OrderRefusedError("no plan has been carried out: there is nothing to roll back")
-        self._engagement.back_to(control.before_plan_bytes, "rollback")
+        if not self._control.engaged or not before:
+            raise OrderRefusedError(
+                "there is no plan to roll back, or it was rolled back: "
+                "'spreds rollback --to-installation' goes back to before SPREDS"
+            )
+        sizes = self._engagement.back_to(before, "rolled back")
+        self._verification.forget()
         self._change(before_plan_bytes={})
         self._set_mode("recommend", order)
-        return (
-            f"back to {_sizes(control.before_plan_bytes)}; no more plans are carried out until "
-            "'spreds apply'"
-        )
+        near = "" if sizes == before else ", as near as budget and bounds allow"
+        return f"back to {_sizes(sizes)}{near}; no more plans are carried out until 'spreds apply'"
 
     def _give_back(self, order: Order) -> str:
-        failed = self._engagement.give_back()
+        sizes, missing = self._engagement.give_back()
+        self._verification.forget()
         self._set_mode("recommend", order)
-        sizes = {
-            name: size for name, size in self._control.installed_bytes.items() if name not in failed
-        }
-        not_done = "".join(f"; {name} did not take its size: {why}" for name, why in failed.items())
-        return (
-            f"back to the sizes from before SPREDS, {_sizes(sizes)}{not_done}; nothing is set "
-            "until 'spreds apply'"
+        sizes = {name: size for name, size in sizes.items() if name not in missing}
+        done = (
+            f"back to the sizes from before SPREDS, {_sizes(sizes)}" if sizes else "nothing is set"
         )
+        waits = "".join(f"; {name}: {why}" for name, why in missing.items())
+        return f"{done}{waits}; nothing more is set until 'spreds apply'"
 
 
-def _sizes(sizes_bytes: dict[str, int]) -> str:
+def _sizes(sizes_bytes: Mapping[str, int]) -> str:
     return ", ".join(
         f"{name} {format_size(size) if size else 'no limit'}" for name, size in sizes_bytes.items()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -23,8 +24,13 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
 
 LOOK_SECONDS = 1.0
+# Where sizes cannot be set, somebody may have made room since.
+TRY_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class ControlRoom:
@@ -32,6 +38,7 @@ class ControlRoom:
 
     Attributes:
         plans, post, verification, history, series: its parts.
+        trouble: why no size can be set, for people; ``None``: it can.
         recommended: what plans that are not carried out would have saved.
         last_changes: the last change of each server by a plan, as the status document has it.
     """
@@ -49,7 +56,8 @@ class ControlRoom:
         self._actuator = actuator
         self._config = config
         self._cycle: ObservationCycle | None = None
-        self._looked_at = 0.0
+        self._looked_at = self._next_try_at = 0.0
+        self.trouble: str | None = None
         self.history = History(history_path(config.state_file) if config.state_file else None)
         self._engagement = Engagement(config, store, actuator)
         self.plans = PlanApplication(config, store, lock, self._engagement, metrics, self.history)
@@ -57,13 +65,21 @@ class ControlRoom:
             store, self._engagement, self.history, metrics, lambda: self.observation
         )
         self.post = CommandPost(
-            config, store, lock, actuator, self._engagement, self.plans, self.history
+            config,
+            store,
+            lock,
+            actuator,
+            self._engagement,
+            self.plans,
+            self.verification,
+            self.history,
         )
         self.series = Series(config.cycle.maximum_age_seconds)
         self.recommended = RecommendedGain(time.time())
         self.last_changes: dict[str, dict[str, Any]] = {}
         for entry in self.history.tail(MOST_ENTRIES):
             self._note_changes(entry)
+        self._engagement.changed = self._note_change
         self.plans.on_carried_out = self._carried_out
         self.plans.on_recommended = self._recommended
 
@@ -83,11 +99,8 @@ class ControlRoom:
         return self._store.now.control.mode_with(self._config.mode)
 
     def begin(self, readings: Mapping[str, ServerReading | None]) -> None:
-        """Take over the servers as they were found, or only watch them.
-
-        Raises:
-            DocumentError: a server cannot be brought under the budget.
-        """
+        """Take over the servers as they were found, or only watch them, also while a server cannot
+        be brought under the budget."""
         with self._lock:
             self._engagement.found(readings)
             self._take_over_or_watch()
@@ -96,10 +109,16 @@ class ControlRoom:
 
     def _take_over_or_watch(self) -> None:
         control = self._store.now.control
+        self._next_try_at = time.monotonic() + TRY_SECONDS
+        self.trouble = None
         if control.pause is None and (control.engaged or self.mode == "apply"):
-            self._engagement.begin()
-        else:
-            self._actuator.watch()
+            try:
+                self._engagement.begin()
+                return
+            except DocumentError as error:
+                self.trouble = f"no size can be set: {error}"
+                log.warning("%s", self.trouble)
+        self._actuator.watch()
 
     def use(self, config: SidecarConfig) -> None:
         """Go on with another configuration."""
@@ -117,6 +136,8 @@ class ControlRoom:
             if abs(now_seconds - self._looked_at) < LOOK_SECONDS:
                 return
             self._looked_at = now_seconds
+            if self.trouble is not None and time.monotonic() >= self._next_try_at:
+                self._take_over_or_watch()
             readings = self._actuator.readings
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
@@ -126,7 +147,18 @@ class ControlRoom:
         with self._lock:
             self.verification.step(counts, seconds)
             if self.mode == "recommend":
-                self.recommended.step(counts, self._actuator.targets(), seconds)
+                readings = self._actuator.readings
+                in_force = {name: reading.size_bytes for name, reading in readings.items()}
+                self.recommended.step(counts, in_force, seconds)
+
+    def problems(self) -> list[str]:
+        """What keeps decisions from being carried out or kept, for people."""
+        waiting = ", ".join(self._store.now.control.restoring_bytes)
+        return [
+            *([self.trouble] if self.trouble else []),
+            *([] if self._store.is_saved else ["the state file cannot be written"]),
+            *([f"still to be given back as before SPREDS: {waiting}"] if waiting else []),
+        ]
 
     def predicted_hit_ratios(self) -> dict[str, float]:
         """By the last plan, at the sizes that are wanted now."""
@@ -149,16 +181,19 @@ class ControlRoom:
     def _carried_out(self, plan: AdaptationPlan) -> None:
         self.verification.begin(plan)
         self.verification.look(self._actuator.read_all())
+        before = self._store.now.control.before_plan_bytes
         for server in plan.servers:
             if server.maxmemory_bytes != server.maxmemory_before_bytes:
-                self.last_changes[server.name] = _change(
-                    time.time(),
-                    server.maxmemory_before_bytes,
-                    server.maxmemory_bytes,
-                    plan.cycle,
-                    server.reason,
+                from_bytes = before.get(server.name, server.maxmemory_before_bytes)
+                self._note_change(
+                    server.name, from_bytes, server.maxmemory_bytes, server.reason, plan.cycle
                 )
         self.recommended = RecommendedGain(time.time())
+
+    def _note_change(
+        self, name: str, from_bytes: int, to_bytes: int, words: str, cycle: int | None = None
+    ) -> None:
+        self.last_changes[name] = _change(time.time(), from_bytes, to_bytes, cycle, words)
 
     def _recommended(self, plan: AdaptationPlan) -> None:
         if self.observation is not None and self.observation.cycle == plan.cycle:
@@ -178,7 +213,7 @@ class ControlRoom:
 
 
 def _change(
-    at_seconds: float, from_bytes: int, to_bytes: int, cycle: int, words: str
+    at_seconds: float, from_bytes: int, to_bytes: int, cycle: int | None, words: str
 ) -> dict[str, Any]:
     sizes = {"from_bytes": from_bytes, "to_bytes": to_bytes}
     return {"at_seconds": at_seconds, **sizes, "cycle": cycle, "words": words}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sidecar.config.node import SidecarConfig
@@ -12,15 +12,21 @@ from sidecar.servers.budget_fit import fitted_sizes, unmovable_bytes, with_minim
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.state_store import StateStore
+from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
 
 class Engagement:
-    """Of one node's servers."""
+    """Of one node's servers.
+
+    Attributes:
+        changed: told of each size that goes back: the server, from, to (bytes), and why.
+    """
 
     def __init__(self, config: SidecarConfig, store: StateStore, actuator: Actuator) -> None:
+        self.changed: Callable[[str, int, int, str], None] = lambda *_: None
         self.config = config
         self._store = store
         self._actuator = actuator
@@ -57,12 +63,15 @@ class Engagement:
         else:
             self._engage(sizes_bytes, purpose)
 
-    def back_to(self, sizes_bytes: Mapping[str, int], purpose: str) -> None:
-        """Have these sizes at once, or as near to them as budget and bounds allow.
+    def back_to(self, sizes_bytes: Mapping[str, int], purpose: str) -> dict[str, int]:
+        """Have these sizes at once, or as near to them as budget and bounds allow; which they are.
 
         Raises:
             DocumentError: as ``initial_sizes``.
+            ValueError: nothing may be set now.
         """
+        if not self._store.now.control.sets_sizes:
+            raise ValueError("nothing is set now")
         sizes = fitted_sizes(
             self.config.servers,
             {**self._store.now.targets_bytes, **sizes_bytes},
@@ -70,17 +79,34 @@ class Engagement:
             self._actuator.budget.bytes,
             self._actuator.least_bytes(),
         )
+        before = self.sizes_in_force()
         self._actuator.engage(sizes, sizes, purpose)
+        self._tell_changes(before, sizes, purpose)
+        return sizes
 
-    def wanted_bytes(self) -> dict[str, int]:
-        """The sizes that are to be had now; 0 where a server that is only watched has no limit."""
-        state = self._store.now
-        if state.control.engaged:
-            return state.targets_bytes
+    def sizes_in_force(self) -> dict[str, int]:
+        """``maxmemory`` as last read (0: no limit); of who does not answer, what is wanted."""
         limits = {
             name: reading.maxmemory_bytes for name, reading in self._actuator.readings.items()
         }
-        return {**state.targets_bytes, **limits}
+        return {**self._store.now.targets_bytes, **limits}
+
+    def objection_to(self, plan: AdaptationPlan) -> str | None:
+        """Why its sizes cannot be had now, though they could when it was made."""
+        planned = {server.name: server.maxmemory_bytes for server in plan.servers}
+        for server in self.config.servers:
+            size_bytes = planned.get(server.name, server.minimum_bytes)
+            if size_bytes < server.minimum_bytes:
+                least = format_size(server.minimum_bytes)
+                return f"{server.name} would get less than its minimum, {least}"
+            if server.maximum_bytes is not None and size_bytes > server.maximum_bytes:
+                most = format_size(server.maximum_bytes)
+                return f"{server.name} would get more than its maximum, {most}"
+        for state in self._actuator.states():
+            moves_to = planned.get(state.name, state.maxmemory_bytes)
+            if state.reachable and not state.moves and moves_to != state.maxmemory_bytes:
+                return f"{state.name} cannot be given another size now"
+        return None
 
     def has_limit(self, name: str) -> bool:
         """Whether the server has a ``maxmemory``, as far as it is known."""
@@ -116,17 +142,45 @@ class Engagement:
             targets = {**targets, **targets_bytes}
         self._actuator.engage(sizes, targets, purpose)
         with self._store.update() as state:
-            state.control = replace(state.control, engaged=True)
+            state.control = replace(state.control, engaged=True, restoring_bytes={})
 
-    def give_back(self) -> dict[str, str]:
-        """The sizes from before SPREDS, whatever the budget is, and nothing more is set.
+    def give_back(self) -> tuple[dict[str, int], dict[str, str]]:
+        """The sizes from before SPREDS, whatever the budget is, and nothing more is set: at once,
+        or of servers that do not answer when they do.
 
         Returns:
-            Why, of the servers that did not take theirs.
+            The sizes, 0 for no limit; and why, of those that do not have theirs.
         """
+        names = {server.name for server in self.config.servers}
+        installed = self._store.now.control.installed_bytes
+        sizes = {name: size for name, size in installed.items() if name in names}
+        kept = dict.fromkeys(names - sizes.keys(), "what it had is not known")
+        kept |= {
+            name: f"it does not evict ({reading.why_no_eviction}), and keeps its size"
+            for name, reading in self._actuator.readings.items()
+            if not reading.evicts and 0 < sizes.get(name, 0) < reading.size_bytes
+        }
+        sizes = {name: size for name, size in sizes.items() if name not in kept}
+        before = self.sizes_in_force()
         with self._store.update() as state:
-            state.control = replace(state.control, engaged=False, held={}, before_plan_bytes={})
-        return self._actuator.restore(self._store.now.control.installed_bytes)
+            state.control = replace(
+                state.control,
+                engaged=False,
+                held={},
+                wait=None,
+                before_plan_bytes={},
+                restoring_bytes=sizes,
+            )
+        missing = self._actuator.restore()
+        self._tell_changes(before, sizes, "given back as it was before SPREDS")
+        return sizes, kept | missing
+
+    def _tell_changes(
+        self, before_bytes: Mapping[str, int], after_bytes: Mapping[str, int], why: str
+    ) -> None:
+        for name, size_bytes in after_bytes.items():
+            if before_bytes.get(name) != size_bytes:
+                self.changed(name, before_bytes.get(name, 0), size_bytes, why)
 
 
 def _size_words(size_bytes: int) -> str:

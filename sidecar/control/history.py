@@ -10,9 +10,10 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from sidecar.control.history_entry import read_entry
+
 log = logging.getLogger(__name__)
 
-KINDS = ("start", "plan", "check", "order", "hand", "rollback", "budget")
 MOST_ENTRIES = 10_000
 MOST_AGE_SECONDS = 400 * 86_400.0
 # A line that is longer was not written here.
@@ -26,7 +27,7 @@ def history_path(state_file: Path) -> Path:
 
 def read_history(path: Path, limit: int = MOST_ENTRIES) -> list[dict[str, Any]]:
     """The last entries, the newest last; none if there is no file. Half a line, as a crash leaves
-    it, is left out.
+    it, is left out, and so is what somebody made of it that cannot be (see ``read_entry``).
 
     Raises:
         OSError: it is there and cannot be read.
@@ -35,7 +36,7 @@ def read_history(path: Path, limit: int = MOST_ENTRIES) -> list[dict[str, Any]]:
     try:
         with path.open("rb") as file:
             while line := file.readline(MOST_LINE_BYTES):
-                entry = _entry(line)
+                entry = read_entry(line)
                 if entry is not None:
                     entries.append(entry)
     except FileNotFoundError:
@@ -43,24 +44,15 @@ def read_history(path: Path, limit: int = MOST_ENTRIES) -> list[dict[str, Any]]:
     return list(entries)
 
 
-def _entry(line: bytes) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return None
-    known = isinstance(entry, dict) and entry.get("kind") in KINDS
-    whole = known and isinstance(entry.get("at_seconds"), int | float)
-    return entry if whole and isinstance(entry.get("words"), str) else None
-
-
 class History:
     """Entries by any thread; in memory only where there is no file. Old ones are dropped, by number
-    and by age."""
+    and by age: from the file at a start, and when it has twice as many as are kept."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._failed = False
+        self._lines = 0
         self._entries: deque[dict[str, Any]] = deque(maxlen=MOST_ENTRIES)
         if path is None or not path.exists():
             return
@@ -93,6 +85,9 @@ class History:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
                 file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+            self._lines += 1
+            if self._lines >= 2 * MOST_ENTRIES:
+                self._prune(path)
             self._failed = False
         except OSError as error:
             if not self._failed:
@@ -100,12 +95,11 @@ class History:
             self._failed = True
 
     def _prune(self, path: Path) -> None:
-        """At a start: later a file grows by what few entries a day make."""
         oldest = time.time() - MOST_AGE_SECONDS
         kept = [entry for entry in self._entries if entry["at_seconds"] >= oldest]
         with path.open("rb") as file:
-            lines = sum(1 for _ in file)
-        if lines == len(kept):
+            self._lines = sum(1 for _ in file)
+        if self._lines == len(kept):
             return
         self._entries = deque(kept, MOST_ENTRIES)
         text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)
@@ -113,3 +107,4 @@ class History:
         from sidecar.storage.store import write_whole
 
         write_whole(path, text.encode())
+        self._lines = len(kept)

@@ -10,6 +10,8 @@ from solver_lambda.documents.reader import Fields
 ORDERS = ("apply", "apply_from_now_on", "recommend", "pause", "resume", "rollback")
 ROLLBACKS = ("last", "installation")
 MOST_NAME, MOST_WHY = 200, 500
+# Whoever means longer means until ``resume``.
+LONGEST_PAUSE_SECONDS = 366 * 86_400.0
 
 
 class OrderRefusedError(Exception):
@@ -46,9 +48,7 @@ class Order:
             what=fields.text("what", choices=ORDERS),
             by=fields.text("by", most=MOST_NAME),
             why=fields.text("why", most=MOST_WHY) if fields.value("why", "") else "",
-            for_seconds=(
-                fields.number("for_seconds", above=0) if fields.has("for_seconds") else None
-            ),
+            for_seconds=_length(fields) if fields.has("for_seconds") else None,
             server=fields.text("server") if fields.has("server") else None,
             to=fields.text("to", cls.to, ROLLBACKS),
         )
@@ -57,3 +57,14 @@ class Order:
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)
+
+
+def _length(fields: Fields) -> float:
+    seconds = fields.number("for_seconds", above=0)
+    if seconds > LONGEST_PAUSE_SECONDS:
+        raise fields.refuse(
+            "for_seconds",
+            f"must be a year ({LONGEST_PAUSE_SECONDS:.0f} s) at most, not "
+            f"{fields.given('for_seconds')}: without it a pause lasts until resume",
+        )
+    return seconds

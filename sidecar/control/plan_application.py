@@ -20,6 +20,7 @@ from sidecar.state.state_store import StateStore
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,8 @@ class PlanApplication:
             if plan is None:
                 raise OrderRefusedError("there is no plan yet")
             if plan.decision == "keep":
-                raise OrderRefusedError(f"the last plan keeps all sizes: {plan.reason}")
+                words = reason_words(plan.reason)
+                raise OrderRefusedError(f"the last plan keeps all sizes: {words}")
             if self.not_carried_out_because is None:
                 raise OrderRefusedError("the last plan has been carried out")
             age_seconds = time.time() - plan.observation_made_at_seconds
@@ -117,9 +119,12 @@ class PlanApplication:
                         f"{server.name} has another size than when the plan was made: wait for "
                         "the next one"
                     )
+            if why := self._engagement.objection_to(plan):
+                raise OrderRefusedError(f"{why}: wait for the next plan")
             if not self._set_targets(plan):
                 raise OrderRefusedError("the plan does not fit the budget any more")
             self.not_carried_out_because = None
+            self._note(plan, None)
             return f"carrying out plan {plan.cycle}: {_sizes_words(plan)}"
 
     def _take(self, plan: AdaptationPlan) -> None:
@@ -143,7 +148,7 @@ class PlanApplication:
 
     def _set_targets(self, plan: AdaptationPlan) -> bool:
         sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
-        before = self._engagement.wanted_bytes()
+        before = self._engagement.sizes_in_force()
         try:
             self._engagement.move(sizes, f"cycle {plan.cycle}")
         except ValueError as error:
@@ -186,9 +191,9 @@ def _details(plan: AdaptationPlan, carried_out: bool) -> dict[str, Any]:
 
 def _decision_words(plan: AdaptationPlan, objection: str | None) -> str:
     if plan.decision == "keep":
-        return f"plan {plan.cycle} keeps all sizes: {plan.reason}"
+        return f"plan {plan.cycle} keeps all sizes: {reason_words(plan.reason)}"
     verb = "moves memory" if objection is None else f"would move memory ({objection})"
-    return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {plan.reason}"
+    return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {reason_words(plan.reason)}"
 
 
 def _sizes_words(plan: AdaptationPlan) -> str:

@@ -57,8 +57,8 @@ class PlanVerification:
         observation = self._asked()
         self._promise = None
         if observation is not None and observation.cycle == plan.cycle:
-            self._promise = PlanPromise(observation, plan)
             self._before_bytes = dict(self._store.now.control.before_plan_bytes)
+            self._promise = PlanPromise(observation, plan, self._before_bytes)
 
     def forget(self) -> None:
         """The sizes are no longer those of the plan."""
@@ -77,9 +77,9 @@ class PlanVerification:
     def conclude(self, cycle_seconds: float) -> None:
         """The next observation is due: judge the plan before it, and roll it back if it failed."""
         promise, self._promise = self._promise, None
-        if promise is None:
+        if promise is None or not self._store.now.control.sets_sizes:
             return
-        check = promise.check()
+        check = replace(promise.check(), at_seconds=time.time())
         words = check.words
         if check.verdict == "failed":
             words = self._roll_back(check, cycle_seconds)
@@ -99,7 +99,7 @@ class PlanVerification:
         failures = (before.failures if before else 0) + 1
         pause_seconds = wait_seconds(cycle_seconds, failures)
         try:
-            self._engagement.back_to(self._before_bytes, "rollback")
+            self._engagement.back_to(self._before_bytes, f"plan {check.cycle} is taken back")
             done = "back to the sizes before it"
         except ValueError as error:
             done = f"it cannot be taken back: {error}"

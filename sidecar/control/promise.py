@@ -13,8 +13,14 @@ from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.documents.words import time_words
 
+# Codes of reasons of plans that may cost the mean access time: they keep to bounds, or go back.
+_NOT_FOR_A_GAIN = (
+    *("bounds", "no_limit", "over_budget", "back"),
+    *(setting.option for setting in BOUNDS.values()),
+)
 # Standard errors by which a promise must be missed.
 _ERRORS = 2.0
 _FEWEST_READS = 1000
@@ -34,9 +40,10 @@ class Check:
             by the reads that came: with the hit ratios that the plan predicted, as it was, and as
             the sizes before would have made it.
         error_seconds: so much may be error.
-        verdict: ``kept``: the promise; ``worse``: it was missed, but the sizes before would have
-            been no better; ``failed``: they would; ``not_checked``.
+        verdict: ``failed``: the sizes before would have been better by more than the error;
+            otherwise ``kept``: the promise, or ``worse``: it was missed; or ``not_checked``.
         words: for people.
+        at_seconds: Unix time.
     """
 
     cycle: int
@@ -46,6 +53,14 @@ class Check:
     observed_seconds: float | None = None
     without_seconds: float | None = None
     error_seconds: float | None = None
+    at_seconds: float | None = None
+
+    @property
+    def predicted_ratio(self) -> float | None:
+        """The same, as it was promised."""
+        if self.predicted_seconds is None or not self.without_seconds:
+            return None
+        return 1 - self.predicted_seconds / self.without_seconds
 
     @property
     def realised_ratio(self) -> float | None:
@@ -58,20 +73,22 @@ class Check:
 class _Promised:
     """Of one server."""
 
-    def __init__(self, seen: ServerObservation, plan: ServerPlan) -> None:
+    def __init__(self, seen: ServerObservation, plan: ServerPlan, before_bytes: int) -> None:
         self.name = plan.name
         self.weight = seen.weight
         self.hit_seconds = seen.cache_latency_seconds
         self.miss_seconds = max(seen.backend_latency_seconds, seen.cache_latency_seconds)
-        self.is_changed = plan.maxmemory_bytes != plan.maxmemory_before_bytes
-        self._before_bytes = plan.maxmemory_before_bytes
-        # What is planned for a size in between is about in between.
-        pairs = [
-            (plan.maxmemory_before_bytes, plan.hit_ratio_before),
-            (plan.maxmemory_bytes, plan.hit_ratio),
-        ]
-        self.predicts = all(ratio is not None for _, ratio in pairs)
-        self._sizes, self._ratios = zip(*sorted(pairs, key=lambda pair: pair[0]), strict=True)
+        self.is_changed = plan.maxmemory_bytes != before_bytes
+        self._before_bytes = before_bytes
+        # What is predicted for a size in between is about in between.
+        self._predicted = sorted(
+            (size_bytes, ratio)
+            for size_bytes, ratio in (
+                (plan.maxmemory_before_bytes, plan.hit_ratio_before),
+                (plan.maxmemory_bytes, plan.hit_ratio),
+            )
+            if ratio is not None
+        )
         self._miss_ratio_before = seen.miss_ratio
         self._curve_error = seen.curve_error_ratio
         self._first: ServerReading | None = None
@@ -120,11 +137,17 @@ class _Promised:
 
     @property
     def predicted_miss_ratio(self) -> float:
-        if not self.is_changed or not self.reads:
+        if not self.is_changed or not self.reads or not self._predicted:
             return self.miss_ratio
         # What a cache that is still filling does not hold cannot be hit, whatever its limit is.
         read_bytes = self._read_bytes if self._is_filling else self._limit_bytes
-        return 1.0 - float(np.interp(read_bytes / self.reads, self._sizes, self._ratios))
+        sizes, ratios = zip(*self._predicted, strict=True)
+        return 1.0 - float(np.interp(read_bytes / self.reads, sizes, ratios))
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the plan said what would come of another size."""
+        return bool(self._predicted) or not self.is_changed
 
     @property
     def _is_filling(self) -> bool:
@@ -163,13 +186,23 @@ class _Promised:
 
 
 class PlanPromise:
-    """Of one plan that was carried out, from then to the next observation."""
+    """Of one plan that was carried out, from then to the next observation; ``before_bytes`` were
+    the sizes in force (0: no limit)."""
 
-    def __init__(self, observation: Observation, plan: AdaptationPlan) -> None:
+    def __init__(
+        self, observation: Observation, plan: AdaptationPlan, before_bytes: Mapping[str, int]
+    ) -> None:
         seen = {server.name: server for server in observation.servers}
         self._plan = plan
         self._floor_ratio = observation.planning.minimum_gain_ratio
-        self._servers = [_Promised(seen[server.name], server) for server in plan.servers]
+        self._servers = [
+            _Promised(
+                seen[server.name],
+                server,
+                before_bytes.get(server.name) or server.maxmemory_before_bytes,
+            )
+            for server in plan.servers
+        ]
 
     @property
     def cycle(self) -> int:
@@ -190,15 +223,19 @@ class PlanPromise:
     def check(self) -> Check:
         """At the end."""
         cycle = self._plan.cycle
-        if not all(server.predicts for server in self._servers):
-            return Check(cycle, "not_checked", f"plan {cycle} predicted no hit ratios")
+        code = self._plan.reason.partition(":")[0]
+        if code in _NOT_FOR_A_GAIN:
+            words = f"plan {cycle} was not made for a gain ({code}), and is not judged by one"
+            return Check(cycle, "not_checked", words)
         reads = sum(server.reads for server in self._servers)
         weighted = sum(server.weight * server.reads for server in self._servers)
         if reads < _FEWEST_READS or not weighted:
             words = f"plan {cycle} could not be judged: only {reads:.0f} reads came after it"
             return Check(cycle, "not_checked", words)
         observed = self._mean([server.miss_ratio for server in self._servers])
-        predicted = self._mean([server.predicted_miss_ratio for server in self._servers])
+        predicted = None
+        if all(server.predicts for server in self._servers):
+            predicted = self._mean([server.predicted_miss_ratio for server in self._servers])
         without = self._mean([server.miss_ratio_without for server in self._servers])
         errors = [
             server.weight
@@ -210,8 +247,10 @@ class PlanPromise:
         ]
         error = _ERRORS * math.hypot(*errors) + self._floor_ratio * observed
         verdict = "kept"
-        if observed > predicted + error:
-            verdict = "failed" if observed > without + error else "worse"
+        if observed > without + error:
+            verdict = "failed"
+        elif predicted is None or observed > predicted + error:
+            verdict = "worse" if predicted is not None else "not_checked"
         words = self._words(verdict, predicted, observed, without, error)
         return Check(cycle, verdict, words, predicted, observed, without, error)
 
@@ -226,13 +265,15 @@ class PlanPromise:
         )
 
     def _words(
-        self, verdict: str, predicted: float, observed: float, without: float, error: float
+        self, verdict: str, predicted: float | None, observed: float, without: float, error: float
     ) -> str:
+        told = "no mean access time" if predicted is None else "a mean access time of "
+        told += "" if predicted is None else time_words(predicted)
         said = (
-            f"plan {self._plan.cycle} predicted a mean access time of {time_words(predicted)} "
-            f"(give or take {time_words(error)}), and it was {time_words(observed)}"
+            f"plan {self._plan.cycle} predicted {told} (give or take {time_words(error)}), and it "
+            f"was {time_words(observed)}"
         )
-        if verdict == "kept":
+        if verdict in ("kept", "not_checked"):
             return f"{said}; without it, it would have been {time_words(without)}"
         if verdict == "worse":
             return (

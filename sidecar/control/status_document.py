@@ -20,7 +20,6 @@ from sidecar.control.series import access_seconds
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from sidecar.state.sidecar_state import SidecarState
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
 KIND, VERSION = "spreds.status", 1
 _MOST_CURVE_POINTS = 200
+# Codes of servers whose curve says nothing.
+_NO_CURVE = ("no_sampler", "no_samples")
 _SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
@@ -49,7 +50,7 @@ def status_document(
 ) -> dict[str, Any]:
     """JSON's types only."""
     servers = [_server(server, state, actuator, cycle, room) for server in config.servers]
-    budget = _budget(actuator.budget, actuator.readings)
+    budget = _budget(actuator)
     return {
         "kind": KIND,
         "version": VERSION,
@@ -59,7 +60,7 @@ def status_document(
         "started_at_seconds": started_at_seconds,
         "now_seconds": time.time(),
         "mode": room.mode,
-        **_who_decides(config, state),
+        **_who_decides(config, state, actuator),
         "budget": budget,
         "loop_at_seconds": loop_at_seconds,
         "actuator_at_seconds": actuator.at_seconds,
@@ -80,7 +81,7 @@ def status_document(
         }
         if room.mode == "recommend"
         else None,
-        "problems": _problems(servers, budget, state),
+        "problems": [*room.problems(), *_problems(servers, budget, state)],
         "servers": servers,
     }
 
@@ -93,13 +94,13 @@ def spreds_version() -> str:
         return "unknown"
 
 
-def _who_decides(config: SidecarConfig, state: SidecarState) -> dict[str, Any]:
+def _who_decides(config: SidecarConfig, state: SidecarState, actuator: Actuator) -> dict[str, Any]:
     control = state.control
     ordered = control.mode is not None and control.file_mode == config.mode
     waits = control.wait is not None and time.time() < control.wait.until_seconds
     return {
         "mode_by": asdict(control.mode_by) if ordered and control.mode_by else None,
-        "sets_sizes": control.sets_sizes,
+        "sets_sizes": not actuator.looks_on,
         "pause": asdict(control.pause) if control.pause else None,
         "wait": asdict(control.wait) if control.wait and waits else None,
     }
@@ -116,12 +117,24 @@ def _last_observation(cycle: ObservationCycle) -> dict[str, Any] | None:
     }
 
 
-def _budget(budget: MemoryBudget, readings: Mapping[str, ServerReading]) -> dict[str, Any]:
+def _limits_bytes(actuator: Actuator) -> int:
+    """Sum of ``maxmemory``, where there is one; of who does not answer, as last known."""
+    limits = {
+        state.name: int(state.maxmemory_bytes)
+        for state in actuator.latest
+        if not state.reachable and state.maxmemory_bytes < math.inf
+    }
+    limits |= {name: reading.maxmemory_bytes for name, reading in actuator.readings.items()}
+    return sum(limits.values())
+
+
+def _budget(actuator: Actuator) -> dict[str, Any]:
+    budget, readings = actuator.budget, actuator.readings
     return {
         "bytes": budget.bytes,
         "source": budget.source,
         "configured": budget.configured,
-        "maxmemory_bytes": sum(reading.maxmemory_bytes for reading in readings.values()),
+        "maxmemory_bytes": _limits_bytes(actuator),
         "used_bytes": sum(reading.counted_bytes for reading in readings.values()),
         "rss_bytes": sum(reading.rss_bytes for reading in readings.values()),
         "rss_budget_bytes": budget.rss_budget_bytes,
@@ -144,9 +157,10 @@ def _last_plan(room: ControlRoom) -> dict[str, Any] | None:
 
 
 def _gain(room: ControlRoom) -> dict[str, Any]:
-    plan, check = room.plans.last_plan, room.verification.last
+    """Both of the last plan that was held against what came."""
+    check = room.verification.last
     return {
-        "predicted_ratio": plan.predicted_gain_ratio if plan else None,
+        "predicted_ratio": check.predicted_ratio if check else None,
         "realised_ratio": check.realised_ratio if check else None,
     }
 
@@ -157,11 +171,12 @@ def _problems(
     found = [f"{one['name']} does not answer: {one['error']}" for one in servers if not one["up"]]
     unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]
     if unlimited:
-        found.append(f"{', '.join(unlimited)}: no maxmemory is set")
+        found.append(f"{', '.join(unlimited)} has no maxmemory: 'spreds apply' gives it one")
     if budget["maxmemory_bytes"] > budget["bytes"]:
         found.append(
             f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
-            f"budget of {format_size(budget['bytes'])}"
+            f"budget of {format_size(budget['bytes'])}: 'spreds apply' brings it below, or raise "
+            "memory.budget"
         )
     if budget["rss_budget_bytes"] and budget["rss_bytes"] > budget["rss_budget_bytes"]:
         found.append(
@@ -169,7 +184,8 @@ def _problems(
             f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
         )
     found += [
-        f"{one['name']} has neither the patch nor the module: its size stays"
+        f"{one['name']} has neither the patch nor the module: plans leave its size alone; it "
+        "shrinks only where all must"
         for one in servers
         if one["up"] and one["sampler"] is None
     ]
@@ -191,12 +207,14 @@ def _server(
     reading = actuator.readings.get(name)
     seen = _named(cycle.last_observation.servers if cycle.last_observation else (), name)
     planned = _named(room.plans.last_plan.servers if room.plans.last_plan else (), name)
+    known = seen is not None and not (seen.keep_reason or "").startswith(_NO_CURVE)
     settings = cycle.last_settings.get(name)
     wanted = effective(config, settings)
     hit_ratio = room.series.hit_ratios.get(name)
     if hit_ratio is None and seen is not None and seen.miss_ratio is not None:
         hit_ratio = 1 - seen.miss_ratio
     predicted = room.predicted_hit_ratios().get(name)
+    recommended = planned.hit_ratio if planned else None
     states = {one.name: one for one in actuator.latest}
     return {
         "name": name,
@@ -214,9 +232,11 @@ def _server(
         ),
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
-        "backend_latency_seconds": seen.backend_latency_seconds if seen else None,
+        "recommended_hit_ratio": recommended,
+        "recommended_access_time_seconds": _access(seen, recommended),
+        "backend_latency_seconds": (seen.backend_latency_seconds or None) if seen else None,
         "backend_latency_source": seen.backend_latency_source if seen else None,
-        "curve_error_ratio": seen.curve_error_ratio if seen else None,
+        "curve_error_ratio": seen.curve_error_ratio if known else None,
         "weight": wanted.weight,
         "settings_by": settings.set_by if settings else None,
         "settings_version": settings.version if settings else None,
@@ -224,9 +244,9 @@ def _server(
         "held": _held(state, name),
         "last_change": room.last_changes.get(name),
         "marginal_gain_seconds_per_mebibyte": (
-            planned.marginal_gain_seconds_per_mebibyte if planned else None
+            planned.marginal_gain_seconds_per_mebibyte if planned and known else None
         ),
-        "curve": _curve(seen.curve) if seen else None,
+        "curve": _curve(seen.curve) if known else None,
     }
 
 

@@ -88,6 +88,10 @@ class Forecast:
         rate, shape = (format_duration(cycle_seconds * HALF_LIVES_CYCLES[i]) for i in self.memory)
         return f"rates that count half after {rate}, curves after {shape}{early}"
 
+    def may_go_back(self, may: bool) -> None:
+        """Whether plans have been carried out, from which one could go back."""
+        self._scores.may_go_back = may
+
     def look(
         self, now_seconds: float, planned_bytes: Mapping[str, int], *, at_once: bool = False
     ) -> None:

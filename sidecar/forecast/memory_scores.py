@@ -41,11 +41,13 @@ class MemoryScores:
     Attributes:
         first_bytes: by server.
         kept_bytes: what servers keep when one goes back.
+        may_go_back: plans have been carried out.
     """
 
     def __init__(self, first_bytes: Mapping[str, int]) -> None:
         self.first_bytes = dict(first_bytes)
         self.kept_bytes: Mapping[str, int] = {}
+        self.may_go_back = True
         places = len(MEMORIES) + 1
         # By each, a second: over the sizes in force, and over the first sizes.
         self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
@@ -70,7 +72,7 @@ class MemoryScores:
     @property
     def goes_back(self) -> bool:
         """Whether the next plan is to be the first sizes."""
-        return self._place == _FIRST
+        return self.may_go_back and self._place == _FIRST
 
     @property
     def memory(self) -> Memory:
@@ -185,6 +187,7 @@ class MemoryScores:
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
         sure[_FIRST] = self._recent[_FIRST]
         sure = np.where(self._trusted(), sure, 0.0)
+        sure[_FIRST] *= self.may_go_back
         place = int(np.argmax(sure))
         apart = np.abs(self._divisions[place].planned - self._in_force.planned).max()
         if sure[place] > self._threshold and apart >= 1:

@@ -35,12 +35,22 @@ def _file(endpoint: str, path: Path) -> Finding:
             "problem", _KEY, f"another program listens at {path}", "end it, or choose another path"
         )
     folder = next(folder for folder in path.parents if folder.exists())
-    if not os.access(folder, os.W_OK | os.X_OK):
+    may = os.access(folder, os.W_OK | os.X_OK)
+    if not may and folder != path.parent:
+        return Finding(
+            "advice",
+            _KEY,
+            f"{path.parent} does not exist, and you may not make it in {folder}",
+            f"nothing, if the service manager makes it (in systemd: RuntimeDirectory=); else make "
+            f"{path.parent} yourself, for the sidecar's user",
+        )
+    if not may:
         return Finding(
             "problem",
             _KEY,
             f"you may not write to {folder}, where {endpoint} would be made",
-            f"let the sidecar's user own {path.parent} (in systemd: RuntimeDirectory=)",
+            f"check as the sidecar's user, and let that own {path.parent} (in systemd: "
+            "RuntimeDirectory=)",
         )
     return Finding("ok", _KEY, f"{endpoint} can be bound")
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from sidecar.config.node import SidecarConfig
+from sidecar.preflight.budget import check_sums
 from sidecar.preflight.endpoint import check_endpoint, check_way_for, server_process
 from sidecar.preflight.finding import Finding
+from sidecar.preflight.listen import check_listen
 from sidecar.preflight.machine import check_machine
 from sidecar.preflight.servers import check_servers
+from sidecar.preflight.taken import check_taken
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.node_lock import is_locked
 
 
 def preflight(config: SidecarConfig) -> list[Finding]:
-    """What was found, in the order of servers, endpoint and machine."""
+    """What was found, in the order of servers, addresses and machine."""
     readings: dict[str, ServerReading] = {}
     findings = list(check_servers(config, readings))
+    running = is_locked(config)
+    findings += [*check_taken(config, readings, running), *check_sums(config, readings)]
+    findings += check_listen(config.operators.listen, running)
     endpoint = config.sampling.endpoint
-    findings += check_endpoint(endpoint, running=is_locked(config))
+    findings += check_endpoint(endpoint, running)
     for name, reading in readings.items():
         server = server_process(name, reading.process_id) if reading.process_id else None
         obstacle = check_way_for(server, endpoint, config.sampling.group) if server else None

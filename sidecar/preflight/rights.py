@@ -44,7 +44,7 @@ def check_rights(config: ServerConfig, server: RedisServer) -> Iterator[Finding]
                 "problem" if why is None else "advice",
                 config.name,
                 f"user {user} lacks {right} ({error})" + (f"; {why}" if why else ""),
-                f"redis-cli ACL SETUSER {user} {right}, then ACL SAVE or CONFIG REWRITE",
+                f"redis-cli ACL SETUSER {user} '{right}', then ACL SAVE or CONFIG REWRITE",
             )
         except ServerRefusedError as error:
             yield Finding(

@@ -30,7 +30,7 @@ def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> 
             yield Finding("problem", server_config.name, str(error), _remedy(server_config, error))
         finally:
             server.close()
-    yield from _check_sum(config, readings)
+    yield from _check_same(readings)
 
 
 def _remedy(config: ServerConfig, error: Exception) -> str:
@@ -42,6 +42,8 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
             )
         case MissingRightError():
             return f"give it what it needs: {acl_line(user)}"
+        case ServerDownError() if "certificate of " in str(error) or "no TLS with" in str(error):
+            return "see ssl_ca_certs, ssl_certfile and ssl_check_hostname of this server"
         case ServerDownError():
             return f"is the server started, and is {config.url} its address?"
         case _:
@@ -79,9 +81,16 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
                 "has no maxmemory and does not evict: nobody knows how much it will take",
                 "give it a maxmemory, or a policy that evicts",
             )
+    elif not reading.maxmemory_bytes:
+        yield Finding(
+            "advice",
+            config.name,
+            "has no maxmemory: SPREDS gives it a limit when it sets sizes",
+            "give it one now, if it must not take all that there is until then",
+        )
 
 
-def _check_sum(config: SidecarConfig, readings: dict[str, ServerReading]) -> Iterator[Finding]:
+def _check_same(readings: dict[str, ServerReading]) -> Iterator[Finding]:
     names: dict[str, str] = {}
     for name, reading in readings.items():
         first = names.setdefault(reading.run_id, name)
@@ -92,27 +101,6 @@ def _check_sum(config: SidecarConfig, readings: dict[str, ServerReading]) -> Ite
                 f"is the same server as {first} (run_id {reading.run_id})",
                 "name each server once",
             )
-    fixed = sum(r.maxmemory_bytes for r in readings.values() if not r.evicts)
-    total = sum(reading.maxmemory_bytes for reading in readings.values())
-    budget = config.memory.budget_bytes
-    words = f"the sizes sum to {format_size(total)} of {format_size(budget)}"
-    if fixed > budget:
-        yield Finding(
-            "problem",
-            "memory.budget",
-            f"servers that keep their size have {format_size(fixed)}, more than the budget, "
-            f"{format_size(budget)}",
-            "raise memory.budget, or lower their maxmemory",
-        )
-    elif total > budget or any(not r.maxmemory_bytes for r in readings.values()):
-        yield Finding(
-            "advice",
-            "memory.budget",
-            f"{words}; as soon as SPREDS sets sizes it brings them below that",
-            "raise memory.budget if that is not meant",
-        )
-    else:
-        yield Finding("ok", "memory.budget", words)
 
 
 def worst(findings: Sequence[Finding]) -> bool:

@@ -22,7 +22,7 @@ from sidecar.servers.looking_on import sizes_as_found
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.restoring import end_shrink_modes, restore_sizes
+from sidecar.servers.restoring import end_shrink_modes, go_on_restoring
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.sizes_in_words import sizes_in_words
@@ -45,19 +45,15 @@ STOP_SECONDS = 1.0
 class Actuator:
     """Reads the servers again and again, and carries out the transitions that ``resolve`` allows.
 
-    ``start`` runs it in a thread of its own, so that samples are received meanwhile; every public
-    method may be called from any thread.
-
+    ``start`` runs it in a thread of its own; every public method may be called from any thread.
     ``gradual``: memory is handed over as it is filled; otherwise the targets count at once.
     ``hands`` is told of sizes that somebody else sets.
 
     Attributes:
         looks_on: it sets no ``maxmemory``: after ``watch``, until ``engage``.
-        budget: what all sizes may sum to.
-        configs: of the servers; a reload may bring others for the same servers.
+        budget, configs: what all sizes may sum to; of the servers, a reload may bring others.
         waypoints: on the way to the targets.
-        at_seconds: Unix time of the last step.
-        readings: then, the last of each server that answers.
+        at_seconds, readings: of the last step, Unix time and who answered.
         latest: what ``states`` said in the last step: no wait for a server that hangs.
         latest_least_bytes: then, what ``least_bytes`` says.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
@@ -86,7 +82,7 @@ class Actuator:
         self._lock = threading.RLock()
         self._thread = SteppingThread(
             "actuator",
-            self.step,
+            lambda: self.step(),
             lambda: IDLE_SECONDS if self.settled else BUSY_SECONDS,
             self._one_comes_back,
             LOOK_SECONDS,
@@ -109,6 +105,8 @@ class Actuator:
     ) -> None:
         """Have these sizes, and go on from there to the targets. Raises as ``set_targets``."""
         with self._lock:
+            if not self._store.now.control.engaged:
+                note_hands(self._watches, None, counts=False)  # what was set before is no matter
             self.set_targets(targets_bytes, purpose)
             self.waypoints.begin(sizes_bytes)
             self.looks_on = False
@@ -121,11 +119,11 @@ class Actuator:
             self.waypoints.begin({**self.targets(), **self.waypoints.sizes_bytes})
             self._arrival.rest()
 
-    def restore(self, sizes_bytes: Mapping[str, int]) -> dict[str, str]:
-        """Look on, after ``restore_sizes``."""
+    def restore(self) -> dict[str, str]:
+        """Look on, after ``go_on_restoring``, which goes on."""
         with self._lock:
             self.watch()
-            return restore_sizes(self._watches, sizes_bytes, self._metrics)
+            return go_on_restoring(self._watches, self._store, self._metrics)
 
     def hurry(self) -> None:
         """Begin to stop: nothing more is asked of the servers; returns at once."""
@@ -241,8 +239,8 @@ class Actuator:
                     watch.try_again()
             self.at_seconds = time.time()
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}
-            if not self.looks_on or self._store.now.control.engaged:
-                note_hands(self._watches, self._hands)
+            counts = not self.looks_on or self._store.now.control.engaged
+            note_hands(self._watches, self._hands, counts=counts)
             self._follow_budget()
             if self.looks_on:
                 self._look_on()
@@ -256,9 +254,8 @@ class Actuator:
             states = self._steps()
             for transition in due(states, self.budget):
                 moved = True
-                if self._stop.is_set() or not carry_out(
-                    transition, self._watches[transition.name], self._metrics
-                ):
+                watch = self._watches[transition.name]
+                if self._stop.is_set() or not carry_out(transition, watch, self._metrics):
                     break
             self._arrival.note(
                 moved=moved,
@@ -288,7 +285,10 @@ class Actuator:
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)
-        if not self._store.now.control.engaged:
+        control = self._store.now.control
+        if control.restoring_bytes and control.pause is None:
+            self.restore()
+        if not control.engaged:
             with self._store.update() as state:
                 state.targets_bytes = sizes_as_found(self.readings, state.targets_bytes)
             self.waypoints.begin(self._store.now.targets_bytes)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sidecar.base.log_setup import EVENT
+from sidecar.base.log_setup import event_of
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.state.control_state import Hold
 from sidecar.state.state_store import StateStore
@@ -17,6 +17,19 @@ log = logging.getLogger(__name__)
 
 # Told of each: the server, and a sentence.
 TellHand = Callable[[str, str], None]
+# So many of a server are told at once; more within the time become one, when it is over.
+TOLD_AT_ONCE = 3
+GATHER_SECONDS = 60.0
+
+
+class _Gathered:
+    """What was told of one server since ``began_at`` (of a clock that does not jump), and the last
+    of what was not."""
+
+    def __init__(self, began_at: float) -> None:
+        self.began_at = began_at
+        self.told = self.more = 0
+        self.last_words = ""
 
 
 class Hands:
@@ -34,28 +47,53 @@ class Hands:
         *,
         holds: bool,
         tell: TellHand = lambda _name, _words: None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._budget_bytes = budget_bytes
         self._minima_bytes = minima_bytes
         self._holds = holds
         self._tell = tell
+        self._now = now
+        self._gathered: dict[str, _Gathered] = {}
 
-    def note(self, name: str, size_bytes: int) -> bool:
-        """Somebody has set this (0: no limit). Whether it stays."""
+    def note(self, name: str, size_bytes: int, fixed_bytes: Mapping[str, int]) -> bool:
+        """Somebody has set this (0: no limit). Whether it stays. ``fixed_bytes``: the sizes of
+        servers that cannot make room."""
         said = f"somebody set maxmemory of {name} to {_words(size_bytes)} by hand"
-        others = sum(size for other, size in self._minima_bytes.items() if other != name)
+        least = {**self._minima_bytes, **fixed_bytes}
+        others = sum(size for other, size in least.items() if other != name)
         fits = 0 < size_bytes <= self._budget_bytes() - others
+        when = "when the pause is over" if self._store.now.control.pause else "now"
         if not self._holds:
-            words = f"{said}; the planned size is put back"
+            words = f"{said}; the planned size is put back {when}"
         elif not fits:
-            words = f"{said}; that leaves the others less than their minima: it is put back"
+            words = f"{said}; that leaves the others too little: it is put back {when}"
         else:
             words = f"{said}; it stays until 'spreds resume'"
             self._hold(name, Hold(size_bytes, time.time()))
-        log.warning("%s", words, extra=EVENT)
-        self._tell(name, words)
+        log.warning("%s", words, extra=event_of(name))
+        self._gather(name, words)
         return self._holds and fits
+
+    def tell_gathered(self, *, all_of_them: bool = False) -> None:
+        """Again and again: tell in one sentence what came too fast, when its time is over."""
+        now = self._now()
+        for name, gathered in list(self._gathered.items()):
+            if all_of_them or now - gathered.began_at >= GATHER_SECONDS:
+                del self._gathered[name]
+                if gathered.more:
+                    times = f"{gathered.more} times more" if gathered.more > 1 else "once more"
+                    self._tell(name, f"{times} within a minute, the last: {gathered.last_words}")
+
+    def _gather(self, name: str, words: str) -> None:
+        gathered = self._gathered.setdefault(name, _Gathered(self._now()))
+        if gathered.told < TOLD_AT_ONCE:
+            gathered.told += 1
+            self._tell(name, words)
+        else:
+            gathered.more += 1
+            gathered.last_words = words
 
     def _hold(self, name: str, hold: Hold) -> None:
         with self._store.update() as state:
@@ -67,11 +105,23 @@ def _words(size_bytes: int) -> str:
     return format_size(size_bytes) if size_bytes else "no limit"
 
 
-def note_hands(watches: Mapping[str, ServerWatch], hands: Hands | None) -> None:
-    """Take note of all sizes that somebody else has set; without ``hands`` none stays."""
+def note_hands(
+    watches: Mapping[str, ServerWatch], hands: Hands | None, *, counts: bool = True
+) -> None:
+    """Take note of all sizes that somebody else has set; without ``hands`` none stays. Unless it
+    ``counts``, what somebody sets is what is wanted."""
+    fixed = {
+        name: watch.last.maxmemory_bytes
+        for name, watch in watches.items()
+        if watch.last is not None and (watch.is_held or not watch.evicts)
+    }
     for name, watch in watches.items():
         size_bytes = watch.taken_by_hand()
-        if size_bytes is None or not watch.evicts:
+        if size_bytes is None or not watch.evicts or not counts:
             continue
-        if hands is None or not hands.note(name, size_bytes):
+        if hands is None or not hands.note(name, size_bytes, fixed):
             watch.contest()
+        else:
+            fixed[name] = size_bytes
+    if hands is not None:
+        hands.tell_gathered()

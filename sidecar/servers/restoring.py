@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
 from sidecar.servers.redis_server import ServerDownError, ServerRefusedError
 from sidecar.servers.server_watch import ServerWatch
+from sidecar.state.state_store import StateStore
 
 log = logging.getLogger(__name__)
 
@@ -15,20 +17,25 @@ log = logging.getLogger(__name__)
 def restore_sizes(
     watches: Mapping[str, ServerWatch], sizes_bytes: Mapping[str, int], metrics: Metrics
 ) -> dict[str, str]:
-    """At once, those that shrink first; 0 is no limit.
+    """Those that shrink first, at once; then, if all of them have, those that grow. 0 is no limit.
+    A server that does not evict is not shrunk: it would refuse writes.
 
     Returns:
-        Why, of those that did not take it.
+        Why, of those that do not have theirs yet.
     """
-    failed = {}
+    missing: dict[str, str] = {}
     for name in sorted(sizes_bytes, key=lambda name: watches[name].grows_to(sizes_bytes[name])):
+        watch, size_bytes = watches[name], sizes_bytes[name]
+        if missing and watch.grows_to(size_bytes):
+            missing[name] = f"it waits for {', '.join(missing)}"
+            continue
         try:
-            _restore(watches[name], sizes_bytes[name])
+            _restore(watch, size_bytes)
             metrics.config_set_maxmemory.labels(name).inc()
         except (ServerRefusedError, ServerDownError) as error:
             metrics.transitions_failed.labels(name).inc()
-            failed[name] = str(error)
-    return failed
+            missing[name] = str(error)
+    return missing
 
 
 def _restore(watch: ServerWatch, size_bytes: int) -> None:
@@ -37,6 +44,19 @@ def _restore(watch: ServerWatch, size_bytes: int) -> None:
     if not watch.grows_to(size_bytes) and watch.save_settings():
         watch.enter_shrink_mode()
     watch.set_maxmemory(size_bytes)
+
+
+def go_on_restoring(
+    watches: Mapping[str, ServerWatch], store: StateStore, metrics: Metrics
+) -> dict[str, str]:
+    """As ``restore_sizes``, with the ``restoring_bytes`` of the control state, which then has those
+    that are missing."""
+    sizes_bytes = store.now.control.restoring_bytes
+    missing = restore_sizes(watches, sizes_bytes, metrics)
+    left = {name: size for name, size in sizes_bytes.items() if name in missing}
+    with store.update() as state:
+        state.control = replace(state.control, restoring_bytes=left)
+    return missing
 
 
 def end_shrink_modes(watches: Mapping[str, ServerWatch]) -> None:

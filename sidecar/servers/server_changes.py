@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import math
 
-from sidecar.base.log_setup import EVENT
+from sidecar.base.log_setup import event_of
 from sidecar.base.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.control_state import ControlState
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,7 @@ def tell_changes(
     reading: ServerReading,
     expected_bytes: float | None,
     metrics: Metrics,
+    control: ControlState,
 ) -> bool:
     """Log and count restarts, changes by others and policies that forbid a shrink.
 
@@ -32,10 +34,15 @@ def tell_changes(
             )
         return False
     then = "its planned size is put back" if reading.evicts else "it does not evict and keeps it"
+    then = then if control.sets_sizes else "nothing is set now"
     if last.run_id != reading.run_id:
         metrics.servers_restarted.labels(name).inc()
         log.warning(
-            "server %s restarted with maxmemory %s; %s", name, _size(reading), then, extra=EVENT
+            "server %s restarted with maxmemory %s; %s",
+            name,
+            _size(reading),
+            then,
+            extra=event_of(name),
         )
         return False
     if last.evicts and not reading.evicts:
@@ -49,7 +56,11 @@ def tell_changes(
     metrics.foreign_changes.labels(name).inc()
     if not reading.evicts:
         log.warning(
-            "server %s: somebody set maxmemory to %s; %s", name, _size(reading), then, extra=EVENT
+            "server %s: somebody set maxmemory to %s; %s",
+            name,
+            _size(reading),
+            then,
+            extra=event_of(name),
         )
     return True
 

@@ -22,6 +22,9 @@ _HOST = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
 # two containers.
 CLIENT_NAME = f"{_CLIENT_PREFIX}{_HOST}:{os.getpid()}:{secrets.token_hex(4)}"
 
+# Others may begin with the prefix, such as an application that names itself after us.
+_CLIENT_NAME = re.compile(rf"{_CLIENT_PREFIX}([A-Za-z0-9._-]*):(\d+):[0-9a-f]{{8}}")
+
 
 class ServerTakenError(Exception):
     """Another sidecar controls the server; the message names it."""
@@ -36,7 +39,7 @@ class ServerLock:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        name = f"spreds-server-{run_id}"
+        name = _lock_name(run_id)
         self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # Says whose lock it is, to who reads /proc/net/unix.
         self._label = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -74,6 +77,15 @@ class CurrentProcessLock:
             self._lock = None
 
 
+def holder_of(run_id: str) -> str | None:
+    """Process id of who holds a server's lock on this machine; takes nothing."""
+    return _holder(_lock_name(run_id))
+
+
+def _lock_name(run_id: str) -> str:
+    return f"spreds-server-{run_id}"
+
+
 def _holder(name: str) -> str | None:
     """Process id in the label beside a lock."""
     found = re.search(rf"@{re.escape(name)}:(\d+)$", Path("/proc/net/unix").read_text(), re.M)
@@ -92,16 +104,14 @@ def check_clients(clients: Iterable[Mapping[str, str]]) -> None:
     Raises:
         ServerTakenError: there is one.
     """
-    sidecars = {
-        int(client["id"]): client["name"]
+    sidecars = [
+        (int(client["id"]), found)
         for client in clients
-        if client.get("name", "").startswith(_CLIENT_PREFIX)
-    }
-    ours = max((number for number, name in sidecars.items() if name == CLIENT_NAME), default=0)
-    for number, name in sidecars.items():
-        if number < ours and name != CLIENT_NAME:
-            host, _, process = name.removeprefix(_CLIENT_PREFIX).partition(":")
+        if (found := _CLIENT_NAME.fullmatch(client.get("name", "")))
+    ]
+    ours = max((number for number, name in sidecars if name[0] == CLIENT_NAME), default=0)
+    for number, name in sidecars:
+        if number < ours and name[0] != CLIENT_NAME:
             raise ServerTakenError(
-                f"it is controlled by the sidecar with process id {process.partition(':')[0]} "
-                f"on {host}"
+                f"it is controlled by the sidecar with process id {name[2]} on {name[1]}"
             )

@@ -101,11 +101,11 @@ class ServerWatch:
         except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
             self._lose(error)
             return None
-        is_back = self._reach.answer()
-        if is_back:
+        if is_back := self._reach.answer():
             log.info("server %s answers again", self.name)
         expected = self._at_most_bytes if not is_back and not self._refusal.reason else None
-        if tell_changes(self.name, self._last, reading, expected, self._metrics):
+        control = self._store.now.control
+        if tell_changes(self.name, self._last, reading, expected, self._metrics, control):
             self._by_hand_bytes = reading.maxmemory_bytes
         if self._last is None:
             note_installed(self._store, self.name, reading.maxmemory_bytes)

@@ -8,7 +8,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings
-from sidecar.storage.store import Store, StoreError, StoreUnreachableError
+from sidecar.storage.store import FolderStore, Store, StoreError, StoreUnreachableError
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
@@ -23,6 +23,7 @@ class SettingsReader:
         self._metrics = metrics
         self._good: dict[str, TeamSettings] = {}
         self._refused: dict[str, str] = {}
+        self._unknown: set[str] = set()
         self.use(store, config)
 
     def use(self, store: Store | None, config: SidecarConfig) -> None:
@@ -34,6 +35,7 @@ class SettingsReader:
         """The settings in force now: what cannot be read leaves that server's last ones."""
         if self._store is None:
             return {}
+        self._tell_unknown(self._store)
         for server in self._config.servers:
             try:
                 self._read_one(server, self._store)
@@ -46,6 +48,16 @@ class SettingsReader:
                     log.warning("settings of the servers after it are not asked for now")
                     break
         return dict(self._good)
+
+    def _tell_unknown(self, store: Store) -> None:
+        """Once: a document of no server is a typing error. Only a folder can be looked through."""
+        if not isinstance(store, FolderStore):
+            return
+        known = {f"{server.name}.json" for server in self._config.servers}
+        folder = settings_key(self._config.node, "any").rpartition("/")[0]
+        for name in sorted(store.names(folder) - known - self._unknown):
+            self._unknown.add(name)
+            log.warning("%s/%s is ignored: the node has no such server", folder, name)
 
     def _read_one(self, server: ServerConfig, store: Store) -> None:
         key = settings_key(self._config.node, server.name)

@@ -56,6 +56,7 @@ class ControlState:
         held: servers that somebody resized by hand.
         installed_bytes: ``maxmemory`` as found when the sidecar came first; 0 is no limit.
         before_plan_bytes: sizes before the last plan that was carried out.
+        restoring_bytes: of servers that are to be given back, and have not taken their size yet.
     """
 
     mode: str | None = None
@@ -67,6 +68,7 @@ class ControlState:
     held: dict[str, Hold] = field(default_factory=dict)
     installed_bytes: dict[str, int] = field(default_factory=dict)
     before_plan_bytes: dict[str, int] = field(default_factory=dict)
+    restoring_bytes: dict[str, int] = field(default_factory=dict)
 
     def mode_with(self, file_mode: str | None) -> str:
         """The one in force. ``file_mode``: as the configuration has it, ``None`` if it does not."""
@@ -126,6 +128,7 @@ class ControlState:
             held={name: _hold(held.table(name)) for name in held.names()},
             installed_bytes=_sizes(fields.table("installed_bytes", {})),
             before_plan_bytes=_sizes(fields.table("before_plan_bytes", {})),
+            restoring_bytes=_sizes(fields.table("restoring_bytes", {})),
         )
 
 

@@ -12,13 +12,15 @@ import copy
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.sidecar_state import SidecarState
-from sidecar.storage.store import write_whole
+from sidecar.storage.store import remove_halves, write_whole
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.reader import DocumentError
 
@@ -28,7 +30,8 @@ MAX_STATE_BYTES = 16 * 1024 * 1024
 
 
 class StateStore:
-    """The state in a file; a new one if there is none or it cannot be read, which is logged.
+    """The state in a file, of which there is one store at a time; a new one if there is none or it
+    cannot be read, which is logged.
 
     ``None`` for the file: the state lives as long as the process.
 
@@ -41,7 +44,9 @@ class StateStore:
         self._lock = threading.RLock()
         if path is None:
             log.info("no state_file: a plan that is under way at the end will be refused later")
-        self._state = load_state(path) if path else SidecarState()
+        else:
+            _tidy(path)
+        self._state = _read_or_leave_aside(path) if path else SidecarState()
         self.is_saved = True
 
     @property
@@ -66,6 +71,11 @@ class StateStore:
 
 def load_state(path: Path) -> SidecarState:
     """The state in a file; a new one if there is none or it cannot be read, which is logged."""
+    return _read(path) or SidecarState()
+
+
+def _read(path: Path) -> SidecarState | None:
+    """``None`` if it cannot be read, which is logged."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_STATE_BYTES + 1)
@@ -74,7 +84,29 @@ def load_state(path: Path) -> SidecarState:
         return SidecarState()
     except (OSError, DocumentError) as error:
         log.warning("state file %s is unusable, starting without it: %s", path, error)
-        return SidecarState()
+        return None
+
+
+def _read_or_leave_aside(path: Path) -> SidecarState:
+    """A file that cannot be read is kept beside; what was ordered, and what servers had before
+    SPREDS, is not known then: nothing is set until somebody says so."""
+    if (state := _read(path)) is not None:
+        return state
+    kept = path.with_name(f"{path.name}.unreadable")
+    try:
+        path.replace(kept)
+    except OSError as error:
+        log.warning("state file %s cannot be moved to %s: %s", path, kept, error.strerror)
+    why = f"its state file could not be read: it is {kept} now"
+    return SidecarState(control=ControlState(pause=Pause("spreds", time.time(), why)))
+
+
+def _tidy(path: Path) -> None:
+    try:
+        if count := remove_halves(path) + remove_halves(path.with_name(f"{path.name}.history")):
+            log.info("removed %d unfinished files beside state file %s", count, path)
+    except OSError as error:
+        log.warning("unfinished files beside state file %s stay: %s", path, error.strerror)
 
 
 def _save(path: Path, state: SidecarState) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,8 +34,11 @@ def _too_many(folder: Path, number: int, oldest_seconds: float) -> Iterator[Path
     if not folder.is_dir():
         return
     # Their names are cycles, in the order in which they were made.
-    names = sorted(path.name for path in folder.iterdir() if _DOCUMENT.fullmatch(path.name))
-    for place, name in enumerate(names):
-        path = folder / name
-        if place < len(names) - number or path.stat().st_mtime < oldest_seconds:
+    paths = sorted(path for path in folder.iterdir() if _DOCUMENT.fullmatch(path.name))
+    # Not what somebody else named like one and cannot be removed so, such as a folder.
+    found = [
+        (path, made.st_mtime) for path in paths if stat.S_ISREG((made := path.lstat()).st_mode)
+    ]
+    for place, (path, made_at) in enumerate(found):
+        if place < len(found) - number or made_at < oldest_seconds:
             yield path

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import stat
 import tempfile
 from pathlib import Path
@@ -65,7 +67,17 @@ class FolderStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}") from error
+            is_link = error.errno == errno.ELOOP
+            why = "is a symbolic link, which is not followed" if is_link else error.strerror
+            raise StoreError(f"{path}: {why}") from error
+
+    def names(self, folder: str) -> set[str]:
+        """Of the documents there; none where it cannot be looked through."""
+        try:
+            found = [path.name for path in (self._folder / folder).iterdir()]
+        except OSError:
+            return set()
+        return {name for name in found if name.endswith(".json") and not name.startswith(".")}
 
     def delete(self, key: str) -> None:
         path = self._folder / key
@@ -76,8 +88,9 @@ class FolderStore:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Also a pipe that nobody writes to: teams put what they like into their folder."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    """Also a pipe that nobody writes to, and no link to a file that only the sidecar may read:
+    teams put what they like into their folder."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW)
 
 
 def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:
@@ -103,3 +116,18 @@ def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def remove_halves(path: Path) -> int:
+    """Remove what writers of this file left that were killed; how many. For who knows that nobody
+    writes it now.
+
+    Raises:
+        OSError: one cannot be removed.
+    """
+    half = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}")
+    found = [] if not path.parent.is_dir() else sorted(path.parent.iterdir())
+    halves = [other for other in found if half.fullmatch(other.name) and other.is_file()]
+    for other in halves:
+        other.unlink(missing_ok=True)
+    return len(halves)

@@ -7,6 +7,7 @@ import socket
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 
+from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.web.access import is_own_name, is_token
 from sidecar.web.answer import Answer, RefusedError, json_answer
@@ -64,12 +65,12 @@ class Handler(BaseHTTPRequestHandler):
             answer = self.routes.answer(Request(self.command, self.path, user, body))
         except RefusedError as error:
             self.metrics.requests_refused.labels(error.code).inc()
-            log.info("request refused: %s", error)
+            log.info("request refused: %s", error, extra=BOUNDED)
             answer = error.answer
         except OSError:
             raise  # the client is gone
         except Exception:
-            log.exception("a request could not be answered: %s %s", self.command, self.path)
+            log.exception("a request could not be answered: %s %.200r", self.command, self.path)
             words = {"error": "the sidecar cannot answer this now; its log says why"}
             answer = json_answer(words, HTTPStatus.INTERNAL_SERVER_ERROR)
         self._write(answer)

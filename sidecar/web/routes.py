@@ -57,7 +57,10 @@ class Routes:
 
     def answer(self, request: Request) -> Answer:
         """Raises RefusedError."""
-        parts = urlsplit(request.target)
+        try:
+            parts = urlsplit(request.target)
+        except ValueError as error:
+            raise _malformed("the address of the page is malformed") from error
         path = parts.path
         if path == ORDERS_PATH:
             if request.method != "POST":

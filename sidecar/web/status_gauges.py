@@ -57,6 +57,12 @@ def _at(*keys: str, scale: float = 1.0) -> Callable[[Document], Found]:
     return find
 
 
+def _known(key: str, scale: float = 1.0) -> Callable[[Document], Found]:
+    """The number, unless no curve is known that it could come from."""
+    find = _at(key, scale=scale)
+    return lambda server: find(server) if server.get("curve") else []
+
+
 def _is_there(key: str) -> Callable[[Document], Found]:
     return lambda document: [((), document.get(key) is not None)]
 
@@ -157,14 +163,24 @@ OF_SERVER = (
     _Gauge("used_bytes", "used_memory", _at("used_bytes")),
     _Gauge("rss_bytes", "Resident memory", _at("rss_bytes")),
     _Gauge("hit_ratio", "Of reads in the last window", _at("hit_ratio")),
-    _Gauge("predicted_hit_ratio", "By the last plan", _at("predicted_hit_ratio")),
+    _Gauge(
+        "predicted_hit_ratio",
+        "Expected with the size that is wanted now",
+        _known("predicted_hit_ratio"),
+    ),
+    _Gauge("recommended_hit_ratio", "Expected with the last plan", _known("recommended_hit_ratio")),
     _Gauge("lifetime_hit_ratio", "Since the server started", _at("lifetime_hit_ratio")),
     _Gauge("reads_per_second", "In the last window", _at("reads_per_second")),
     _Gauge("access_time_seconds", "Mean of a read", _at("access_time_seconds")),
     _Gauge(
         "predicted_access_time_seconds",
-        "Mean of a read, by the last plan",
-        _at("predicted_access_time_seconds"),
+        "Mean of a read, expected with the size that is wanted now",
+        _known("predicted_access_time_seconds"),
+    ),
+    _Gauge(
+        "recommended_access_time_seconds",
+        "Mean of a read, expected with the last plan",
+        _known("recommended_access_time_seconds"),
     ),
     _Gauge(
         "backend_latency_seconds",
@@ -172,12 +188,12 @@ OF_SERVER = (
         _backend,
         ("source",),
     ),
-    _Gauge("curve_error_ratio", "How far its curve may be off", _at("curve_error_ratio")),
+    _Gauge("curve_error_ratio", "How far its curve may be off", _known("curve_error_ratio")),
     _Gauge("weight", "Of its access time in the mean", _at("weight")),
     _Gauge("held", "1 if an operator resized it by hand", _is_there("held")),
     _Gauge(
         "marginal_gain_seconds_per_byte",
         "Fall of the mean access time with one more byte for this server",
-        _at("marginal_gain_seconds_per_mebibyte", scale=1 / MEBIBYTE),
+        _known("marginal_gain_seconds_per_mebibyte", scale=1 / MEBIBYTE),
     ),
 )

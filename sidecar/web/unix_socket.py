@@ -47,6 +47,11 @@ class UnixSocket:
             why = getattr(error, "strerror", None) or str(error)
             raise OSError(f"operators.socket: {path} cannot be bound: {why}") from error
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether somebody removed the path, so that nobody finds us any more."""
+        return not os.path.lexists(self._path)
+
     def close(self) -> None:
         """Listen no more. What another sidecar put at the path meanwhile stays."""
         self.listening.close()

@@ -52,6 +52,11 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
+def _kind(value: object) -> str:
+    kinds = {str: "a text", list: "a list", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number" if isinstance(value, int | float) else "another type")
+
+
 class Fields:
     """One table of a document: hands out each key once, checked, and refuses what is left over.
 
@@ -62,7 +67,8 @@ class Fields:
     def __init__(self, table: object, source: str, path: str = "") -> None:
         if not isinstance(table, dict):
             raise DocumentError(
-                f"{source}: {path or 'the document'} must be a table, not {shown(table)}"
+                # Without its value: a whole document may be somebody's secret.
+                f"{source}: {path or 'the document'} must be a table, not {_kind(table)}"
             )
         self._table: dict[str, Any] = table
         self._known: set[str] = set()

@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+import re
+
+_LEAST_MILLISECONDS = 1e-3
+# A reason begins with words for programs: ``stays: no_eviction: ...``.
+_CODES = re.compile(r"(?:[a-z_]+: )+")
+
 
 def time_words(seconds: float) -> str:
-    """A time for people, in milliseconds."""
-    return f"{seconds * 1e3:.4g} ms"
+    """A time for people, in milliseconds and never in powers of ten."""
+    milliseconds = seconds * 1e3
+    if 0 < milliseconds < _LEAST_MILLISECONDS:
+        return f"less than {_LEAST_MILLISECONDS} ms"
+    return f"{milliseconds:.4g} ms" if milliseconds < 9999.5 else f"{milliseconds:.0f} ms"
+
+
+def reason_words(reason: str) -> str:
+    """A reason for people, without its codes."""
+    codes = _CODES.match(reason)
+    if codes is None:
+        return reason
+    words = reason[codes.end() :]
+    match codes[0].removesuffix(": ").rpartition(": ")[2]:
+        case "no_eviction" if not words.startswith("it "):
+            return f"it does not evict: {words}"
+        case "no_model":
+            return f"no curve can be measured {words}"
+        case "no_backend_latency":
+            return f"its backend latency is {words}"
+        case "few_samples":
+            return f"only {words}"
+        case "refuses":
+            return f"it refuses: {words}"
+    return words
 
 
 def backend_latency_words(
@@ -20,5 +49,6 @@ def backend_latency_words(
             limits += f"; {1 - fill_ratio:.0%} of the misses were never filled, and left out"
         return f"{told}{time_words(measured_seconds)} as measured ({limits})"
     if fill_ratio is not None:
-        return f"{told}not measured: too few fills yet ({fill_ratio:.0%} of the misses)"
+        never = f", {1 - fill_ratio:.0%} of the misses were never filled"
+        return f"{told}not measured: too few fills yet{never if fill_ratio < 0.995 else ''}"
     return f"{told}not measured"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words, time_words
 from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
@@ -63,7 +65,7 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     least = observation.planning.minimum_gain_ratio + observation.chance_ratio
     gain, way = gain_of(observation, found.sizes), gain_of(observation, found.wanted)
     words = (
-        f"mean access time from {gain.before * 1e3:.4g} ms to {gain.after * 1e3:.4g} ms, "
+        f"mean access time from {time_words(gain.before)} to {time_words(gain.after)}, "
         f"{gain.ratio:.2%} less with the cost of moving counted"
     )
     if gain.ratio > 0 and gain.ratio >= least:
@@ -96,11 +98,23 @@ def _best_found(found: FoundSplit, observation: Observation) -> str:
         return "back: the sizes in force are those from before there were plans"
     gap_ratio = found.solution.gap_ratio
     if gap_ratio <= observation.planning.epsilon_ratio:
-        held = [s.name for s in observation.servers if may_not_shrink(s, observation)]
-        least = f" that the rules allow: {listed(held)} may not shrink now" if held else ""
-        return f"optimal: the sizes in force are the best{least}"
+        return f"optimal: the sizes in force are the best{_held_back(observation)}"
     gap = f"{gap_ratio:.2%}" if gap_ratio >= 1e-4 else "0.01%"
     return f"best_found: nothing better was found; the best may be up to {gap} better"
+
+
+def _held_back(observation: Observation) -> str:
+    """Who may not shrink, and why; empty if everybody may."""
+    held = [s for s in observation.servers if may_not_shrink(s, observation)]
+    unknown = [server.name for server in held if server.keep_reason is None]
+    kept = [
+        f"{server.name} (" + reason_words(server.keep_reason).partition(";")[0] + ")"
+        for server in held
+        if server.keep_reason is not None
+    ]
+    words = [f"{listed(unknown)} (too little is known of the curve)"] if unknown else []
+    words += [listed(kept)] if kept else []
+    return f" that the rules allow: {', '.join(words)} may not shrink now" if words else ""
 
 
 def _must_move(observation: Observation) -> str | None:
@@ -112,15 +126,17 @@ def _must_move(observation: Observation) -> str | None:
             return f"no_limit: {server.name} has no maxmemory"
     total = sum(server.maxmemory_bytes for server in observation.servers)
     if total > observation.budget_bytes:
-        return f"over_budget: the sizes in force sum to {total} bytes"
+        return f"over_budget: the sizes in force sum to {format_size(total)}"
     minima = attainable_minima(observation)
     for server in observation.servers:
         if server.keep_reason is not None:
             continue
         if server.maxmemory_bytes < minima[server.name]:
-            return f"bounds: {server.name} is below its minimum of {server.minimum_bytes} bytes"
+            least = format_size(server.minimum_bytes)
+            return f"bounds: {server.name} is below its minimum of {least}"
         if server.maximum_bytes is not None and server.maxmemory_bytes > server.maximum_bytes:
-            return f"bounds: {server.name} is above its maximum of {server.maximum_bytes} bytes"
+            most = format_size(server.maximum_bytes)
+            return f"bounds: {server.name} is above its maximum of {most}"
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.units import format_size
 from solver_lambda.planning.quiet import is_quiet
 
 _LISTED = 5
@@ -73,8 +74,8 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
         kept = sorted(name for name, found in ranges.items() if found.kept_because is not None)
         raise InfeasibleError(
             f"the sizes that must be kept ({listed(kept)}) sum, with a byte for each of the "
-            f"others, to {least_bytes(ranges)} bytes, more than the budget of "
-            f"{observation.budget_bytes}"
+            f"others, to {format_size(least_bytes(ranges))}, more than the budget of "
+            f"{format_size(observation.budget_bytes)}"
         )
     return ranges
 

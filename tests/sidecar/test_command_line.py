@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 
@@ -112,3 +114,12 @@ def test_other_shells_take_their_script(shell: str, capsys: pytest.CaptureFixtur
         offered = {line.partition("\t")[0] for line in done.stdout.splitlines()}
         assert {"recommend", "resume", "--for"} <= offered
         assert "run" not in offered
+
+
+def test_who_reads_only_the_first_lines_is_told_nothing_more() -> None:
+    command = [sys.executable, "-m", "sidecar.cli", "explain", "--glossary"]
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -42,6 +42,18 @@ def test_what_is_too_old_goes_and_settings_never(tmp_path: Path) -> None:
     assert all(path.exists() for path in [*young, *others])
 
 
+def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
+    plans = [_write(tmp_path, plan_key("n1", cycle), 101) for cycle in (1, 2, 3)]
+    folder = tmp_path / plan_key("n1", 0)
+    folder.mkdir()
+    link = tmp_path / plan_key("n1", 4)
+    link.symlink_to("nowhere")
+    assert prune(tmp_path, "n1", KeptDocuments(100.0, 10), NOW) == 3
+    assert not any(path.exists() for path in plans)
+    assert folder.is_dir()
+    assert link.is_symlink()
+
+
 @given(st.lists(st.integers(0, 200), max_size=12, unique=True), st.integers(1, 8))
 def test_never_more_than_the_number_and_the_youngest_stay(cycles: list[int], number: int) -> None:
     import tempfile

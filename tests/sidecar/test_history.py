@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sidecar.commands.history import _folded
 from sidecar.control import history as history_module
+from sidecar.control.control_room import ControlRoom
 from sidecar.control.history import History, read_history
+from sidecar.control.history_entry import read_entry
 
 
 def words(path: Path, limit: int = 100) -> list[str]:
@@ -52,6 +58,90 @@ def test_the_oldest_go_by_number_and_by_age(
         made.add("plan", str(number))
     assert [entry["words"] for entry in History(path).tail(9)] == ["2", "3", "4"]
     assert len(path.read_text().splitlines()) == 3
+
+
+def test_a_file_is_pruned_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history"
+    monkeypatch.setattr(history_module, "MOST_ENTRIES", 5)
+    made = History(path)
+    for number in range(100):
+        made.add("hand", str(number), server="a")
+        assert len(path.read_text().splitlines()) < 10
+        assert words(path)[-5:] == [str(n) for n in range(max(0, number - 4), number + 1)]
+
+
+PLAN = {
+    "at_seconds": 1.7e9,
+    "kind": "plan",
+    "by": "spreds",
+    "words": "a plan",
+    "cycle": 7,
+    "decision": "apply",
+    "carried_out": True,
+    "reason": "gain",
+    "predicted_gain_ratio": 0.1,
+    "mean_access_time_seconds": None,
+    "sizes_before_bytes": {"a": 1, "b": 3},
+    "sizes_bytes": {"a": 2, "b": 2},
+    "reasons": {"a": "it gains", "b": "it loses little"},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "left_out"),
+    [
+        ({"cycle": ...}, None),
+        ({"cycle": "7"}, None),
+        ({"at_seconds": 1e30}, None),
+        ({"at_seconds": True}, None),
+        ({"kind": ["plan"]}, None),
+        ({"words": "half \ud800"}, None),
+        ({"reasons": ["it gains"]}, "reasons"),
+        ({"reasons": None}, "reasons"),
+        ({"sizes_bytes": {"a": "2"}}, "sizes_bytes"),
+        ({"sizes_before_bytes": 7}, "sizes_before_bytes"),
+        ({"predicted_gain_ratio": 1e999}, "predicted_gain_ratio"),
+        ({"later": [1e999]}, "later"),
+        ({"later": {"x": 1}}, ""),
+        ({"by": 7}, "by"),
+    ],
+    ids=str,
+)
+def test_what_somebody_made_of_an_entry_is_left_out(
+    tmp_path: Path, change: dict[str, Any], left_out: str | None
+) -> None:
+    path = tmp_path / "history"
+    changed = {key: value for key, value in {**PLAN, **change}.items() if value is not ...}
+    path.write_text(json.dumps(changed) + "\n")
+    expected = {key: value for key, value in changed.items() if key != left_out}
+    assert read_history(path) == ([] if left_out is None else [expected])
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["a", "b", "\ud800"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*PLAN, "order", "server"]), ODD, max_size=4))
+def test_no_entry_keeps_a_sidecar_from_starting_or_a_command_from_telling(
+    odd: dict[str, Any],
+) -> None:
+    entry = read_entry(json.dumps({**PLAN, **odd}).encode())
+    if entry is None:
+        return
+    json.dumps(entry, allow_nan=False)
+    room = ControlRoom.__new__(ControlRoom)
+    room.last_changes = {}
+    room._note_changes(entry)
+    for line, details in _folded([entry, entry]):
+        " ".join([line, *details]).encode()
 
 
 def test_a_file_that_cannot_be_written_is_told_of_once(

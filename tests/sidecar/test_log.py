@@ -11,7 +11,15 @@ import pytest
 
 from sidecar.base import log_setup
 from sidecar.base.hourly_summary import HourlySummary
-from sidecar.base.log_setup import EVENT, ROUTINE, JsonFormatter, NotAgain
+from sidecar.base.log_setup import (
+    BOUNDED,
+    EVENT,
+    MOST_A_MINUTE,
+    ROUTINE,
+    JsonFormatter,
+    NotAgain,
+    event_of,
+)
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
@@ -108,7 +116,44 @@ def test_what_somebody_does_again_is_told_again(clock: Clock, lines: list[str]) 
     assert len(lines) == 5
 
 
-def test_an_error_with_its_traceback_is_never_dropped(clock: Clock, lines: list[str]) -> None:
+def test_who_does_something_over_and_over_fills_no_disk(clock: Clock, lines: list[str]) -> None:
+    for number in range(600):
+        clock.seconds = number / 10
+        log.warning("a has %d MiB", number, extra=event_of("a"))
+        log.warning("b has 1 MiB", extra=event_of("b"))
+        try:
+            raise KeyError("x")
+        except KeyError:
+            log.exception("lost")
+    told = [sum(what in line for line in lines) for what in ("a has", "b has", "lost")]
+    assert told == [MOST_A_MINUTE] * 3
+
+
+def test_refusals_are_told_once_and_so_many_a_minute(clock: Clock, lines: list[str]) -> None:
+    def refuse(texts: list[str], minute: int) -> int:
+        before = len(lines)
+        for number in range(300):
+            clock.seconds = 60.0 * minute + number / 10
+            log.info("refused: %s", texts[number % len(texts)], extra=BOUNDED)
+        return len(lines) - before
+
+    assert refuse(["no such page"], 0) == 1
+    assert refuse(["no such page", "not your name"], 10) == MOST_A_MINUTE
+    assert refuse(["no such page", "not your name"], 20) == MOST_A_MINUTE
+    assert "times before, not logged" in lines[-MOST_A_MINUTE]
+
+
+def test_news_between_the_same_news_is_told(clock: Clock, lines: list[str]) -> None:
+    for _ in range(5):
+        _say(logging.INFO, "the same")
+    assert len(lines) == 1
+    for _ in range(3):
+        _say(logging.WARNING, "a trouble")
+        log.info("it is over")
+    assert len(lines) == 7
+
+
+def test_an_error_with_its_traceback_is_told_again(clock: Clock, lines: list[str]) -> None:
     for _ in range(2):
         try:
             raise KeyError("x")
@@ -204,3 +249,10 @@ def test_libraries_do_not_talk() -> None:
         for handler in before:
             root.addHandler(handler)
         root.setLevel(level)
+
+
+def test_what_was_dropped_once_is_not_counted_as_times(clock: Clock, lines: list[str]) -> None:
+    for minute in (0, 1, 61):
+        clock.seconds = 60.0 * minute
+        _say(logging.WARNING, "no plan in time")
+    assert lines[-1].endswith("no plan in time (and once before, not logged)")

@@ -75,6 +75,21 @@ def test_what_is_no_limit_is_not_believed(cgroup: Path) -> None:
         cgroup_limits_bytes(cgroup)
 
 
+@pytest.mark.parametrize("text", ["0\n", "-1\n", "-9223372036854775808\n", "\n", "1e9\n"])
+def test_the_last_limit_counts_while_there_is_none_that_can_be(
+    cgroup: Path, text: str, load_node: Callable[..., SidecarConfig]
+) -> None:
+    config = load_node({"s0": "redis://127.0.0.1:1"}, budget="50%", memory=f'cgroup = "{cgroup}"')
+    metrics = Metrics()
+    budget = MemoryBudget(config.memory, metrics)
+    (cgroup / "memory.max").write_text(text)
+    assert not budget.refresh([], 1.0)
+    assert (budget.bytes, metrics.value("budget_unread")) == (32 * MB, 1)
+    (cgroup / "memory.max").write_text(f"{48 * MB}\n")
+    assert budget.refresh([], 2.0)
+    assert budget.bytes == 24 * MB
+
+
 def test_the_own_cgroups_of_both_versions_are_found(tmp_path: Path) -> None:
     """As a container sees them: the mount begins at its own cgroup, or further up."""
     v1, v2 = tmp_path / "v1", tmp_path / "v2"

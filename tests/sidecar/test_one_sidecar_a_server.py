@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.servers import server_lock
 from sidecar.servers.redis_server import RedisServer, ServerRefusedError
-from sidecar.servers.server_lock import ServerLock, ServerTakenError
+from sidecar.servers.server_lock import CLIENT_NAME, ServerLock, ServerTakenError
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import LocalServer
 
@@ -103,7 +104,7 @@ def test_what_lies_at_the_endpoint_and_is_no_dead_socket_is_not_removed(
 
 
 def test_a_sidecar_elsewhere_is_seen_through_the_server(path: Path, server: LocalServer) -> None:
-    elsewhere = redis.Redis.from_url(server.url, client_name="spreds:far-away:7:cafe")
+    elsewhere = redis.Redis.from_url(server.url, client_name="spreds:far-away:7:0123cafe")
     elsewhere.ping()
     with sidecar_process(path) as second:
         assert "process id 7 on far-away" in second.read_until("spreds:")
@@ -116,12 +117,34 @@ def test_a_sidecar_elsewhere_is_seen_through_the_server(path: Path, server: Loca
 
 
 def test_of_two_that_come_at_once_the_older_connection_wins(path: Path) -> None:
-    ours, theirs = server_lock.CLIENT_NAME, "spreds:far-away:7:cafe"
+    ours, theirs = server_lock.CLIENT_NAME, "spreds:far-away:7:0123cafe"
     server_lock.check_clients([{"id": "3", "name": ours}, {"id": "4", "name": theirs}])
     # Our own old connection, which the server has not closed yet, is nobody else.
     server_lock.check_clients([{"id": "3", "name": ours}, {"id": "5", "name": ours}])
     with pytest.raises(ServerTakenError, match="far-away"):
         server_lock.check_clients([{"id": "4", "name": theirs}, {"id": "5", "name": ours}])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spreds:cache-warmer", "spreds:", "spreds:web:7", "spreds:web:7:cafe", "spreds:a:b:0123cafe"],
+)
+def test_an_application_that_names_itself_after_us_is_no_sidecar(
+    name: str, path: Path, server: LocalServer
+) -> None:
+    server_lock.check_clients([{"id": "3", "name": name}, {"id": "5", "name": CLIENT_NAME}])
+    if name == "spreds:cache-warmer":
+        application = redis.Redis.from_url(server.url, client_name=name)
+        application.ping()
+        with sidecar_process(path) as process:
+            process.read_until("plan: cycle")
+            assert process.end() == 0
+
+
+def test_our_own_name_has_the_form_that_is_looked_for() -> None:
+    theirs = CLIENT_NAME[:-8] + "01234567"
+    with pytest.raises(ServerTakenError, match=f"process id {os.getpid()} on "):
+        server_lock.check_clients([{"id": "4", "name": theirs}, {"id": "5", "name": CLIENT_NAME}])
 
 
 def test_the_rights_to_inform_and_to_size_are_enough(path: Path, server: LocalServer) -> None:

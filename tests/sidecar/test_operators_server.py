@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import http.client
 import json
+import logging
 import os
 import socket
 import stat
@@ -17,7 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.log_setup import MOST_A_MINUTE, NotAgain
 from sidecar.config.operators import OperatorsConfig
+from sidecar.web import operators_server
 from sidecar.web.access import is_own_name, is_token
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
 from sidecar.web.http_server import MOST_CONNECTIONS
@@ -128,6 +131,29 @@ def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
     assert over_tcp("/api/orders", method="OPTIONS")[0] == 501
 
 
+def test_anybodys_malformed_address_is_refused_and_leaves_little_in_the_log(
+    serve: Callable[..., OperatorsServer],
+    caplog: pytest.LogCaptureFixture,
+    request: pytest.FixtureRequest,
+) -> None:
+    port = serve(listen=("127.0.0.1", 0)).port
+    once = NotAgain()
+    caplog.handler.addFilter(once)
+    request.addfinalizer(lambda: caplog.handler.removeFilter(once))
+    caplog.set_level(logging.INFO)
+    for number in range(100):
+        for target in (f"http://[a{number}", "//[", f"/{number}", "http://[::1"):
+            with socket.create_connection(("127.0.0.1", port), 30) as connection:
+                connection.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                answer = connection.makefile("rb").read()
+            assert answer.startswith(b"HTTP/1.0 400" if "http" in target else b"HTTP/1.0 404"), (
+                answer
+            )
+    told = [record for record in caplog.records if record.levelno >= logging.INFO]
+    assert 0 < len(told) <= MOST_A_MINUTE + 2
+    assert not any(record.exc_info for record in told)
+
+
 def test_livez_lives_while_both_loops_turn(over_unix: Ask, watched: ExampleSidecar) -> None:
     assert over_unix("/livez")[:2] == (200, {"lives": True, "why_not": None})
     now = watched.document["now_seconds"]
@@ -189,6 +215,8 @@ def test_a_refused_order_says_why(over_unix: Ask, watched: ExampleSidecar) -> No
         {"what": "apply", "by": 7},
         {"what": "apply", "by": "a\nb"},
         {"what": "pause", "for_seconds": -1},
+        {"what": "pause", "for_seconds": 9e14},
+        {"what": "pause", "for_seconds": 367 * 86400},
         b'{"what": "pause", "for_seconds": 1e999}',
         b"\xff\xfe",
         b"[" * 9000,
@@ -332,6 +360,45 @@ def test_closing_leaves_what_another_has_put_there(
     server.close()
     server.close()
     assert path.read_text() == "somebody else's"
+
+
+def test_a_socket_that_was_removed_is_there_again(
+    serve: Callable[..., OperatorsServer],
+    watched: ExampleSidecar,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    path = tmp_path / "state.json.sock"
+    server = serve(listen=("127.0.0.1", 0))
+    server.look()
+    assert watched.metrics.value("operators_sockets_gone") == 0
+    for times in (1, 2):
+        path.unlink()
+        server.look()
+        assert ask(UnixConnection(path), "/livez")[0] == 200
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert watched.metrics.value("operators_sockets_gone") == times
+    assert ask(http.client.HTTPConnection("127.0.0.1", server.port, 30), "/livez")[0] == 200
+    server.close()
+    assert not path.exists()
+
+
+def test_what_is_put_in_the_sockets_place_stays_and_the_next_look_tries_again(
+    serve: Callable[..., OperatorsServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    path = tmp_path / "folder" / "state.json.sock"
+    server = serve(socket=path)
+    path.unlink()
+    path.parent.rmdir()
+    path.parent.write_text("in the way")
+    server.look()
+    server.look()
+    assert path.parent.read_text() == "in the way"
+    path.parent.unlink()
+    server.look()
+    assert ask(UnixConnection(path), "/livez")[0] == 200
 
 
 def test_a_taken_port_binds_nothing(watched: ExampleSidecar, tmp_path: Path) -> None:

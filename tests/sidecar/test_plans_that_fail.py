@@ -12,6 +12,7 @@ import pytest
 
 import sidecar.controllers.embedded as embedded
 from sidecar.control.history import history_path, read_history
+from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation
@@ -92,3 +93,29 @@ def test_a_plan_by_a_curve_that_was_tampered_with_is_taken_back_within_one_windo
     assert "most by s1, whose hit ratio is" in rollback["words"]
     assert "back to the sizes before it, and no plan is carried out for 2h" in rollback["words"]
     assert rollback["observed_seconds"] > rollback["without_seconds"] + rollback["error_seconds"]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [Order("pause", "ann"), Order("rollback", "ann", to="installation")],
+    ids=["pause", "installation"],
+)
+def test_a_check_sets_nothing_after_somebody_has_said_stop(
+    path: Path,
+    servers: dict[str, LocalServer],
+    monkeypatch: pytest.MonkeyPatch,
+    order: Order,
+) -> None:
+    tampering = Tampering()
+    monkeypatch.setattr(embedded, "make_plan", tampering.plan)
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: warm(sidecar), sidecar)
+        tampering.armed = True
+        wait_for(
+            lambda: not tampering.armed and sidecar.status()["last_plan"]["carried_out"], sidecar
+        )
+        sidecar.order(order)
+        after, cycles = sizes(servers), sidecar.cycles
+        wait_for(lambda: sidecar.cycles >= cycles + 3, sidecar)
+        assert sizes(servers) == after
+        assert not sidecar.status()["sets_sizes"]

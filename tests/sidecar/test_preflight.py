@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,51 @@ def test_each_problem_has_its_remedy(
     assert _one(found, "memory.budget", "have 40 MiB, more than the budget")["level"] == "problem"
 
 
+def test_what_is_known_of_the_budget_is_told_and_no_more(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    check: Check,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small, feed = start_server("12mb"), start_server(0)
+    urls = {"small": small.url, "feed": feed.url, "down": "redis://127.0.0.1:1"}
+    path = write_node(urls, budget="24mb")
+    found = check(path, 1)
+    words = "has no maxmemory: SPREDS gives it a limit when it sets sizes"
+    assert _one(found, "feed", words)["level"] == "advice"
+    sums = _one(found, "memory.budget", "the sizes sum to 12 MiB of 24 MiB, without feed: no")
+    assert sums["what"].endswith(", without down: could not be read")
+    text = path.read_text().replace('budget = "24mb"', 'budget = "24mb"\nrss_budget = "1mb"')
+    path.write_text(text)
+    assert "of 1 MiB: too much already" in _one(check(path, 1), "memory.rss_budget", "")["what"]
+    path = write_node({"down": "redis://127.0.0.1:1"}, budget="24mb")
+    assert main(["check", str(path), "--connect"]) == 1
+    assert "the sizes sum" not in capsys.readouterr().out
+
+
+def test_a_port_in_use_and_a_server_of_another_sidecar_are_told(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer], check: Check
+) -> None:
+    from sidecar.servers.server_lock import ServerLock
+
+    server = start_server("12mb")
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        more = f'[operators]\nlisten = "127.0.0.1:{port}"\n'
+        path = write_node({"a": server.url}, budget="24mb", more=more)
+        assert f":{port}" in _one(check(path, 1), "operators.listen", "in use")["remedy"]
+    assert check(path, 0) == []
+    lock = ServerLock(server.client.info("server")["run_id"])
+    try:
+        words = f"is controlled by another sidecar, the process {os.getpid()}"
+        assert _one(check(path, 1), "a", words)["level"] == "problem"
+    finally:
+        lock.close()
+    assert check(path, 0) == []
+
+
 def _again(server: LocalServer) -> str:
     """Another path to the same socket."""
     link = server.folder / "link.sock"
@@ -177,8 +223,9 @@ def test_the_printed_user_is_enough_for_a_whole_run_and_nothing_is_refused(
     )
     path = write_node({"a": server.url}, server_keys=keys, budget="24mb", more=more_text)
     assert main(["check", str(path), "--acl"]) == 0
-    comment, line = capsys.readouterr().out.splitlines()
+    comment, for_shell, line = capsys.readouterr().out.splitlines()
     assert comment.startswith("# a: ")
+    assert shlex.split(for_shell.partition("redis-cli ACL")[2]) == line.split()[1:]
     server.client.execute_command(*line.replace(">PASSWORD", ">hunter2").split())
     assert check(path, 0) == []
     with sidecar_process(path) as process:

@@ -45,7 +45,13 @@ def reading(name: str, hits: int, misses: int, size: int, used: int) -> ServerRe
     return ServerReading.parse(info, {}, 1.0)
 
 
-def promise(*, predicted: float, error: float = 0.0, before: float = 0.1) -> PlanPromise:
+def promise(
+    *,
+    predicted: float | None,
+    error: float = 0.0,
+    before: float = 0.1,
+    reason: str = "gain: some",
+) -> PlanPromise:
     """A takes 6 MB from B; B is promised this miss ratio, and had 0.1."""
     curve = MissRatioCurve(np.array([1.0 * MB]), np.array([1.0]))
     seen = tuple(
@@ -57,23 +63,37 @@ def promise(*, predicted: float, error: float = 0.0, before: float = 0.1) -> Pla
     )  # fmt: skip
     planned = (
         ServerPlan("a", 10 * MB, 16 * MB, 0.9, 0.9, None, None, None, "grows"),
-        ServerPlan("b", 10 * MB, 4 * MB, 0.9, 1 - predicted, None, None, None, "shrinks"),
+        ServerPlan(
+            "b",
+            10 * MB,
+            4 * MB,
+            0.9 if predicted else None,
+            predicted and 1 - predicted,
+            None,
+            None,
+            None,
+            "shrinks",
+        ),
     )
     observation = Observation("n", 7, 1.0, 60.0, 20 * MB, seen)
     plan = AdaptationPlan(
-        "n", 7, 1.0, 1.0, 20 * MB, "dirichlet", "apply", "gain: some", 0.0, None, None, planned
+        "n", 7, 1.0, 1.0, 20 * MB, "dirichlet", "apply", reason, 0.0, None, None, planned
     )
-    return PlanPromise(observation, plan)
+    return PlanPromise(observation, plan, dict.fromkeys("ab", 10 * MB))
 
 
-def after(made: PlanPromise, missed: float, by_curve: dict[int, float] | None) -> Check:
-    """What is said when 10,000 reads of each have come, and B misses so many."""
+def after(
+    made: PlanPromise, missed: float, by_curve: dict[int, float] | None, a_before: float = 0.1
+) -> Check:
+    """What is said when 10,000 reads of each have come, and B misses so many; by the curves of the
+    window, A would have missed ``a_before`` with what it had."""
     sizes = {"a": 16 * MB, "b": 4 * MB}
     misses = {"a": 1000, "b": round(10_000 * missed)}
     made.look({n: reading(n, 0, 0, size, size) for n, size in sizes.items()})
     made.look({n: reading(n, 10_000 - misses[n], misses[n], s, s) for n, s in sizes.items()})
     if by_curve:
-        made.step({n: Counted(1000, {MB: 0.1} if n == "a" else by_curve) for n in "ab"}, 10.0)
+        a_curve = {10 * MB: a_before, 16 * MB: 0.1}
+        made.step({"a": Counted(1000, a_curve), "b": Counted(1000, by_curve)}, 10.0)
     return made.check()
 
 
@@ -82,12 +102,12 @@ FLAT = {4 * MB: 0.1, 10 * MB: 0.1}
 
 
 def test_a_promise_that_is_kept() -> None:
-    check = after(promise(predicted=0.2), 0.2, {4 * MB: 0.2, 10 * MB: 0.1})
+    check = after(promise(predicted=0.2), 0.2, {4 * MB: 0.2, 10 * MB: 0.1}, a_before=0.5)
     assert check.verdict == "kept"
     # Half of the reads miss in 0.1, half in 0.2.
     assert check.observed_seconds == pytest.approx(CACHE + 0.15 * 0.1)
     assert check.predicted_seconds == pytest.approx(check.observed_seconds)
-    assert check.without_seconds == pytest.approx(CACHE + 0.1 * 0.1)
+    assert check.without_seconds == pytest.approx(CACHE + 0.3 * 0.1)
 
 
 @pytest.mark.parametrize("by_curve", [TRUE, FLAT, None], ids=["true", "wrong", "none"])
@@ -109,8 +129,9 @@ def test_one_that_is_missed_as_the_load_has_changed_stays() -> None:
 
 
 def test_the_stated_error_counts() -> None:
-    assert after(promise(predicted=0.2, error=0.05), 0.29, TRUE).verdict == "kept"
-    assert after(promise(predicted=0.2, error=0.01), 0.29, None).verdict == "failed"
+    curve = {4 * MB: 0.29, 10 * MB: 0.1}
+    assert after(promise(predicted=0.2, error=0.05), 0.29, curve, a_before=0.5).verdict == "kept"
+    assert after(promise(predicted=0.2, error=0.01), 0.29, curve, a_before=0.5).verdict == "worse"
 
 
 def test_what_a_filling_cache_does_not_hold_is_not_promised() -> None:
@@ -122,11 +143,32 @@ def test_what_a_filling_cache_does_not_hold_is_not_promised() -> None:
     assert made.check().predicted_seconds == pytest.approx(CACHE + 0.1 * 0.1)
 
 
-def test_too_few_reads_and_no_predictions_are_not_judged() -> None:
+def test_one_that_keeps_its_promise_of_harm_is_taken_back() -> None:
+    check = after(promise(predicted=0.8), 0.8, TRUE)
+    assert check.verdict == "failed"
+    assert check.predicted_seconds == pytest.approx(check.observed_seconds)
+
+
+def test_one_that_promises_nothing_is_judged_by_what_it_does() -> None:
+    assert after(promise(predicted=None), 0.8, TRUE).verdict == "failed"
+    assert after(promise(predicted=None), 0.1, {4 * MB: 0.1, 10 * MB: 0.1}).verdict == "not_checked"
+
+
+@pytest.mark.parametrize(
+    "reason", ["bounds: a is below", "back: to", "latency_bound: a comes nearer"]
+)
+def test_one_that_was_not_made_for_a_gain_is_not_judged_by_one(reason: str) -> None:
+    assert after(promise(predicted=0.2, reason=reason), 0.8, TRUE).verdict == "not_checked"
+
+
+def test_what_was_in_force_counts_and_not_what_was_planned_before() -> None:
+    made = promise(predicted=0.2)
+    made._servers[1]._before_bytes = 4 * MB  # it had not been given more yet
+    assert after(made, 0.8, TRUE).verdict == "worse"
+
+
+def test_too_few_reads_are_not_judged() -> None:
     assert promise(predicted=0.1).check().verdict == "not_checked"
-    made = promise(predicted=0.1)
-    made._servers[1].predicts = False
-    assert after(made, 0.8, TRUE).verdict == "not_checked"
 
 
 def test_counters_that_go_back_are_left_out() -> None:

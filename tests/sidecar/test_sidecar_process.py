@@ -17,7 +17,7 @@ from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore, load_state
 from tests.sidecar.actuated_node import fill
-from tests.sidecar.sidecar_process import sidecar_process
+from tests.sidecar.sidecar_process import WITHOUT_BOTO3, sidecar_process
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
@@ -130,6 +130,44 @@ def test_a_reload_with_a_mistake_keeps_the_old_configuration(path: Path) -> None
         process.read_until("reloaded: controller embedded")
         process.read_until("plan: cycle")
         assert process.end() == 0
+
+
+START = f"""
+import os, signal, sys
+from sidecar.config import node
+load, times = node.load_config, [1]
+def load_while_hung_up_on(path):
+    # As a service manager's reload comes when it pleases.
+    config = load(path)
+    if times:
+        os.kill(os.getpid(), times.pop() and signal.SIGHUP)
+    return config
+node.load_config = load_while_hung_up_on
+{WITHOUT_BOTO3}
+"""
+
+
+def test_a_reload_during_the_start_is_done_after_it(path: Path) -> None:
+    with sidecar_process(path, START) as process:
+        process.read_until("reloaded: controller embedded")
+        process.read_until("plan: cycle")
+        assert process.end() == 0
+
+
+def test_whose_socket_is_gone_is_running_all_the_same(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    socket = path.parent / "state.json.sock"
+    with sidecar_process(path) as process:
+        process.read_until("plan: cycle")
+        socket.unlink()
+        assert main(["pause", str(path)]) == 1
+        assert "the sidecar runs, but nobody listens at" in capsys.readouterr().err
+        assert "is there again" in process.read_until("operators.socket")
+        assert main(["pause", str(path)]) == 0
+        assert process.end() == 0
+    assert main(["pause", str(path)]) == 1
+    assert "the sidecar is not running" in capsys.readouterr().err
 
 
 def test_an_unlimited_server_that_does_not_evict_is_refused(

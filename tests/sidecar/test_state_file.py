@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.state.sidecar_state import ObservedLatency, PendingRequest, SavedSettings, SidecarState
 from sidecar.state.state_store import StateStore, load_state
+from sidecar.storage.store import remove_halves, write_whole
 
 
 @pytest.fixture
@@ -65,6 +66,38 @@ def test_what_could_not_be_written_is_written_with_the_next_change(tmp_path: Pat
         pass
     assert store.is_saved
     assert load_state(tmp_path / "folder" / "state") == store.now
+
+
+def test_what_a_killed_writer_left_is_removed_at_a_start(tmp_path: Path) -> None:
+    halves = [".state.json.abcd_123", ".state.json.history.zz00zz00"]
+    others = [
+        ".state.json.notes",
+        "state.json.abcd_123",
+        ".state2.json.abcd_123",
+        ".state.json.lock",
+    ]
+    for name in (*halves, *others):
+        (tmp_path / name).write_text("half")
+    (tmp_path / ".state.json.folder__").mkdir()
+    store = StateStore(tmp_path / "state.json")
+    with store.update() as state:
+        state.targets_bytes = {"a": 5}
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {*others, ".state.json.folder__", "state.json"}
+
+
+def test_a_half_written_file_has_a_name_that_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``kill -9`` leaves it: nothing is replaced, nothing removed."""
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+    with pytest.raises(OSError, match="killed"):
+        write_whole(tmp_path / "state.json", b"half")
+    monkeypatch.undo()
+    assert len(list(tmp_path.iterdir())) == 1
+    assert remove_halves(tmp_path / "state.json") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_changes_by_many_threads_are_all_kept(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import FolderStore, Store, StoreError
 from sidecar.storage.store_s3 import S3Store
+from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import settings_key
+from solver_lambda.documents.reader import DocumentError
 
 MB = 1 << 20
 URLS = {"sessions": "redis://127.0.0.1:1", "pages": "redis://127.0.0.1:2"}
@@ -110,6 +112,33 @@ def test_a_document_that_is_no_file_concerns_its_own_server_alone(
     assert f"settings of sessions cannot be read now, the last ones hold: {tmp_path / KEY}: " in (
         caplog.text
     )
+
+
+@pytest.mark.parametrize(
+    "secret", ['["hunter2"]', '"hunter2"', "4711", '{"hunter2": 1}', "hunter2"]
+)
+def test_a_link_to_a_secret_of_the_sidecars_tells_nothing_of_it(
+    secret: str, config: SidecarConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "secret").write_text(secret)
+    (tmp_path / KEY).parent.mkdir(parents=True)
+    (tmp_path / KEY).symlink_to(tmp_path / "secret")
+    reader, metrics = _reader(FolderStore(tmp_path), config)
+    assert reader.read() == {}
+    assert metrics.value("settings_unread") == 1
+    assert "is a symbolic link, which is not followed" in caplog.text
+    assert "hunter2" not in caplog.text
+    assert "4711" not in caplog.text
+
+
+@pytest.mark.parametrize("text", ['["hunter2"]', '"hunter2"', "4711", "true", "null", "hunter2"])
+def test_a_document_that_is_no_table_is_not_quoted(text: str) -> None:
+    with pytest.raises(
+        DocumentError, match=r"must be a table, not |not a JSON document"
+    ) as refused:
+        parse_json(text, "a document", 1000)
+    assert "hunter2" not in str(refused.value)
+    assert "4711" not in str(refused.value)
 
 
 def test_a_store_that_does_not_answer_is_asked_once(cloud: Any, config: SidecarConfig) -> None:
@@ -246,6 +275,36 @@ def test_the_command_sets_shows_and_unsets(
     assert _weights("unset", *where) == 0
     assert capsys.readouterr().out == nothing
     assert reader.read() == {}
+
+
+def test_a_place_that_no_sidecar_reads_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("sessions", "--node", "n1", "--folder", tmp_path / "documents")
+    for wrong in (tmp_path / "documents", tmp_path / "documents" / "settings" / "n1"):
+        assert _weights("set", *where, "--weight", 3) == 2
+        assert f"there is no {wrong}, so no sidecar" in capsys.readouterr().err
+        (tmp_path / "documents").mkdir(exist_ok=True)
+    assert list((tmp_path / "documents").iterdir()) == []
+    (tmp_path / "documents" / "settings" / "n1").mkdir(parents=True)
+    assert _weights("unset", *where) == _weights("unset", *where, "--weight") == 1
+    assert _weights("set", *where, "--weight", 3) == 0
+    assert _weights("show", "sessions") == 2
+    assert "say where the settings lie: --config FILE" in capsys.readouterr().err
+
+
+def test_settings_of_no_server_are_told_once(
+    config: SidecarConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = FolderStore(tmp_path / "documents")
+    reader, _ = _reader(store, config)
+    store.put("settings/n1/sesions.json", _settings(weight=2.0).dumps())
+    reader.read()
+    reader.read()
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "settings/n1/sesions.json is ignored: the node has no such server"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from sidecar.control.plan_application import _log_decision
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words, time_words
 from solver_lambda.planning.planner import make_plan
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.step_limits import STEP_COST_RATIO
@@ -38,7 +40,8 @@ PLAN_CODES = {
         "back",
     },
 }
-FROM_TO = re.compile(r"mean access time from (\S+) ms to (\S+) ms")
+TIME = r"(\S+|less than \S+) ms"
+FROM_TO = re.compile(rf"mean access time from {TIME} to {TIME}")
 GAIN = re.compile(r"(-?[\d.]+)% less with the cost of moving counted")
 WAY = re.compile(r"would gain ([\d.]+)%")
 # Words have four digits, and a per cent has two behind the point.
@@ -47,6 +50,8 @@ HUNDREDTH = 0.011
 
 
 def same(words: str, seconds: float) -> bool:
+    if words.startswith("less than "):
+        return 0 < seconds < float(words.removeprefix("less than ")) / 1e3
     return float(words) / 1e3 == pytest.approx(seconds, rel=DIGITS)
 
 
@@ -99,7 +104,7 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         assert not any(s.weight and s.request_rate_per_second for s in observation.servers)
     if code == "over_budget":
         total = sum(server.maxmemory_before_bytes for server in plan.servers)
-        assert words == f"the sizes in force sum to {total} bytes"
+        assert words == f"the sizes in force sum to {format_size(total)}"
         assert total > observation.budget_bytes
     if code in ("latency_bound", "miss_bound"):
         (server,) = (s for s in plan.servers if words.startswith(f"{s.name} "))
@@ -130,19 +135,25 @@ def check_server_words(before: ServerObservation, after: ServerPlan, plan: Adapt
     if "others more than save" in after.reason:
         assert plan.mean_access_time_seconds < plan.mean_access_time_before_seconds
     rate, miss_ratio = before.request_rate_per_second, 1 - after.hit_ratio
-    words = {
+    units = {
         "latency_bound_seconds": ("ms", 1e3, after.eat_seconds),
         "miss_bound_per_second": ("misses a second", 1.0, rate * miss_ratio),
     }
     assert after.reason.count("its bound of") == len(before.bounds)
     for name, most in before.bounds.items():
-        unit, scale, amount = words[name]
-        (told,) = re.findall(rf"its bound of \S+ {unit} (is met|.*? is what it gets)", after.reason)
+        unit, scale, amount = units[name]
+        (told,) = re.findall(
+            rf"its bound of [^;]+? {unit} (is met|.*? is what it gets)", after.reason
+        )
         if amount != pytest.approx(most, rel=1e-9):
             assert (told == "is met") == (amount < most)
         if told != "is met":
-            (gets,) = re.findall(rf"(\S+) {unit} is what it gets", told)
-            assert float(gets) == pytest.approx(scale * amount, rel=DIGITS)
+            (gets,) = re.findall(rf"((?:less than )?\S+) {unit} is what it gets", told)
+            assert (
+                same(gets, amount)
+                if unit == "ms"
+                else float(gets) == pytest.approx(scale * amount, rel=DIGITS)
+            )
 
 
 @settings(max_examples=300)
@@ -161,7 +172,7 @@ def test_the_log_claims_the_gain_of_the_plan_and_none_where_sizes_stay(caplog, o
     plan = make_plan(observation, now_seconds=1e6)
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        _log_decision(plan)
+        _log_decision(plan, None)
     claim = re.search(r"predicted gain (\S+) %", caplog.text)
     if plan.decision == "keep":
         assert claim is None
@@ -174,3 +185,38 @@ def test_the_log_claims_the_gain_of_the_plan_and_none_where_sizes_stay(caplog, o
 def test_a_plan_is_read_as_it_was_written(observation):
     plan = make_plan(observation, now_seconds=1e6)
     assert AdaptationPlan.loads(plan.dumps(), "plan") == plan
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "0 ms"),
+        (9.475e-8, "less than 0.001 ms"),
+        (1e-6, "0.001 ms"),
+        (0.0123456, "12.35 ms"),
+        (9.9999, "10000 ms"),
+        (123.4567, "123457 ms"),
+    ],
+)
+def test_a_time_has_no_powers_of_ten(seconds: float, words: str) -> None:
+    assert time_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("gain: mean access time from 2 ms to 1 ms", "mean access time from 2 ms to 1 ms"),
+        (
+            "stays: no_eviction: noeviction; a smaller maxmemory would make writes fail",
+            "it does not evict: noeviction; a smaller maxmemory would make writes fail",
+        ),
+        ("no_eviction: it does not evict", "it does not evict"),
+        (
+            "stays: no_model: for maxmemory-policy x",
+            "no curve can be measured for maxmemory-policy x",
+        ),
+        ("its maximum: 3 MiB", "its maximum: 3 MiB"),
+    ],
+)
+def test_people_see_no_codes(reason: str, words: str) -> None:
+    assert reason_words(reason) == words

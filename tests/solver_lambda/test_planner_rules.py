@@ -217,7 +217,10 @@ def test_latency_bounds_cost_the_node_a_tenth_of_its_mean_at_most(make_observati
             "configured",
             None,
             0.1,
-            ("80 ms as configured", "not measured: too few fills yet (10% of the misses)"),
+            (
+                "80 ms as configured",
+                "not measured: too few fills yet, 90% of the misses were never filled",
+            ),
         ),
         ("measured", 0.08, 1.0, ("its backend takes 80 ms as measured",)),
     ],

@@ -35,13 +35,15 @@ function planWords(status) {
 
 const VERDICTS = {
   kept: "It kept its promise.", worse: "It did less than it promised.",
-  rolled_back: "It did harm, and its sizes were taken back.", not_checked: "It could not be checked.",
+  failed: "It did harm.", rolled_back: "It did harm, and its sizes were taken back.", not_checked: "It could not be checked.",
 };
 
 function checkWords(status) {
   const check = status.last_check;
   if (!check || check.observed_seconds === null) return null;
-  return `The last plan that was checked, ${when(check.at_seconds, status.now_seconds)}: predicted ${latency(check.predicted_seconds)}, `
+  const at = check.at_seconds ?? null; // not of every check it is known
+  const ago = at === null ? "" : `, ${when(at, status.now_seconds)}`;
+  return `The last plan that was checked${ago}: predicted ${latency(check.predicted_seconds)}, `
     + `observed ${latency(check.observed_seconds)}, and ${latency(check.without_seconds)} with the sizes before. ${VERDICTS[check.verdict] ?? ""}`;
 }
 
@@ -56,7 +58,7 @@ function memoryMeters(status) {
   const { budget } = status;
   const share = (part, most) => (most ? ` (${percent(part / most, 0)})` : "");
   const rss = budget.rss_budget_bytes ?? budget.bytes;
-  const source = { file: "as configured", machine: "of the machine's memory", cgroup: "of the control group's limit", rss: "lowered for resident memory" }[budget.source] ?? "";
+  const source = { file: ", as configured", machine: `, ${budget.configured} of the machine's memory`, cgroup: `, ${budget.configured} of the control group's limit`, rss: `, lowered from ${budget.configured} because of resident memory` }[budget.source] ?? "";
   return element("div", {},
     element("div", { class: "meters" },
       meter({ title: element("span", {}, "Sum of ", term("maxmemory")), value: budget.maxmemory_bytes, most: budget.bytes, place: 0,
@@ -64,8 +66,8 @@ function memoryMeters(status) {
       meter({ title: term("resident memory", "Resident memory"), value: budget.rss_bytes, most: rss, place: 2,
         over: budget.rss_budget_bytes && budget.rss_bytes > rss,
         words: budget.rss_budget_bytes ? `${size(budget.rss_bytes)} of ${size(rss)}${share(budget.rss_bytes, rss)}` : size(budget.rss_bytes) })),
-    element("p", { class: "small soft" }, term("budget", "Budget"), `: ${size(budget.bytes)}, ${budget.configured} ${source}.`,
-      budget.rss_budget_bytes ? ` Resident memory may have ${size(budget.rss_budget_bytes)}.` : " Resident memory has no limit of its own here."));
+    element("p", { class: "small soft" }, term("budget", "Budget"), `: ${size(budget.bytes)}${source}.`,
+      budget.rss_budget_bytes ? ` Resident memory may have ${size(budget.rss_budget_bytes)}.` : " Resident memory comes on top of maxmemory, and is not held."));
 }
 
 function renderBanner(section, status) {

@@ -53,7 +53,9 @@ function dot(x, y, stroke, isFull) {
 
 function curveBlock(server, place, width) {
   if (!server.curve || !server.curve.sizes_bytes.length) {
-    return element("p", { class: "soft small" }, "No curve yet: it is learnt from samples of the server's reads.");
+    const why = server.sampler ? "No curve yet: it is learnt from samples of the server's reads."
+      : "No curve: neither the patch nor the module is in this server, so nothing is known of other sizes.";
+    return element("p", { class: "soft small" }, why);
   }
   const changes = server.recommended_bytes && server.recommended_bytes !== server.maxmemory_bytes;
   return element("div", {},

@@ -63,6 +63,8 @@ function keepingPlace(draw) {
 function render(status, width) {
   byId("node").textContent = status.node;
   document.title = `SPREDS ${status.node}`;
+  serverNames.clear();
+  for (const server of status.servers) serverNames.add(server.name);
   renderBanner(byId("banner"), status);
   renderServers(byId("servers"), status, width);
   renderTime(byId("time"), known.series, status, width - 38);

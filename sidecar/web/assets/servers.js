@@ -23,11 +23,17 @@ function boundsWords(server) {
   return `${least}, ${server.maximum_bytes ? `at most ${size(server.maximum_bytes)}` : "no maximum"}`;
 }
 
-function sizeWords(server) {
+// Held, and while nothing is set, a server is on its way nowhere.
+function isOnItsWay(server, status) {
+  const { maxmemory_bytes: now, target_bytes: target } = server;
+  return Boolean(status.sets_sizes && !status.pause && !server.held && target && target !== now);
+}
+
+function sizeWords(server, status) {
   const { maxmemory_bytes: now, target_bytes: target, recommended_bytes: planned } = server;
   const change = planned && planned !== now
     ? `; the last plan has ${size(planned)} (${planned > now ? "+" : "−"}${size(Math.abs(planned - now))}); the mark shows it` : "";
-  const way = target && target !== now && target !== planned ? `; on the way to ${size(target)}` : "";
+  const way = isOnItsWay(server, status) ? `; on the way to ${size(target)}` : "";
   return element("p", { class: "small" }, element("b", {}, size(now)), ` now${way}${change}. `,
     term("bounds", "Bounds"), `: ${boundsWords(server)}.`);
 }
@@ -38,14 +44,22 @@ function fact(title, value, more) {
 
 const SOURCES = { team: "as its team says", configured: "as configured", measured: "as measured" };
 
-function facts(server) {
-  const planned = (value) => (value === null || value === undefined ? null : `${value} with the plan`);
-  const hit = server.predicted_hit_ratio, time = server.predicted_access_time_seconds;
+// What is measured now, with what the plan would bring or, once that is carried out, was expected.
+function nowAndThen(title, now, withPlan, expected, format) {
+  const isKnown = (value) => value !== null && value !== undefined;
+  if (isKnown(withPlan)) return fact(title, `now ${format(now)}`, `with the plan ${format(withPlan)}`);
+  return fact(title, format(now), isKnown(expected) && `${format(expected)} expected`);
+}
+
+function facts(server, plan) {
+  const isOpen = plan && !plan.carried_out;
+  const hit = isOpen ? server.recommended_hit_ratio : null, time = isOpen ? server.recommended_access_time_seconds : null;
+  const isMeasured = server.backend_latency_seconds !== null;
   return element("dl", { class: "facts" },
-    fact(term("hit ratio", "Hit ratio"), percent(server.hit_ratio), hit !== null && planned(percent(hit))),
-    fact(term("access time", "Access time"), latency(server.access_time_seconds), time !== null && planned(latency(time))),
+    nowAndThen(term("hit ratio", "Hit ratio"), server.hit_ratio, hit, server.predicted_hit_ratio, percent),
+    nowAndThen(term("access time", "Access time"), server.access_time_seconds, time, server.predicted_access_time_seconds, latency),
     fact("Reads a second", whole(server.reads_per_second)),
-    fact(term("backend", "Backend"), latency(server.backend_latency_seconds), SOURCES[server.backend_latency_source]),
+    fact(term("backend", "Backend"), isMeasured ? latency(server.backend_latency_seconds) : "not known yet", isMeasured && SOURCES[server.backend_latency_source]),
     fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `set by ${server.settings_by}`));
 }
 
@@ -59,26 +73,33 @@ function tags(server) {
   ];
 }
 
-function changeWords(server, now) {
+function changeWords(server, status) {
+  const now = status.now_seconds;
   const change = server.last_change;
   if (!change) return "Its size has not been changed yet.";
   const why = change.words ? ` ${reason(change.words)}` : "";
-  return `Last change ${when(change.at_seconds, now)}: from ${size(change.from_bytes)} to ${size(change.to_bytes)}.${why}`;
+  const way = `from ${size(change.from_bytes)} to ${size(change.to_bytes)}`;
+  const has = server.maxmemory_bytes === change.to_bytes ? "" : `, and it has ${size(server.maxmemory_bytes)} now`;
+  if (has && isOnItsWay(server, status) && server.target_bytes === change.to_bytes) {
+    return `Is being brought ${way} since ${moment(change.at_seconds, true)}${has}.${why}`;
+  }
+  return `Last change ${when(change.at_seconds, now)}: ${way}${has}.${why}`;
 }
 
-function serverCard(server, place, { now, scaleBytes, width, planned, isOpen }) {
+function serverCard(server, place, { status, scaleBytes, width, isOpen }) {
+  const now = status.now_seconds, planned = status.last_plan;
   const isDone = server.last_change && server.last_change.cycle === planned?.cycle; // it says why, then
   const why = isDone ? null : planned?.servers?.find((item) => item.name === server.name)?.reason;
   const rest = !server.up
     ? [element("p", { class: "note bad" }, sentence(server.error ?? "it does not answer"), " Its memory stays reserved for it.")]
-    : [sizeBar(server, place, scaleBytes, width), sizeWords(server), facts(server)];
+    : [sizeBar(server, place, scaleBytes, width), sizeWords(server, status), facts(server, planned)];
   return element("article", { "aria-label": `Server ${server.name}` },
     element("div", { class: "heading" }, element("span", { class: "name" }, swatch(place), element("h3", {}, server.name)), tags(server)),
     rest,
     server.held && element("p", { class: "note warn" }, `An operator set ${size(server.held.bytes)} by hand ${when(server.held.at_seconds, now)}; it stays until SPREDS is told to resume.`),
-    server.keep_reason && element("p", { class: "small" }, `It keeps its size. ${reason(server.keep_reason)}`),
+    server.keep_reason && !server.held && element("p", { class: "small" }, `It keeps its size. ${reason(server.keep_reason)}`),
     why && !server.keep_reason && element("p", { class: "small" }, "The last plan: ", reason(why)),
-    element("p", { class: "small soft" }, changeWords(server, now)),
+    element("p", { class: "small soft" }, changeWords(server, status)),
     server.up && element("details", { "data-key": `curve-${server.name}`, open: isOpen ? "" : null },
       element("summary", { "data-key": `curve-of-${server.name}` }, "What more or less memory would do for it"), curveBlock(server, place, width)));
 }
@@ -88,8 +109,8 @@ function renderServers(section, status, width) {
   const most = Math.max(1, ...status.servers.flatMap((server) => [
     server.maxmemory_bytes ?? 0, server.recommended_bytes ?? 0, server.target_bytes ?? 0, server.minimum_bytes ?? 0]));
   const settings = {
-    now: status.now_seconds, scaleBytes: most * 1.25, width: Math.max(200, Math.floor(inside)),
-    planned: status.last_plan, isOpen: status.servers.length <= 8,
+    status, scaleBytes: most * 1.25, width: Math.max(200, Math.floor(inside)),
+    isOpen: status.servers.length <= 8,
   };
   section.replaceChildren(
     element("h2", { id: "servers-title" }, `${status.servers.length} servers`),

@@ -39,6 +39,7 @@ function size(bytes) {
 function latency(seconds) {
   if (seconds === null || seconds === undefined) return "unknown";
   if (seconds >= 1) return `${Number(seconds.toPrecision(3))} s`;
+  if (seconds > 0 && seconds < 1e-6) return "less than 0.001 ms";
   return `${Number((seconds * 1e3).toPrecision(3))} ms`;
 }
 
@@ -74,11 +75,24 @@ function ended(text) {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
+const serverNames = new Set(); // of the node: a name stays as it is, also where a sentence begins
+
 function sentence(text) {
-  return text ? text[0].toUpperCase() + ended(text.slice(1)) : "";
+  if (!text) return "";
+  const isName = serverNames.has(text.split(/[\s:,]/, 1)[0]);
+  return ended(isName ? text : text[0].toUpperCase() + text.slice(1));
 }
 
-// A reason starts with a code for programs, such as "grows: ".
+// What follows a reason's last code, as `reason_words` in solver_lambda/documents/words.py has it.
+const LEADS = {
+  no_eviction: "it does not evict: ", no_model: "no curve can be measured ", refuses: "it refuses: ",
+  no_backend_latency: "its backend latency is ", few_samples: "only ",
+};
+
+// A reason starts with codes for programs, such as "stays: no_eviction: ".
 function reason(text) {
-  return sentence((text ?? "").replace(/^[a-z_]+: /, ""));
+  const [codes] = /^([a-z_]+: )*/.exec(text ?? "");
+  const words = (text ?? "").slice(codes.length);
+  const lead = LEADS[codes.split(": ").at(-2)] ?? "";
+  return sentence(words.startsWith("it ") ? words : lead + words);
 }

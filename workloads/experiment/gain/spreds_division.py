@@ -121,7 +121,8 @@ class SpredsDivision(Division):
         self._forecast.planned(applied=applied)
         if not applied:
             return
-        self._verified.begin(self.observations[-1], plan)
+        before = {name: one.maxmemory_bytes for name, one in self._by_name(self._servers)}
+        self._verified.begin(self.observations[-1], plan, before)
         wanted = {server.name: server.maxmemory_bytes for server in plan.servers}
         for name in self._names:
             if wanted[name] != self._targets[name]:

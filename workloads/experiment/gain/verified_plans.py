@@ -31,10 +31,12 @@ class VerifiedPlans:
         """Whether a plan may be carried out."""
         return now_seconds >= self._waits_until
 
-    def begin(self, observation: Observation, plan: AdaptationPlan) -> None:
-        """A plan is carried out."""
-        self._promise = PlanPromise(observation, plan)
-        self._before = observation.in_force_bytes
+    def begin(
+        self, observation: Observation, plan: AdaptationPlan, before_bytes: dict[str, int]
+    ) -> None:
+        """A plan is carried out, in place of these sizes."""
+        self._promise = PlanPromise(observation, plan, before_bytes)
+        self._before = before_bytes
 
     def look(self, readings: Mapping[str, ServerReading]) -> None:
         """Count what the servers say."""

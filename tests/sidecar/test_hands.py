@@ -1,0 +1,74 @@
+"""Who resizes again and again is told of now and then, and each server's last size at the end."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.servers.hands import GATHER_SECONDS, TOLD_AT_ONCE, Hands
+from sidecar.state.state_store import StateStore
+
+MB = 1 << 20
+
+
+class Told:
+    """Hands of two servers, what they told, and their clock."""
+
+    def __init__(self, *, holds: bool = True) -> None:
+        self.seconds = 0.0
+        self.told: list[tuple[str, str]] = []
+        self.store = StateStore(None)
+        self.hands = Hands(
+            self.store,
+            lambda: 100 * MB,
+            {"a": MB, "b": MB},
+            holds=holds,
+            tell=lambda name, words: self.told.append((name, words)),
+            now=lambda: self.seconds,
+        )
+
+
+def test_few_changes_are_told_at_once() -> None:
+    node = Told()
+    for size in (5, 6, 7):
+        assert node.hands.note("a", size * MB)
+    assert [words.split(" by hand")[0][-5:] for _, words in node.told] == [
+        "5 MiB",
+        "6 MiB",
+        "7 MiB",
+    ]
+    node.seconds = 10 * GATHER_SECONDS
+    node.hands.tell_gathered()
+    assert len(node.told) == 3
+
+
+def test_many_become_one_in_a_minute_and_the_last_is_not_lost() -> None:
+    for holds in (True, False):
+        node = Told(holds=holds)
+        for number in range(600):  # an hour
+            node.seconds = 6.0 * number
+            assert node.hands.note("a", (5 + number % 7) * MB) is holds
+            node.hands.note("b", 9 * MB)
+            node.hands.tell_gathered()
+        node.hands.tell_gathered(all_of_them=True)
+        assert len(node.told) <= 2 * 60 * (TOLD_AT_ONCE + 1)
+        last = [words for name, words in node.told if name == "a"][-1]
+        assert f"to {5 + 599 % 7} MiB by hand" in last
+        assert "more within a minute" in last
+        assert ("a" in node.store.now.control.held) is holds
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 30)), max_size=200))
+def test_every_change_is_counted_once(changes: list[tuple[str, float]]) -> None:
+    node = Told()
+    for name, later in changes:
+        node.seconds += later
+        node.hands.note(name, 5 * MB)
+        node.hands.tell_gathered()
+    node.hands.tell_gathered(all_of_them=True)
+
+    def count(words: str) -> int:
+        first = words.split()[0]
+        return {"somebody": 1, "once": 1}.get(first) or int(first)
+
+    assert sum(count(words) for _, words in node.told) == len(changes)

@@ -1,0 +1,32 @@
+"""Times and ages are printed, whatever they are."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.cli import main
+from sidecar.commands.printing import about, age_words, time_of_day
+
+
+@given(st.floats() | st.integers(-(10**30), 10**30))
+def test_no_time_is_too_far_away(seconds: float) -> None:
+    assert time_of_day(seconds)
+    assert about(seconds)
+    assert age_words(seconds).endswith(" ago")
+
+
+def test_a_time_within_a_calendar_is_a_date_and_another_a_number() -> None:
+    assert time_of_day(1.7e9).startswith("2023-11-1")
+    assert time_of_day(9e14) == "Unix time 9e+14"
+    assert about(math.inf) == "an unknown time"
+
+
+def test_a_pause_of_more_than_a_year_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["pause", "node.toml", "--for", "367d"])
+    assert ended.value.code == 2
+    assert "must be 366d at most, not '367d'" in capsys.readouterr().err
