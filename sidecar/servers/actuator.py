@@ -14,7 +14,7 @@ from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.arrival import Arrival
 from sidecar.servers.budget_fit import fitted_to_budget, unmovable_bytes
-from sidecar.servers.carrying_out import carry_out
+from sidecar.servers.carrying_out import carry_out, due
 from sidecar.servers.claiming import claim_all
 from sidecar.servers.hands import Hands, note_hands
 from sidecar.servers.leaving import leave_in_order
@@ -27,7 +27,7 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.sizes_in_words import sizes_in_words
 from sidecar.servers.stepping_thread import SteppingThread
-from sidecar.servers.transitions import ServerState, resolve
+from sidecar.servers.transitions import ServerState
 from sidecar.servers.waypoints import Waypoints
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.units import format_size
@@ -252,7 +252,7 @@ class Actuator:
             self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
             moved = False
             states = self._steps()
-            for transition in resolve(states, self.budget.bytes):
+            for transition in due(states, self.budget):
                 moved = True
                 watch = self._watches[transition.name]
                 if self._stop.is_set() or not carry_out(transition, watch, self._metrics):

@@ -1,21 +1,33 @@
-"""Carries out one transition on its server."""
+"""Which transitions are to be carried out now, and carries out one on its server."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 
 from sidecar.base.metrics import Metrics
+from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.redis_server import ServerDownError, ServerRefusedError
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.transitions import (
     EnterShrinkMode,
     Grow,
     LeaveShrinkMode,
+    ServerState,
     Shrink,
     Transition,
+    resolve,
 )
 
 log = logging.getLogger(__name__)
+
+
+def due(states: Sequence[ServerState], budget: MemoryBudget) -> Iterator[Transition]:
+    """What ``resolve`` allows; but while resident memory is too high, servers that shrank go on
+    defragmenting: evictions leave pages half empty, and they would come back too slowly."""
+    for transition in resolve(states, budget.bytes):
+        if not (isinstance(transition, LeaveShrinkMode) and budget.waits_for_pages):
+            yield transition
 
 
 def carry_out(transition: Transition, watch: ServerWatch, metrics: Metrics) -> bool:

@@ -25,10 +25,10 @@ def headroom_rule(memory: MemoryConfig) -> str:
             "are not held: leave room for them, or set memory.rss_budget."
         )
     return rule + (
-        f"Resident memory of all servers is held below {memory.rss_budget}, of which "
-        f"{100 * MARGIN_RATIO:g} % stay free. What the last forks copied is set aside, and "
-        "maxmemory gets less by what fragmentation and buffers take: it falls at once, each "
-        f"{format_duration(SETTLE_SECONDS)} by what is still too much; it rises after "
+        f"Resident memory of all servers is held below {memory.rss_budget}; what the last forks "
+        "copied is set aside. Where it is above, maxmemory falls at once, so that "
+        f"{100 * MARGIN_RATIO:g} % stay free, and again after each "
+        f"{format_duration(SETTLE_SECONDS)} in which too little came back; it rises after "
         f"{format_duration(HOLD_SECONDS)} in "
         f"which there was room for {100 * LEAST_RISE_RATIO:g} % more, by half of that room."
     )

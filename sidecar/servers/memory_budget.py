@@ -86,6 +86,11 @@ class MemoryBudget:
         """Whether resident memory stays above its budget whatever is taken."""
         return self._resident is not None and self._resident.is_vain
 
+    @property
+    def waits_for_pages(self) -> bool:
+        """Whether servers that shrank should go on giving pages back to the machine."""
+        return self._resident is not None and self._resident.waits_for_pages
+
     def _use(self, size_bytes: int, source: Source) -> bool:
         before, self.bytes, self.source = self.bytes, size_bytes, source
         told = self._told_bytes

@@ -7,7 +7,8 @@ measured, again and again.
 * Above the limit, what exceeds the aim a little below it is taken at once, from what is in force
   (so what was decided before and is not yet in force is not taken twice), and as keys: each of them
   has as many pages as it has now. Pages come back after a while: nothing more is taken for
-  ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Where a
+  ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Servers that
+  shrank defragment until then (``waits_for_pages``). Where a
   quarter was taken and nothing comes back, no more is: that would empty caches and free nothing.
 * Below the limit nothing is taken. There is room for (aim - idle programs) / (pages for each byte
   in use), as it was when the servers were full last. A load that stays as it is cannot exceed the
@@ -97,6 +98,11 @@ class ResidentBudget:
         self._waits_since, self._resident_then, self._dealt_with = -math.inf, 0.0, 0.0
         self.bytes: int | None = None
         self.is_vain = False
+
+    @property
+    def waits_for_pages(self) -> bool:
+        """Whether resident memory is above what is allowed, and may come down."""
+        return self._exceeded is not None and not self.is_vain
 
     def look(
         self,
