@@ -145,15 +145,11 @@ class CommandPost:
     def _end_pause(self) -> str:
         """What is done now. Raises DocumentError; then it goes on."""
         control = self._control
-        self._change(pause=None)
-        if not control.engaged and control.mode_with(self.config.mode) != "apply":
-            return "nothing is set, as before it"
-        try:
+        keeps = control.engaged or control.mode_with(self.config.mode) == "apply"
+        if keeps:
             self._engagement.begin()
-        except DocumentError:
-            self._change(pause=control.pause)
-            raise
-        return "sizes are kept again"
+        self._change(pause=None)
+        return "sizes are kept again" if keeps else "nothing is set, as before it"
 
     def _resume(self, order: Order) -> str:
         control = self._control
