@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.control.problems import problems_of
 from sidecar.control.series import access_seconds
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
@@ -25,7 +25,7 @@ from sidecar.servers.transitions import ServerState
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
-from solver_lambda.documents.units import format_size
+from solver_lambda.documents.plan import ServerPlan
 
 if TYPE_CHECKING:
     from sidecar.control.control_room import ControlRoom
@@ -81,7 +81,7 @@ def status_document(
         }
         if room.mode == "recommend"
         else None,
-        "problems": [*room.problems(), *_problems(servers, budget, state)],
+        "problems": [*room.problems(), *problems_of(servers, budget, state)],
         "servers": servers,
     }
 
@@ -165,37 +165,6 @@ def _gain(room: ControlRoom) -> dict[str, Any]:
     }
 
 
-def _problems(
-    servers: list[dict[str, Any]], budget: Mapping[str, Any], state: SidecarState
-) -> list[str]:
-    found = [f"{one['name']} does not answer: {one['error']}" for one in servers if not one["up"]]
-    unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]
-    if unlimited:
-        found.append(f"{', '.join(unlimited)} has no maxmemory: 'spreds apply' gives it one")
-    if budget["maxmemory_bytes"] > budget["bytes"]:
-        found.append(
-            f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
-            f"budget of {format_size(budget['bytes'])}: 'spreds apply' brings it below, or raise "
-            "memory.budget"
-        )
-    if budget["rss_budget_bytes"] and budget["rss_bytes"] > budget["rss_budget_bytes"]:
-        found.append(
-            f"resident memory of all servers is {format_size(budget['rss_bytes'])}, more than "
-            f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
-        )
-    found += [
-        f"{one['name']} has neither the patch nor the module: plans leave its size alone; it "
-        "shrinks only where all must"
-        for one in servers
-        if one["up"] and one["sampler"] is None
-    ]
-    found += [
-        f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
-        for name, hold in state.control.held.items()
-    ]
-    return found
-
-
 def _server(
     config: ServerConfig,
     state: SidecarState,
@@ -207,14 +176,12 @@ def _server(
     reading = actuator.readings.get(name)
     seen = _named(cycle.last_observation.servers if cycle.last_observation else (), name)
     planned = _named(room.plans.last_plan.servers if room.plans.last_plan else (), name)
-    known = seen is not None and not (seen.keep_reason or "").startswith(_NO_CURVE)
     settings = cycle.last_settings.get(name)
     wanted = effective(config, settings)
     hit_ratio = room.series.hit_ratios.get(name)
     if hit_ratio is None and seen is not None and seen.miss_ratio is not None:
         hit_ratio = 1 - seen.miss_ratio
     predicted = room.predicted_hit_ratios().get(name)
-    recommended = planned.hit_ratio if planned else None
     states = {one.name: one for one in actuator.latest}
     return {
         "name": name,
@@ -232,21 +199,45 @@ def _server(
         ),
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
-        "recommended_hit_ratio": recommended,
-        "recommended_access_time_seconds": _access(seen, recommended),
-        "backend_latency_seconds": (seen.backend_latency_seconds or None) if seen else None,
-        "backend_latency_source": seen.backend_latency_source if seen else None,
-        "curve_error_ratio": seen.curve_error_ratio if known else None,
+        **_recommended_part(room, seen, planned),
+        **_seen_part(seen),
         "weight": wanted.weight,
         "settings_by": settings.set_by if settings else None,
         "settings_version": settings.version if settings else None,
         "keep_reason": seen.keep_reason if seen else _kept_now(states.get(name)),
         "held": _held(state, name),
         "last_change": room.last_changes.get(name),
+    }
+
+
+def _is_known(seen: ServerObservation | None) -> bool:
+    """Whether its curve says anything."""
+    return seen is not None and not (seen.keep_reason or "").startswith(_NO_CURVE)
+
+
+def _seen_part(seen: ServerObservation | None) -> dict[str, Any]:
+    known = seen if _is_known(seen) else None
+    return {
+        "backend_latency_seconds": (seen.backend_latency_seconds or None) if seen else None,
+        "backend_latency_source": seen.backend_latency_source if seen else None,
+        "curve_error_ratio": known.curve_error_ratio if known else None,
+        "curve": _curve(known.curve) if known else None,
+    }
+
+
+def _recommended_part(
+    room: ControlRoom, seen: ServerObservation | None, planned: ServerPlan | None
+) -> dict[str, Any]:
+    """What the last plan says of the server's own figures, if it would change sizes."""
+    plan = room.plans.last_plan
+    known = planned if _is_known(seen) else None
+    ratio = known.hit_ratio if known and plan and plan.decision == "apply" else None
+    return {
+        "recommended_hit_ratio": ratio,
+        "recommended_access_time_seconds": _access(seen, ratio),
         "marginal_gain_seconds_per_mebibyte": (
-            planned.marginal_gain_seconds_per_mebibyte if planned and known else None
+            known.marginal_gain_seconds_per_mebibyte if known else None
         ),
-        "curve": _curve(seen.curve) if known else None,
     }
 
 

@@ -216,7 +216,7 @@ def test_an_idle_day_leaves_little(
     sidecar._summary = summary
     sidecar.run()
     assert sum("counted in the last" in line for line in lines) >= HOURS / 2
-    assert sum("plan: cycle" in line for line in lines) >= 1
+    assert sum("plan: cycle" in line for line in lines) >= 1, lines
     assert sum(len(line.encode()) + 1 for line in lines) < MOST_BYTES_A_DAY
 
 

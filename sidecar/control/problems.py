@@ -1,0 +1,41 @@
+"""What an operator should look into, by the rest of the status document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sidecar.state.sidecar_state import SidecarState
+from solver_lambda.documents.units import format_size
+
+
+def problems_of(
+    servers: Sequence[Mapping[str, Any]], budget: Mapping[str, Any], state: SidecarState
+) -> list[str]:
+    """A sentence each, with its remedy where there is one."""
+    found = [f"{one['name']} does not answer: {one['error']}" for one in servers if not one["up"]]
+    unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]
+    if unlimited:
+        found.append(f"{', '.join(unlimited)} has no maxmemory: 'spreds apply' gives it one")
+    if budget["maxmemory_bytes"] > budget["bytes"]:
+        found.append(
+            f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
+            f"budget of {format_size(budget['bytes'])}: 'spreds apply' brings it below, or raise "
+            "memory.budget"
+        )
+    if budget["rss_budget_bytes"] and budget["rss_bytes"] > budget["rss_budget_bytes"]:
+        found.append(
+            f"resident memory of all servers is {format_size(budget['rss_bytes'])}, more than "
+            f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
+        )
+    found += [
+        f"{one['name']} has neither the patch nor the module: plans leave its size alone; it "
+        "shrinks only where all must"
+        for one in servers
+        if one["up"] and one["sampler"] is None
+    ]
+    found += [
+        f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
+        for name, hold in state.control.held.items()
+    ]
+    return found
