@@ -31,7 +31,7 @@ class Told:
 def test_few_changes_are_told_at_once() -> None:
     node = Told()
     for size in (5, 6, 7):
-        assert node.hands.note("a", size * MB)
+        assert node.hands.note("a", size * MB, {})
     assert [words.split(" by hand")[0][-5:] for _, words in node.told] == [
         "5 MiB",
         "6 MiB",
@@ -47,8 +47,8 @@ def test_many_become_one_in_a_minute_and_the_last_is_not_lost() -> None:
         node = Told(holds=holds)
         for number in range(600):  # an hour
             node.seconds = 6.0 * number
-            assert node.hands.note("a", (5 + number % 7) * MB) is holds
-            node.hands.note("b", 9 * MB)
+            assert node.hands.note("a", (5 + number % 7) * MB, {}) is holds
+            node.hands.note("b", 9 * MB, {})
             node.hands.tell_gathered()
         node.hands.tell_gathered(all_of_them=True)
         assert len(node.told) <= 2 * 60 * (TOLD_AT_ONCE + 1)
@@ -63,7 +63,7 @@ def test_every_change_is_counted_once(changes: list[tuple[str, float]]) -> None:
     node = Told()
     for name, later in changes:
         node.seconds += later
-        node.hands.note(name, 5 * MB)
+        node.hands.note(name, 5 * MB, {})
         node.hands.tell_gathered()
     node.hands.tell_gathered(all_of_them=True)
 
