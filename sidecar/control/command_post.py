@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sidecar.base.log_setup import EVENT
 from sidecar.config.node import SidecarConfig
 from sidecar.control.engagement import Engagement
 from sidecar.control.history import History
@@ -68,7 +69,7 @@ class CommandPost:
         if not self._store.is_saved:
             done += " (but it cannot be written to the state file, so a restart forgets it)"
         why = f" ({order.why})" if order.why else ""
-        log.info("%s by %s%s: %s", order.what, order.by, why, done)
+        log.info("%s by %s%s: %s", order.what, order.by, why, done, extra=EVENT)
         kind = "rollback" if order.what == "rollback" else "order"
         self._history.add(kind, f"{order.what}{why}: {done}", by=order.by, order=order.to_json())
         return done
