@@ -204,10 +204,6 @@ class PlanPromise:
             for server in plan.servers
         ]
 
-    @property
-    def cycle(self) -> int:
-        return self._plan.cycle
-
     def look(self, readings: Mapping[str, ServerReading | None]) -> None:
         """Count what the servers say, again and again."""
         for server in self._servers:

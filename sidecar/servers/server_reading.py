@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,13 +179,6 @@ def _keys(info: Mapping[str, Any]) -> tuple[int, int, float]:
     with_ttl = sum(int(db.get("expires", 0)) for db in databases)
     ttl_sum = sum(int(db.get("expires", 0)) * int(db.get("avg_ttl", 0)) for db in databases)
     return keys, with_ttl, ttl_sum / with_ttl / 1000 if with_ttl else 0.0
-
-
-def _average_ttl_seconds(databases: Sequence[Mapping[str, Any]]) -> float:
-    """Over the keys that have a TTL; 0 if none has."""
-    keys = [int(db.get("expires", 0)) for db in databases]
-    sums = [count * int(db.get("avg_ttl", 0)) for count, db in zip(keys, databases, strict=True)]
-    return sum(sums) / sum(keys) / 1000 if sum(keys) else 0.0
 
 
 def _instance(run_id: str) -> int:
