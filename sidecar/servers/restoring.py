@@ -24,10 +24,11 @@ def restore_sizes(
         Why, of those that do not have theirs yet.
     """
     missing: dict[str, str] = {}
+    shrink: list[str] = []
     for name in sorted(sizes_bytes, key=lambda name: watches[name].grows_to(sizes_bytes[name])):
         watch, size_bytes = watches[name], sizes_bytes[name]
-        if missing and watch.grows_to(size_bytes):
-            missing[name] = f"it waits for {', '.join(missing)}"
+        if shrink and watch.grows_to(size_bytes):
+            missing[name] = f"it waits for {', '.join(shrink)}"
             continue
         try:
             _restore(watch, size_bytes)
@@ -35,6 +36,8 @@ def restore_sizes(
         except (ServerRefusedError, ServerDownError) as error:
             metrics.transitions_failed.labels(name).inc()
             missing[name] = str(error)
+            if not watch.grows_to(size_bytes):
+                shrink.append(name)
     return missing
 
 
