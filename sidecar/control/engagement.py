@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sidecar.config.node import SidecarConfig
+from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import fitted_sizes, unmovable_bytes, with_minima_that_fit
 from sidecar.servers.initial_sizes import sizes_to_begin_with
@@ -58,7 +58,7 @@ class Engagement:
             ValueError: they exceed the budget; nothing changes.
             DocumentError: as ``initial_sizes``.
         """
-        if self._store.now.control.engaged:
+        if self._store.now.control.engaged and not self._actuator.looks_on:
             self._actuator.set_targets(sizes_bytes, purpose)
         else:
             self._engage(sizes_bytes, purpose)
@@ -91,11 +91,14 @@ class Engagement:
         }
         return {**self._store.now.targets_bytes, **limits}
 
-    def objection_to(self, plan: AdaptationPlan) -> str | None:
-        """Why its sizes cannot be had now, though they could when it was made."""
+    def objection_to(self, plan: AdaptationPlan, made_with: tuple[ServerConfig, ...]) -> str | None:
+        """Why its sizes cannot be had now, though they could when it was made, with these
+        servers' bounds: one that had to cut them may."""
         planned = {server.name: server.maxmemory_bytes for server in plan.servers}
-        for server in self.config.servers:
-            size_bytes = planned.get(server.name, server.minimum_bytes)
+        for server, then in zip(self.config.servers, made_with, strict=True):
+            size_bytes = planned.get(server.name)
+            if size_bytes is None or server == then:
+                continue
             if size_bytes < server.minimum_bytes:
                 least = format_size(server.minimum_bytes)
                 return f"{server.name} would get less than its minimum, {least}"

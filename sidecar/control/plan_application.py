@@ -59,6 +59,7 @@ class PlanApplication:
         self.not_carried_out_because: str | None = None
         self.on_carried_out: Callable[[AdaptationPlan], None] = lambda _plan: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
+        self._made_with = config.servers
         self._store = store
         self._lock = lock
         self._engagement = engagement
@@ -119,7 +120,7 @@ class PlanApplication:
                         f"{server.name} has another size than when the plan was made: wait for "
                         "the next one"
                     )
-            if why := self._engagement.objection_to(plan):
+            if why := self._engagement.objection_to(plan, self._made_with):
                 raise OrderRefusedError(f"{why}: wait for the next plan")
             if not self._set_targets(plan):
                 raise OrderRefusedError("the plan does not fit the budget any more")
@@ -137,7 +138,7 @@ class PlanApplication:
                 return
         with self._store.update() as state:
             state.applied(plan.cycle)
-        self.last_plan = plan
+        self.last_plan, self._made_with = plan, self.config.servers
         self.taken_at_seconds = time.time()
         self.not_carried_out_because = objection
         self.cycles += 1
@@ -148,14 +149,14 @@ class PlanApplication:
 
     def _set_targets(self, plan: AdaptationPlan) -> bool:
         sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
-        before = self._engagement.sizes_in_force()
+        before, wanted = self._engagement.sizes_in_force(), self._store.now.targets_bytes
         try:
             self._engagement.move(sizes, f"cycle {plan.cycle}")
         except ValueError as error:
             self._metrics.plans_refused.labels("over_budget").inc()
             log.warning("plan refused: over_budget: %s", error)
             return False
-        changed = [name for name in sizes if before.get(name) != sizes[name]]
+        changed = [name for name in sizes if wanted.get(name) != sizes[name]]
         with self._store.update() as state:
             state.changed_at_seconds = {
                 **state.changed_at_seconds,
