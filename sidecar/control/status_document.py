@@ -11,7 +11,7 @@ import os
 import time
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
@@ -49,7 +49,8 @@ def status_document(
     loop_at_seconds: float,
 ) -> dict[str, Any]:
     """JSON's types only."""
-    servers = [_server(server, state, actuator, cycle, room) for server in config.servers]
+    known = _Known.of(actuator, cycle, room)
+    servers = [_server(server, state, actuator, cycle, room, known) for server in config.servers]
     budget = _budget(actuator)
     return {
         "kind": KIND,
@@ -165,28 +166,48 @@ def _gain(room: ControlRoom) -> dict[str, Any]:
     }
 
 
+class _Known(NamedTuple):
+    """By server, what is asked of all at once."""
+
+    seen: dict[str, ServerObservation]
+    planned: dict[str, ServerPlan]
+    predicted_hit_ratios: dict[str, float]
+    states: dict[str, ServerState]
+    errors: dict[str, str]
+
+    @classmethod
+    def of(cls, actuator: Actuator, cycle: ObservationCycle, room: ControlRoom) -> _Known:
+        observation, plan = cycle.last_observation, room.plans.last_plan
+        return cls(
+            {server.name: server for server in observation.servers} if observation else {},
+            {server.name: server for server in plan.servers} if plan else {},
+            room.predicted_hit_ratios(),
+            {state.name: state for state in actuator.latest},
+            actuator.errors(),
+        )
+
+
 def _server(
     config: ServerConfig,
     state: SidecarState,
     actuator: Actuator,
     cycle: ObservationCycle,
     room: ControlRoom,
+    known: _Known,
 ) -> dict[str, Any]:
     name = config.name
     reading = actuator.readings.get(name)
-    seen = _named(cycle.last_observation.servers if cycle.last_observation else (), name)
-    planned = _named(room.plans.last_plan.servers if room.plans.last_plan else (), name)
+    seen, planned = known.seen.get(name), known.planned.get(name)
     settings = cycle.last_settings.get(name)
     wanted = effective(config, settings)
     hit_ratio = room.series.hit_ratios.get(name)
     if hit_ratio is None and seen is not None and seen.miss_ratio is not None:
         hit_ratio = 1 - seen.miss_ratio
-    predicted = room.predicted_hit_ratios().get(name)
-    states = {one.name: one for one in actuator.latest}
+    predicted = known.predicted_hit_ratios.get(name)
     return {
         "name": name,
         "up": reading is not None,
-        "error": None if reading else actuator.errors().get(name, "it was not asked yet"),
+        "error": None if reading else known.errors.get(name, "it was not asked yet"),
         **_reading_part(reading),
         "target_bytes": state.targets_bytes.get(name),
         "recommended_bytes": planned.maxmemory_bytes if planned else None,
@@ -204,7 +225,7 @@ def _server(
         "weight": wanted.weight,
         "settings_by": settings.set_by if settings else None,
         "settings_version": settings.version if settings else None,
-        "keep_reason": seen.keep_reason if seen else _kept_now(states.get(name)),
+        "keep_reason": seen.keep_reason if seen else _kept_now(known.states.get(name)),
         "held": _held(state, name),
         "last_change": room.last_changes.get(name),
     }
@@ -258,10 +279,6 @@ def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     }
 
 
-def _named(servers: tuple[Any, ...], name: str) -> Any:
-    return next((server for server in servers if server.name == name), None)
-
-
 def _access(seen: ServerObservation | None, hit_ratio: float | None) -> float | None:
     return None if seen is None or hit_ratio is None else access_seconds(seen, hit_ratio)
 
@@ -271,8 +288,7 @@ def _kept_now(state: ServerState | None) -> str | None:
 
 
 def _held(state: SidecarState, name: str) -> dict[str, Any] | None:
-    hold = state.control.held.get(name)
-    return asdict(hold) if hold else None
+    return asdict(hold) if (hold := state.control.held.get(name)) else None
 
 
 def _curve(curve: MissRatioCurve) -> dict[str, Any]:
