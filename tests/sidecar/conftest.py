@@ -112,15 +112,20 @@ def cloud() -> Iterator[SignedCloud]:
             made.stop()
 
 
+def _empty(cloud: SignedCloud) -> None:
+    for bucket in ("observations", "plans"):
+        for item in cloud.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
+            cloud.s3.delete_object(Bucket=bucket, Key=item["Key"])
+
+
 @pytest.fixture
 def function(cloud: SignedCloud) -> Iterator[Function]:
     """Plays the planner in the cloud, with empty buckets and a queue of its own."""
     # The long poll of a sidecar that a test before has stopped may not have ended yet.
     cloud.queue_url = cloud.sqs.create_queue(QueueName=uuid.uuid4().hex)["QueueUrl"]
+    _empty(cloud)  # nor its last observation, which was still on its way
     yield Function(cloud)
-    for bucket in ("observations", "plans"):
-        for item in cloud.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
-            cloud.s3.delete_object(Bucket=bucket, Key=item["Key"])
+    _empty(cloud)
 
 
 @pytest.fixture(scope="module")
