@@ -10,6 +10,11 @@
 #   empty-module   build/lib/empty.so             does nothing, for benchmarks
 #   sampler-driver build/bin/sampler-driver       runs the core in its tests
 #   all            all of these
+#   TARGET-sanitized
+#                  build/bin/NAME-server-stock-sanitized, build/bin/NAME-server-sanitized and
+#                  build/lib/spreds-sanitized.so: the same with ASan, which ends the process at the
+#                  first error, and UBSan, which tells of each place once; for tests. TARGET is
+#                  NAME-stock, NAME or module
 #
 # The sources are Debian's, unless NAME_SOURCE (REDIS_SOURCE, VALKEY_SOURCE ...) names a folder or a
 # tarball: a patch is for the version in servers.txt, and applies to what is near enough. Changes in
@@ -22,6 +27,8 @@ bin=$root/build/bin
 lib=$root/build/lib
 trees=$root/build/tree
 jobs=${JOBS:-2}
+sanitizers="-fsanitize=address,undefined -fno-omit-frame-pointer"
+variant= # or -sanitized
 . "$here/servers.sh"
 
 fail() {
@@ -57,8 +64,12 @@ mark_current() { # OUTPUT FINGERPRINT
 run_make() { # FOLDER ARGUMENTS...
     folder=$1
     shift
-    if ! make -C "$folder" -j"$jobs" BUILD_TLS=no USE_SYSTEMD=no MALLOC=jemalloc "$@" \
-        >"$folder/build.log" 2>&1; then
+    if [ "$variant" ]; then # the sanitizers know libc's allocator, and not jemalloc
+        set -- MALLOC=libc OPTIMIZATION=-O1 CFLAGS="$sanitizers" LDFLAGS="$sanitizers" "$@"
+    else
+        set -- MALLOC=jemalloc all
+    fi
+    if ! make -C "$folder" -j"$jobs" BUILD_TLS=no USE_SYSTEMD=no "$@" >"$folder/build.log" 2>&1; then
         tail -25 "$folder/build.log" >&2
         fail "make failed in $folder (whole log: build.log there)"
     fi
@@ -72,19 +83,20 @@ need_server() { # NAME TARGET
 build_stock() ( # NAME
     name=$1
     program=$(server_field "$name" package)-server
-    output=$bin/$name-server-stock
+    tree=$trees/$name-stock$variant
+    output=$bin/$name-server-stock$variant
     given=$(given_source "$name")
-    print="$name from ${given:-Debian}"
+    print="$name from ${given:-Debian}${variant:+, $sanitizers}"
     is_current "$output" "$print" && return
     source=$("$here/fetch_source.sh" "$name")
-    rm -rf "$trees/$name-stock"
+    rm -rf "$tree"
     mkdir -p "$trees" "$bin"
-    cp -a "$source" "$trees/$name-stock"
-    echo "building $name, about two minutes ..." >&2
-    run_make "$trees/$name-stock"
-    install "$trees/$name-stock/src/$program" "$output"
-    if [ "$name" = redis ]; then
-        install "$trees/$name-stock/src/redis-cli" "$trees/$name-stock/src/redis-benchmark" "$bin"
+    cp -a "$source" "$tree"
+    echo "building $name$variant, about two minutes ..." >&2
+    run_make "$tree" "$program"
+    install "$tree/src/$program" "$output"
+    if [ "$name$variant" = redis ]; then
+        install "$tree/src/redis-cli" "$tree/src/redis-benchmark" "$bin"
     fi
     mark_current "$output" "$print"
 )
@@ -94,21 +106,22 @@ build_patched() ( # NAME
     name=$1
     package=$(server_field "$name" package)
     patch=$here/$package-$(server_field "$name" version).patch
-    output=$bin/$name-server
+    tree=$trees/$name$variant
+    output=$bin/$name-server$variant
     core="$here/sampler.c $here/sampler.h $here/transport.c $here/transport.h"
     glue="$here/spreds.c $here/spreds.h"
     build_stock "$name"
-    print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock")
+    print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock$variant")
     is_current "$output" "$print" && return
     need_zmq
-    rm -rf "$trees/$name"
-    cp -a "$trees/$name-stock" "$trees/$name"
-    patch -d "$trees/$name" -p1 -s <"$patch" ||
-        fail "$(basename "$patch") does not apply to the source in $trees/$name"
-    cp $core $glue "$trees/$name/src"
-    echo "building the patched $name ..." >&2
-    run_make "$trees/$name"
-    install "$trees/$name/src/$package-server" "$output"
+    rm -rf "$tree"
+    cp -a "$trees/$name-stock$variant" "$tree"
+    patch -d "$tree" -p1 -s <"$patch" ||
+        fail "$(basename "$patch") does not apply to the source in $tree"
+    cp $core $glue "$tree/src"
+    echo "building the patched $name$variant ..." >&2
+    run_make "$tree" "$package-server"
+    install "$tree/src/$package-server" "$output"
     mark_current "$output" "$print"
 )
 
@@ -125,12 +138,12 @@ build_sampler_driver() (
 # Against the interface of Redis 7.0, which later servers keep.
 build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
     output=$lib/$1
-    print=$(fingerprint $2 $3)
+    print="$(fingerprint $2 $3)${variant:+, $sanitizers}"
     is_current "$output" "$print" && return
     interface=$("$here/fetch_source.sh" redis)/src
     mkdir -p "$lib"
     cc -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" \
-        -o "$output" $2 $4
+        ${variant:+$sanitizers} -o "$output" $2 $4
     mark_current "$output" "$print"
 )
 
@@ -142,11 +155,16 @@ build_module() {
         sources="$sources $here/$part.c"
         headers="$headers $here/$part.h"
     done
-    build_library spreds.so "$here/module.c $sources" "$headers" "-lzmq -lpthread"
+    build_library "spreds$variant.so" "$here/module.c $sources" "$headers" "-lzmq -lpthread"
 }
 
 build() {
     case $1 in
+        *-sanitized)
+            variant=-sanitized
+            build "${1%-sanitized}"
+            variant=
+            ;;
         module) build_module ;;
         empty-module) build_library empty.so "$here/empty_module.c" "" "" ;;
         sampler-driver) build_sampler_driver ;;
@@ -171,7 +189,8 @@ flock 9 # two calls at once build one after the other
 
 [ $# -gt 0 ] || set -- redis-stock redis module empty-module sampler-driver
 if [ "$1" = all ]; then
-    set -- module empty-module sampler-driver
+    shift
+    set -- "$@" module empty-module sampler-driver
     for name in $(server_names); do
         set -- "$@" "$name-stock"
         ! has_patch "$name" || set -- "$@" "$name"
