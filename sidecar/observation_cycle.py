@@ -106,7 +106,9 @@ class ObservationCycle:
             if settings is not None:
                 self._observed_at = now
                 self._observe(settings, controller, is_stopped)
-        elif self._is_due(now - self._observed_at) and self._actuator.settled:
+        elif self._is_due(now - self._observed_at) and (
+            self._actuator.settled or self._actuator.pace.is_waiting
+        ):
             # The store may be slow; samples are received meanwhile.
             self._settings.ask()
 

@@ -77,6 +77,9 @@ class Metrics:
     config_set_errors = _Declared(
         "Settings that a server did not take or did not answer", "instance"
     )
+    tables_not_counted = _Declared(
+        "Connections whose user may not ask for the memory of hash tables", "instance"
+    )
     shrinks_without_mode = _Declared(
         "Shrinks whose old settings could not be kept on file", "instance"
     )

@@ -48,3 +48,4 @@ class Worker:
                 future.set_result(job())
             except Exception as error:  # noqa: BLE001 - passed on by the future
                 future.set_exception(error)
+            del item, future, job  # nothing is kept until the next one comes

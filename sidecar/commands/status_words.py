@@ -209,7 +209,7 @@ def _notes(
             f"{time_of_day(held['at_seconds'])}: `spreds resume FILE {server['name']}` ends that"
         )
     if told.get("up") and told["backend_latency_seconds"] is None:
-        notes.append("backend: its latency is not known yet")
+        notes.append("backend: its latency is not in an observation yet")
     elif server["backend_latency"]:
         notes.append(f"backend: {ObservedLatency(**server['backend_latency']).words()}")
     if told.get("settings_by"):

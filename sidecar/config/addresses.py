@@ -50,6 +50,8 @@ def read_server_url(fields: Fields, key: str) -> str:
     if parts.scheme == "unix":
         if not parts.path:
             raise fields.refuse(key, f"{url!r} does not name a socket")
+        if "\0" in unquote(parts.path):
+            raise fields.refuse(key, f"{url!r} is not an address: no path has a zero byte")
         _check_length(fields, key, parts.path)
     return url
 

@@ -36,8 +36,10 @@ class ReadCounts:
         self.seconds = Remembered()
         self.outlook = Outlook()
         self.window_error = WindowError()
-        self._window: list[FloatArray] = []
+        # The sum of its steps, which are as many as there are until somebody observes the server.
+        self._window: FloatArray | None = None
         self._window_reads = 0.0
+        self._is_mixed = False  # of policies whose steps cannot be summed
         self.empty_bytes = 0
         self.object_bytes = 0.0
 
@@ -48,26 +50,35 @@ class ReadCounts:
         self.histogram.step(cycles)
         if self.simulation is not None:
             self.simulation.misses.step(cycles)
-        self._window.append(self._tails(None, by_group=False)[0][0])
+        row = self._tails(None, by_group=False)[0][0]
+        if self._window is None:
+            self._window = row.copy()
+        elif len(row) == len(self._window):
+            self._window += row
+        else:
+            self._is_mixed = True
         self._window_reads += float(self.histogram.reads.last)
 
     def end_window(self, least_bytes: float, most_bytes: float, rate: float) -> None:
         """Compare what the steps since the last call say of sizes in this range with what had been
         predicted of them; ``rate`` is R."""
-        rows, reads = self._window, self._window_reads
-        self._window, self._window_reads = [], 0.0
+        window, reads, is_mixed = self._window, self._window_reads, self._is_mixed
+        self._begin_window()
         depths = self._tails(None, by_group=False)[1]
-        if reads <= 0 or any(len(row) != len(depths) for row in rows):
+        if reads <= 0 or window is None or is_mixed or len(window) != len(depths):
             return
         sizes = depths + self.empty_bytes
         within = (sizes >= least_bytes) & (sizes <= most_bytes)
-        ratios = np.clip(np.sum(rows, axis=0) / reads, 0.0, 1.0)
+        ratios = np.clip(window / reads, 0.0, 1.0)
         self.window_error.compare(sizes[within], ratios[within], reads * rate)
+
+    def _begin_window(self) -> None:
+        self._window, self._window_reads, self._is_mixed = None, 0.0, False
 
     def forget(self) -> None:
         """As if no read had been counted."""
         self.window_error = WindowError()
-        self._window, self._window_reads = [], 0.0
+        self._begin_window()
         self.seconds.forget()
         self.histogram.forget()
         if self.simulation is not None:

@@ -37,7 +37,7 @@ class HttpDelivery:
         metrics: Metrics,
         heir_of: HttpDelivery | None = None,
     ) -> None:
-        class Handler(_Handler):
+        class Handler(DeliveryHandler):
             pass
 
         Handler.inbox = inbox
@@ -74,7 +74,9 @@ class HttpDelivery:
         self._server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class DeliveryHandler(BaseHTTPRequestHandler):
+    """One request of SNS, or of whoever reaches the address."""
+
     inbox: PlanInbox
     metrics: Metrics
     timeout = CLIENT_SECONDS
@@ -82,20 +84,24 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        if not length.isascii() or not length.isdigit():
+        text = self.headers.get("Content-Length", "")
+        if not text.isascii() or not text.isdigit():
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "length", "Content-Length is missing")
             return
-        if int(length) > MAX_MESSAGE_BYTES:
+        # Python makes no number of thousands of digits.
+        length = int(text) if len(text) < 10 else 10**9
+        if length > MAX_MESSAGE_BYTES:
             self._refuse(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "oversized", f"{length} bytes are too many"
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                "oversized",
+                f"{text[:10]} bytes are too many, at most {MAX_MESSAGE_BYTES}",
             )
             return
         try:
-            body = self.rfile.read(int(length))
+            body = self.rfile.read(length)
         except OSError:
             body = b""
-        if len(body) < int(length):
+        if len(body) < length:
             self._refuse(HTTPStatus.BAD_REQUEST, "truncated", "the body is incomplete")
             return
         verdict = self.inbox.take(body)

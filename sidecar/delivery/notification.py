@@ -171,4 +171,6 @@ def _read(body: bytes) -> dict[str, str]:
     for key, text in texts.items():
         if not isinstance(text, str):
             raise NotificationRefusedError("incomplete", f"{key} is missing or not a text")
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            raise NotificationRefusedError("not_text", f"{key} has half a character")
     return texts

@@ -14,17 +14,19 @@ from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.arrival import Arrival
 from sidecar.servers.budget_fit import fitted_to_budget, unmovable_bytes
-from sidecar.servers.carrying_out import carry_out, due
+from sidecar.servers.carrying_out import carry_out_in_order, cut_who_came, due
 from sidecar.servers.claiming import claim_all
 from sidecar.servers.hands import Hands, note_hands
 from sidecar.servers.leaving import leave_in_order
-from sidecar.servers.looking_on import sizes_as_found
+from sidecar.servers.looking_on import want_what_is_found
 from sidecar.servers.memory_budget import MemoryBudget
+from sidecar.servers.pace import PORTION_SECONDS, Pace
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.restoring import end_shrink_modes, go_on_restoring
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
+from sidecar.servers.side_by_side import answers, ask_all
 from sidecar.servers.sizes_in_words import sizes_in_words
 from sidecar.servers.stepping_thread import SteppingThread
 from sidecar.servers.transitions import ServerState
@@ -39,7 +41,7 @@ IDLE_SECONDS = 1.0
 # A server that restarts has the maxmemory of its own file until it is seen.
 LOOK_SECONDS = 0.05
 # When the sidecar stops: for the call that is under way.
-STOP_SECONDS = 1.0
+STOP_SECONDS = 2.0
 
 
 class Actuator:
@@ -52,7 +54,7 @@ class Actuator:
     Attributes:
         looks_on: it sets no ``maxmemory``: after ``watch``, until ``engage``.
         budget, configs: what all sizes may sum to; of the servers, a reload may bring others.
-        waypoints: on the way to the targets.
+        waypoints, pace: on the way to the targets, and how fast.
         at_seconds, readings: of the last step, Unix time and who answered.
         latest: what ``states`` said in the last step: no wait for a server that hangs.
         latest_least_bytes: then, what ``least_bytes`` says.
@@ -80,13 +82,8 @@ class Actuator:
         self._store = store
         self._metrics = metrics
         self._lock = threading.RLock()
-        self._thread = SteppingThread(
-            "actuator",
-            lambda: self.step(),
-            lambda: IDLE_SECONDS if self.settled else BUSY_SECONDS,
-            self._one_comes_back,
-            LOOK_SECONDS,
-        )
+        steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
+        self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
         self._stop = self._thread.stopping
         self.looks_on = False
         self.at_seconds = time.time()
@@ -95,6 +92,7 @@ class Actuator:
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
         self._arrival = Arrival(store)
+        self.pace = Pace()
 
     def start(self) -> None:
         """Begin to step."""
@@ -123,7 +121,7 @@ class Actuator:
         """Look on, after ``go_on_restoring``, which goes on."""
         with self._lock:
             self.watch()
-            return go_on_restoring(self._watches, self._store, self._metrics)
+            return go_on_restoring(self._watches, self._store, self._metrics, self._stop)
 
     def hurry(self) -> None:
         """Begin to stop: nothing more is asked of the servers; returns at once."""
@@ -169,11 +167,9 @@ class Actuator:
 
     def read_all(self) -> dict[str, ServerReading | None]:
         """What every server says now; ``None`` for one that does not answer, or after ``hurry``."""
+        since = ask_all(self._watches.values(), self._lock, self._stop)
         with self._lock:
-            found = {
-                name: None if self._stop.is_set() else watch.read()
-                for name, watch in self._watches.items()
-            }
+            found = {name: watch.read_since(since) for name, watch in self._watches.items()}
             self.readings = {name: reading for name, reading in found.items() if reading}
             self._follow_budget()
             return found
@@ -193,8 +189,7 @@ class Actuator:
         with self._lock:
             return [replace(state, target_bytes=targets[state.name]) for state in self._steps()]
 
-    def _steps(self) -> list[ServerState]:
-        """The same, with the sizes that they are to have now."""
+    def _steps(self) -> list[ServerState]:  # with the sizes that they are to have now
         sizes = self.waypoints.sizes_bytes
         return [watch.state(sizes[name]) for name, watch in self._watches.items()]
 
@@ -218,7 +213,7 @@ class Actuator:
 
     def errors(self) -> dict[str, str]:
         """Why servers do not answer, as last seen; waits for nobody."""
-        return {name: watch.error for name, watch in self._watches.items() if watch.error}
+        return {name: w.contact.error for name, w in self._watches.items() if w.contact.error}
 
     def run_ids(self) -> dict[str, str]:
         """Of the servers' processes, as last seen."""
@@ -232,11 +227,13 @@ class Actuator:
     def step(self) -> None:
         """Read the servers once and carry out what is allowed now."""
         with self._lock:
-            for watch in self._watches.values():
+            for watch in answers(self._watches.values()):
                 if self._stop.is_set():
                     return
-                if watch.read() is not None and not self.looks_on:
-                    watch.try_again()
+                if not self.looks_on:
+                    cut_who_came(watch, self.waypoints.sizes_bytes, self._metrics)
+            for watch in self._watches.values():
+                watch.follow_up(sets_sizes=not self.looks_on)
             self.at_seconds = time.time()
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}
             counts = not self.looks_on or self._store.now.control.engaged
@@ -250,16 +247,11 @@ class Actuator:
             self.latest = self.states()
             self.latest_least_bytes = self.least_bytes()
             self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
-            moved = False
-            states = self._steps()
-            for transition in due(states, self.budget):
-                moved = True
-                watch = self._watches[transition.name]
-                if self._stop.is_set() or not carry_out(transition, watch, self._metrics):
-                    break
+            transitions = due(self._paced(), self.budget)
+            moved = carry_out_in_order(transitions, self._watches, self._metrics, self._stop)
             self._arrival.note(
-                moved=moved,
-                freeing=any(state.reachable and state.still_frees for state in states),
+                moved=moved or self.pace.is_waiting,
+                freeing=any(state.reachable and state.still_frees for state in self.latest),
                 is_there=self.waypoints.is_there(self.latest),
                 in_words=lambda: sizes_in_words(self.states(), self.under_way()),
             )
@@ -288,12 +280,20 @@ class Actuator:
         control = self._store.now.control
         if control.restoring_bytes and control.pause is None:
             self.restore()
-        if not control.engaged:
-            with self._store.update() as state:
-                state.targets_bytes = sizes_as_found(self.readings, state.targets_bytes)
-            self.waypoints.begin(self._store.now.targets_bytes)
+        want_what_is_found(self.readings, self._store, self.waypoints)
         self.latest = self.states()
         self._arrival.rest()
+
+    def _paced(self) -> Sequence[ServerState]:
+        states, least = self._steps(), self.latest_least_bytes
+        if not self.waypoints.gradual:
+            return states
+        return self.pace.slowed(states, self.readings, least, self.budget.bytes)
+
+    def _pause_seconds(self) -> float:
+        if self.pace.is_waiting and not self.looks_on:
+            return PORTION_SECONDS
+        return IDLE_SECONDS if self.settled else BUSY_SECONDS
 
     def _one_comes_back(self) -> bool:
         with self._lock:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sidecar.base.metrics import Metrics
 from sidecar.servers.memory_budget import MemoryBudget
@@ -30,6 +31,21 @@ def due(states: Sequence[ServerState], budget: MemoryBudget) -> Iterator[Transit
             yield transition
 
 
+def carry_out_in_order(
+    transitions: Iterable[Transition],
+    watches: Mapping[str, ServerWatch],
+    metrics: Metrics,
+    stop: threading.Event,
+) -> bool:
+    """Until one fails, or ``stop``; whether there were any."""
+    moved = False
+    for transition in transitions:
+        moved = True
+        if stop.is_set() or not carry_out(transition, watches[transition.name], metrics):
+            break
+    return moved
+
+
 def carry_out(transition: Transition, watch: ServerWatch, metrics: Metrics) -> bool:
     """Whether it was done; a failure is counted, and noted by the watch."""
     try:
@@ -43,8 +59,11 @@ def carry_out(transition: Transition, watch: ServerWatch, metrics: Metrics) -> b
                 watch.enter_shrink_mode()
             case LeaveShrinkMode():
                 watch.leave_shrink_mode()
-            case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):
-                if isinstance(transition, Shrink) and not watch.evicts_now():
+            case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):  # pragma: no branch
+                # By now somebody else may have given it less: then it would grow, unasked.
+                if isinstance(transition, Shrink) and (
+                    not watch.evicts_now() or watch.grows_to(to_bytes)
+                ):
                     return False
                 watch.set_maxmemory(to_bytes)
                 metrics.config_set_maxmemory.labels(watch.name).inc()
@@ -58,3 +77,17 @@ def carry_out(transition: Transition, watch: ServerWatch, metrics: Metrics) -> b
     metrics.transitions.labels(watch.name).inc()
     log.debug("%s", transition)
     return True
+
+
+def cut_who_came(watch: ServerWatch, sizes_bytes: Mapping[str, int], metrics: Metrics) -> None:
+    """A server that was just found to be another process, or to answer again, gives what it has
+    above its size before anything else is done: until then the sum may exceed the budget."""
+    size_bytes = sizes_bytes.get(watch.name)
+    if size_bytes is None or not watch.has_come():
+        return
+    state = watch.state(size_bytes)
+    if not state.maxmemory_bytes > state.goal_bytes:
+        return
+    if state.held_bytes > size_bytes and not state.in_shrink_mode:
+        carry_out(EnterShrinkMode(watch.name), watch, metrics)
+    carry_out(Shrink(watch.name, state.maxmemory_bytes, size_bytes), watch, metrics)

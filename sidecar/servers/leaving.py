@@ -11,7 +11,8 @@ from sidecar.servers.server_watch import ServerWatch
 
 log = logging.getLogger(__name__)
 
-LEAVE_SECONDS = 0.5
+# Under a heavy load an answer waits for what others have sent before.
+LEAVE_SECONDS = 2.0
 
 
 def leave_in_order(watches: Iterable[ServerWatch]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.waypoints import Waypoints
+from sidecar.state.state_store import StateStore
 
 # What a server without a limit uses changes all the time, and is noted when it has by so much.
 _CHANGED_RATIO = 0.05
@@ -20,3 +22,13 @@ def sizes_as_found(
         if reading.maxmemory_bytes or apart > _CHANGED_RATIO * sizes[name]:
             sizes[name] = reading.size_bytes
     return sizes
+
+
+def want_what_is_found(
+    readings: Mapping[str, ServerReading], store: StateStore, waypoints: Waypoints
+) -> None:
+    """Unless sizes are held."""
+    if not store.now.control.engaged:
+        with store.update() as state:
+            state.targets_bytes = sizes_as_found(readings, state.targets_bytes)
+        waypoints.begin(store.now.targets_bytes)

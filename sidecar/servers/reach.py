@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from sidecar.servers.back_off import BackOff
-from sidecar.servers.redis_server import ServerDownError
+from sidecar.servers.redis_server import ServerDownError, ServerSilentError
 
-# A server that is down is asked again soon, but not so often that the others wait for it: a
-# question that is refused costs nothing, one to a server that hangs costs its time limit.
+# A server that is down is asked again soon: a question that is refused costs nothing. One that
+# hangs finds all questions when it goes on.
 LEAST_RETRY_SECONDS = 0.05
-RETRY_RATIO = 3.0
+RETRY_RATIO = 0.5
 
 
 class Reach:
@@ -19,11 +19,13 @@ class Reach:
     Attributes:
         is_up: it answered when it was last asked.
         error: why it did not; ``None`` if it did.
+        is_silent: it did not answer in time, and may still be there.
     """
 
     def __init__(self) -> None:
         self.is_up = True
         self.error: str | None = None
+        self.is_silent = False
         self._asked_at = self._retry_at = 0.0
         self._unread = BackOff()
 
@@ -40,12 +42,12 @@ class Reach:
         """It answered; whether it had not before."""
         is_back = not self.is_up
         self._unread.reset()
-        self.is_up, self.error = True, None
+        self.is_up, self.error, self.is_silent = True, None, False
         return is_back
 
     def lose(self, error: Exception) -> bool:
         """It did not, or not as it must; whether it had before."""
-        self.error = str(error)
+        self.error, self.is_silent = str(error), isinstance(error, ServerSilentError)
         now = time.monotonic()
         pause_seconds = max(LEAST_RETRY_SECONDS, RETRY_RATIO * (now - self._asked_at))
         if not isinstance(error, ServerDownError):

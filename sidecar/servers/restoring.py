@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,7 +16,10 @@ log = logging.getLogger(__name__)
 
 
 def restore_sizes(
-    watches: Mapping[str, ServerWatch], sizes_bytes: Mapping[str, int], metrics: Metrics
+    watches: Mapping[str, ServerWatch],
+    sizes_bytes: Mapping[str, int],
+    metrics: Metrics,
+    stop: threading.Event,
 ) -> dict[str, str]:
     """Those that shrink first, at once; then, if all of them have, those that grow. 0 is no limit.
     A server that does not evict is not shrunk: it would refuse writes.
@@ -27,6 +31,9 @@ def restore_sizes(
     shrink: list[str] = []
     for name in sorted(sizes_bytes, key=lambda name: watches[name].grows_to(sizes_bytes[name])):
         watch, size_bytes = watches[name], sizes_bytes[name]
+        if stop.is_set():
+            missing[name] = "the sidecar stops"
+            continue
         if shrink and watch.grows_to(size_bytes):
             missing[name] = f"it waits for {', '.join(shrink)}"
             continue
@@ -50,12 +57,15 @@ def _restore(watch: ServerWatch, size_bytes: int) -> None:
 
 
 def go_on_restoring(
-    watches: Mapping[str, ServerWatch], store: StateStore, metrics: Metrics
+    watches: Mapping[str, ServerWatch],
+    store: StateStore,
+    metrics: Metrics,
+    stop: threading.Event,
 ) -> dict[str, str]:
     """As ``restore_sizes``, with the ``restoring_bytes`` of the control state, which then has those
     that are missing."""
     sizes_bytes = store.now.control.restoring_bytes
-    missing = restore_sizes(watches, sizes_bytes, metrics)
+    missing = restore_sizes(watches, sizes_bytes, metrics, stop)
     left = {name: size for name, size in sizes_bytes.items() if name in missing}
     with store.update() as state:
         state.control = replace(state.control, restoring_bytes=left)

@@ -33,7 +33,7 @@ def tell_changes(
                 "server %s does not evict (%s): it keeps its size", name, reading.why_no_eviction
             )
         return False
-    then = "its planned size is put back" if reading.evicts else "it does not evict and keeps it"
+    then = "its size is put back" if reading.evicts else "it does not evict and keeps it"
     then = then if control.sets_sizes else "nothing is set now"
     if last.run_id != reading.run_id:
         metrics.servers_restarted.labels(name).inc()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.servers.unevictable import is_too_small
+from solver_lambda.documents.reader import shown
 
 TENACITY = "maxmemory-eviction-tenacity"
 # used_memory holds these beside the keys (src/object.c, getMemoryOverheadData, Redis 7.0).
@@ -26,8 +27,9 @@ _COPIED = ("rdb_last_cow_size", "aof_last_cow_size", "current_cow_size")
 # One latency histogram for each command that was called (call() in src/server.c: hdr_init with 1 to
 # 1e9 ns, 2 digits), which INFO puts down to nothing. The same in Redis 7.0 and 8.0 and Valkey 8.1.
 LATENCY_HISTOGRAM_BYTES = 24_688
+_MOST_DIGITS = 20
 # The patch's knobs and the module's.
-_SAMPLER_PREFIXES = ("spreds-", "spreds.")
+SAMPLER_PREFIXES = ("spreds-", "spreds.")
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class ServerReading:
         Raises:
             ValueError: a field that is needed is missing, or no number; the message names it.
         """
+        _check_tables(info, config)
         run_id = str(info.get("run_id", ""))
         keys, with_ttl, average_ttl_seconds = _keys(info)
         policy = str(info.get("maxmemory_policy", "noeviction"))
@@ -102,7 +105,7 @@ class ServerReading:
         baseline = max(0, _beside_keys(info, config) - not_counted)
         unevictable = baseline + tables_bytes
         if policy.startswith("volatile-") and keys:
-            unevictable += max(0, counted - baseline) * (keys - with_ttl) // keys
+            unevictable += max(0, counted - baseline) * max(0, keys - with_ttl) // keys
         return cls(
             run_id=run_id,
             instance=_instance(run_id),
@@ -141,7 +144,7 @@ class ServerReading:
     @property
     def sampler_prefix(self) -> str | None:
         """Of the sampler's knobs: ``spreds-`` (patch), ``spreds.`` (module) or ``None``."""
-        for prefix in _SAMPLER_PREFIXES:
+        for prefix in SAMPLER_PREFIXES:
             if f"{prefix}endpoint" in self.config:
                 return prefix
         return None
@@ -172,12 +175,17 @@ class ServerReading:
         return f"no_eviction: {self.why_no_eviction}; a smaller maxmemory would make writes fail"
 
 
+def _check_tables(*replies: object) -> None:
+    if not all(isinstance(reply, Mapping) for reply in replies):
+        raise ValueError("the server's answer to INFO or CONFIG GET is no table")
+
+
 def _keys(info: Mapping[str, Any]) -> tuple[int, int, float]:
     """Of all databases: keys, those with a TTL, and the mean TTL that is left of these."""
     databases = [v for k, v in info.items() if k.startswith("db") and isinstance(v, Mapping)]
-    keys = sum(int(db.get("keys", 0)) for db in databases)
-    with_ttl = sum(int(db.get("expires", 0)) for db in databases)
-    ttl_sum = sum(int(db.get("expires", 0)) * int(db.get("avg_ttl", 0)) for db in databases)
+    keys = sum(_number(db, "keys", 0) for db in databases)
+    with_ttl = sum(_number(db, "expires", 0) for db in databases)
+    ttl_sum = sum(_number(db, "expires", 0) * _number(db, "avg_ttl", 0) for db in databases)
     return keys, with_ttl, ttl_sum / with_ttl / 1000 if with_ttl else 0.0
 
 
@@ -185,14 +193,14 @@ def _instance(run_id: str) -> int:
     try:
         return int(run_id[:16], 16)
     except ValueError:
-        raise ValueError(f"INFO: run_id is {run_id!r}, not a hexadecimal number") from None
+        raise ValueError(f"INFO: run_id is {shown(run_id)}, not a hexadecimal number") from None
 
 
 def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str]) -> int:
     beside = sum(_number(info, key, 0) for key in _BESIDE_KEYS)
     if config.get("latency-tracking", "yes") == "yes":
         beside += LATENCY_HISTOGRAM_BYTES * sum(
-            int(value["calls"] > 0)
+            int(_number(value, "calls", 0) > 0)
             for key, value in info.items()
             if key.startswith("cmdstat_") and isinstance(value, Mapping)
         )
@@ -202,15 +210,16 @@ def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str]) -> int:
 def _needed_by_clients(info: Mapping[str, Any], config: Mapping[str, str]) -> int:
     """Below this ``maxmemory`` the server disconnects clients that it has now; 0 if it does not
     go by that (``maxmemory-clients`` is not a percentage)."""
-    most = config.get("maxmemory-clients", "0")
+    most = str(config.get("maxmemory-clients", "0"))
     if not most.endswith("%"):
         return 0
-    return _number(info, "mem_clients_normal", 0) * 100 // max(1, int(most.removesuffix("%")))
+    percent = _number({"maxmemory-clients": most.removesuffix("%")}, "maxmemory-clients")
+    return _number(info, "mem_clients_normal", 0) * 100 // max(1, percent)
 
 
 def _number(table: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    value = table.get(key, default)
-    try:
-        return int(str(value))
-    except (TypeError, ValueError):
-        raise ValueError(f"the server's {key} is {value!r}, not a whole number") from None
+    text = str(table.get(key, default))
+    # More digits than 64 bits have are no number of a server.
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise ValueError(f"the server's {key} is {shown(text)}, not a whole number")
+    return int(text)

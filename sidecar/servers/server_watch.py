@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
+from sidecar.servers.asking import PATIENCE_SECONDS
 from sidecar.servers.held_memory import HeldMemory
-from sidecar.servers.reach import Reach
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_changes import tell_changes
-from sidecar.servers.server_lock import CurrentProcessLock, ServerTakenError
+from sidecar.servers.server_contact import ServerContact
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
@@ -28,10 +27,17 @@ from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
+# In a pause between two steps, for one that may come back: it is looked at again soon.
+LOOK_PATIENCE_SECONDS = 0.01
+
 
 class ServerWatch:
     """One server, for one thread at a time: last reading, what may be in force, and how it is
-    being treated."""
+    being treated.
+
+    Attributes:
+        contact: asks it.
+    """
 
     def __init__(
         self,
@@ -44,10 +50,10 @@ class ServerWatch:
         self._server = server
         self._store = store
         self._metrics = metrics
-        self._lock = CurrentProcessLock()
+        self.contact = ServerContact(server, metrics)
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
-        self._reach = Reach()
+        self._has_come = self._is_new = self._is_read = False
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
         self._sampler = ServerSampler(server, sampling, metrics)
@@ -63,49 +69,27 @@ class ServerWatch:
     @property
     def last(self) -> ServerReading | None:
         """What it last said, if it answers."""
-        return self._last if self._reach.is_up else None
-
-    @property
-    def error(self) -> str | None:
-        """Why it does not answer, ``None`` if it does."""
-        return self._reach.error
+        return self._last if self.contact.is_up else None
 
     @property
     def run_id(self) -> str | None:
         """Of the process that was last seen."""
         return self._last.run_id if self._last else None
 
-    def claim(self) -> None:
-        """Make sure, if it answers, that no other sidecar controls it; changes nothing on it.
+    def read_since(self, then: float) -> ServerReading | None:
+        """What it last said, unless that was before (monotonic)."""
+        return self.last if self.contact.answered_at >= then else None
 
-        Raises:
-            ServerTakenError: another one does, or we do by another name.
-        """
-        try:
-            self._claim(self._server.read().run_id)
-        except (ServerDownError, ServerRefusedError) as error:
-            log.debug("server %s is not claimed yet: %s", self.name, error)
-
-    def _claim(self, run_id: str) -> None:
-        self._lock.hold(run_id)
-        self._server.announce()
-
-    def read(self) -> ServerReading | None:
-        """What it says now, or ``None`` if it does not answer (asked again after a while)."""
-        if not self._reach.is_due:
+    def take(self) -> ServerReading | None:
+        """What it has answered; ``None`` if nothing yet, or what cannot be used."""
+        reading = self.contact.take()
+        if reading is None:
             return None
-        self._reach.ask()
-        try:
-            reading = self._server.read()
-            self._claim(reading.run_id)
-        except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
-            self._lose(error)
-            return None
-        if is_back := self._reach.answer():
-            log.info("server %s answers again", self.name)
+        is_back = self.contact.is_back
         expected = self._at_most_bytes if not is_back and not self._refusal.reason else None
         control = self._store.now.control
-        if tell_changes(self.name, self._last, reading, expected, self._metrics, control):
+        changed = tell_changes(self.name, self._last, reading, expected, self._metrics, control)
+        if changed and not self.contact.may_be_ours(reading.maxmemory_bytes):
             self._by_hand_bytes = reading.maxmemory_bytes
         if self._last is None:
             note_installed(self._store, self.name, reading.maxmemory_bytes)
@@ -113,12 +97,29 @@ class ServerWatch:
         if is_new:
             self._refusal.forget()
             self._window = ReadingWindow()
+        self._has_come = self._has_come or is_back or (is_new and self._last is not None)
         self._window.add(reading)
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
         self._shrink_mode.notice_process(reading)
-        self._sampler.follow(reading, is_new)
+        self._is_new = self._is_new or is_new
+        self._is_read = True
         return reading
+
+    def follow_up(self, *, sets_sizes: bool) -> None:
+        """After a reading, and after its size, which others need: its sampler gets its settings,
+        and what it refused is tried again when it is time."""
+        if not self._is_read or self._last is None or not self.contact.is_free:
+            return
+        if sets_sizes:
+            self.try_again()
+        self._sampler.follow(self._last, self._is_new)
+        self._is_new = self._is_read = False
+
+    def has_come(self) -> bool:
+        """Whether, since the last call, it was found to be another process or to answer again."""
+        has_come, self._has_come = self._has_come, False
+        return has_come
 
     def taken_by_hand(self) -> int | None:
         """The size that somebody else has set since the last call; 0 is no limit."""
@@ -140,21 +141,31 @@ class ServerWatch:
         return self._store.now.control.holds(self.name, self._at_most_bytes)
 
     def evicts_now(self) -> bool:
-        """Asked once more just before a shrink: others may have held up the step since."""
-        reading = self.read()
+        """Asked once more just before a shrink: others may have held up the step since. What one
+        that is slow has just said has to do."""
+        if self.contact.is_slow and self._last is not None:
+            return self._last.evicts
+        reading = self._read_now(PATIENCE_SECONDS)
         return reading is not None and reading.evicts
+
+    def _read_now(self, patience_seconds: float) -> ServerReading | None:
+        if self.contact.ask() is not None:
+            self.contact.wait(patience_seconds)
+        return self.take()
 
     def comes_back(self) -> bool:
         """Whether it is, just now, a process that has not been read yet, or an answer at last."""
-        if self._reach.is_up and not (self._last and self._server.hung_up()):
+        if self.contact.is_free and not (self._last and self.contact.hung_up()):
             return False
-        return self.read() is not None
+        return self._read_now(LOOK_PATIENCE_SECONDS) is not None
 
     def state(self, target_bytes: int) -> ServerState:
         """For the resolver. ``target_bytes``: the size that it is to have now."""
         if self._last is None or self._at_most_bytes is None:
-            # Never seen: when it comes, it is brought to its target before anyone grows.
-            return ServerState(self.name, target_bytes, 0, target_bytes, reachable=False)
+            # Never seen. If it is down, it is brought to its target when it comes; if it has not
+            # said anything yet, it may be there, and nobody knows with how much.
+            most = target_bytes if self.contact.is_down else math.inf
+            return ServerState(self.name, most, 0, target_bytes, reachable=False)
         last = self._last
         refuses = self._refusal.reason is not None
         shrinks = self._at_most_bytes > target_bytes and last.evicts and not refuses
@@ -163,7 +174,7 @@ class ServerWatch:
             self._at_most_bytes,
             self._held.held_bytes(last, shrinks=shrinks),
             target_bytes,
-            reachable=self._reach.is_up,
+            reachable=self.contact.is_free,
             # What was noted may not have been done.
             in_shrink_mode=self._shrink_mode.is_on(last) and (last.tenacity == 0 or not shrinks),
             evicts=last.evicts,
@@ -197,7 +208,7 @@ class ServerWatch:
     @property
     def is_too_small(self) -> bool:
         """Whether it can keep no key in the size that is planned."""
-        if self._last is None or not self._last.evicts or not self._reach.is_up:
+        if self._last is None or not self._last.evicts or not self.contact.is_up:
             return False
         target_bytes = self._store.now.targets_bytes[self.name]
         return is_too_small(target_bytes, self._last.unevictable_bytes)
@@ -220,11 +231,11 @@ class ServerWatch:
 
     def enter_shrink_mode(self) -> None:
         """Before a shrink, if ``save_settings`` could. Raises as ``RedisServer``."""
-        self._shrink_mode.begin(self._seen(), self._set)
+        self._shrink_mode.begin(self._seen(), self.contact.set)
 
     def leave_shrink_mode(self) -> None:
         """After a shrink. Raises as ``RedisServer``."""
-        self._shrink_mode.end(self._seen(), self._set)
+        self._shrink_mode.end(self._seen(), self.contact.set)
 
     def set_maxmemory(self, size_bytes: int) -> None:
         """Shrink or grow; 0 is no limit. Raises as ``RedisServer``."""
@@ -234,7 +245,7 @@ class ServerWatch:
         else:
             self._held.note_shrink()
         try:
-            self._set({"maxmemory": size_bytes})
+            self.contact.set({"maxmemory": size_bytes})
         except ServerRefusedError:
             self._at_most_bytes = before
             raise
@@ -251,10 +262,10 @@ class ServerWatch:
 
     def try_again(self) -> None:
         """After a refusal, when it is time: see whether it takes the limit that it has anyway."""
-        if not self._reach.is_up or not self._refusal.is_due:
+        if not self.contact.is_up or not self._refusal.is_due:
             return
         try:
-            self._set({"maxmemory": self._seen().maxmemory_bytes})
+            self.contact.set({"maxmemory": self._seen().maxmemory_bytes})
         except ServerRefusedError as error:
             self._metrics.transitions_failed.labels(self.name).inc()
             self.refused(error)
@@ -266,35 +277,18 @@ class ServerWatch:
     def leave(self) -> None:
         """When the sidecar stops: nothing half-applied stays, and the sampler is off."""
         try:
-            if self._last is not None and self._reach.is_up:
+            self.contact.settle()
+            if self._last is not None and self.contact.is_free:
                 reading = self._server.read()
                 self._shrink_mode.notice_process(reading)
                 if self._shrink_mode.is_on(reading):
-                    self._shrink_mode.end(reading, self._set)
+                    self._shrink_mode.end(reading, self.contact.set)
                 self._sampler.turn_off()
         except (ServerDownError, ServerRefusedError) as error:
             log.warning("server %s could not be left in order: %s", self.name, error)
         finally:
-            self._server.close()
-            self._lock.release()
+            self.contact.close()
 
     def _seen(self) -> ServerReading:
         assert self._last is not None, "only a server that was read has transitions"
         return self._last
-
-    def _set(self, settings: Mapping[str, object]) -> None:
-        self._reach.ask()
-        try:
-            self._server.set(settings)
-        except (ServerRefusedError, ServerDownError) as error:
-            self._metrics.config_set_errors.labels(self.name).inc()
-            if isinstance(error, ServerDownError):
-                self._lose(error)
-            raise
-
-    def _lose(self, error: Exception) -> None:
-        if not isinstance(error, ServerDownError):
-            self._server.close()
-        if self._reach.lose(error):
-            self._metrics.servers_lost.labels(self.name).inc()
-            log.warning("server %s is out of reach, the others go on: %s", self.name, error)

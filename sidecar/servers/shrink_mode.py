@@ -45,6 +45,7 @@ class ShrinkMode:
         self._eviction_tenacity = eviction_tenacity
         self._store = store
         self._cannot_defrag = False
+        self._has_told = False  # once while the file cannot be written
 
     def is_on(self, reading: ServerReading) -> bool:
         """Whether there is something to put back."""
@@ -65,13 +66,16 @@ class ShrinkMode:
             _note(state, self._name, SavedSettings(reading.run_id, settings))
             state.before_shrink = {**state.before_shrink, self._name: settings}
         if self._store.is_saved:
+            self._has_told = False
             return True
         self._note(before)
-        log.warning(
-            "server %s shrinks with its clients held up more than usual: how it was before "
-            "cannot be kept on file",
-            self._name,
-        )
+        if not self._has_told:
+            self._has_told = True
+            log.warning(
+                "server %s shrinks with its clients held up more than usual: how it was before "
+                "cannot be kept on file",
+                self._name,
+            )
         return False
 
     def begin(self, reading: ServerReading, apply: Apply) -> None:

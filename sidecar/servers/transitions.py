@@ -43,6 +43,7 @@ class ServerState:
         refuses: it took no setting lately, and is not to be asked again yet.
         stuck: it is freeing, but has freed nothing for long.
         held: somebody gave it its size by hand, and it stays.
+        floor_bytes: a shrink goes no further now, though its target may be below.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ServerState:
     refuses: bool = False
     stuck: bool = False
     held: bool = False
+    floor_bytes: int = 0
 
     @property
     def moves(self) -> bool:
@@ -64,7 +66,14 @@ class ServerState:
     @property
     def goal_bytes(self) -> float:
         """Where it can be brought now."""
-        return self.target_bytes if self.moves else self.maxmemory_bytes
+        if not self.moves:
+            return self.maxmemory_bytes
+        return max(self.target_bytes, min(self.floor_bytes, self.maxmemory_bytes))
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether it goes on shrinking a little later."""
+        return self.moves and self.goal_bytes > self.target_bytes
 
     @property
     def claim_bytes(self) -> float:
@@ -75,6 +84,12 @@ class ServerState:
     def is_freeing(self) -> bool:
         """Whether it holds clearly more than its limit."""
         return self.held_bytes > self.maxmemory_bytes * (1 + SLACK_RATIO) + SLACK_BYTES
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it can be put back to normal after a shrink."""
+        can_be = self.reachable and not self.refuses
+        return can_be and not self.still_frees and not self.is_paced
 
     @property
     def still_frees(self) -> bool:
@@ -129,10 +144,8 @@ def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transi
         if state.maxmemory_bytes > state.goal_bytes:
             if not state.in_shrink_mode:
                 yield EnterShrinkMode(state.name)
-            yield Shrink(state.name, state.maxmemory_bytes, state.target_bytes)
-        elif (
-            state.in_shrink_mode and state.reachable and not state.refuses and not state.still_frees
-        ):
+            yield Shrink(state.name, state.maxmemory_bytes, int(state.goal_bytes))
+        elif state.in_shrink_mode and state.is_done:
             yield LeaveShrinkMode(state.name)
     yield from _growths(states, budget_bytes)
 

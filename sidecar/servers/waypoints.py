@@ -32,6 +32,7 @@ class Waypoints:
 
     Attributes:
         budget_bytes: as it is now.
+        gradual: as it was made.
         sizes_bytes: to have now, by server.
         bounds_bytes: the least and the most by server, as last known; a target that keeps to them
             is had at once as far as they ask.
@@ -39,7 +40,7 @@ class Waypoints:
 
     def __init__(self, budget_bytes: int, *, gradual: bool) -> None:
         self.budget_bytes = budget_bytes
-        self._gradual = gradual
+        self.gradual = gradual
         self._used_bytes: dict[str, int] = {}
         self._next_look_at = 0.0
         self.sizes_bytes: dict[str, int] = {}
@@ -51,7 +52,7 @@ class Waypoints:
 
     def retarget(self, targets_bytes: Mapping[str, int]) -> None:
         """Go to these from now on; what ``follow`` gets as targets is the same."""
-        if not self._gradual or not self.sizes_bytes:
+        if not self.gradual or not self.sizes_bytes:
             self.begin(targets_bytes)
         self._next_look_at = 0.0
 
@@ -60,7 +61,7 @@ class Waypoints:
 
         ``states`` have the targets, here and below.
         """
-        if not self._gradual:
+        if not self.gradual:
             return {}
         goals = self._goals(states)
         return {name: goal for name, goal in goals.items() if self.sizes_bytes[name] != goal}
@@ -77,7 +78,7 @@ class Waypoints:
                 size = self.sizes_bytes[state.name]
                 self.sizes_bytes[state.name] = int(min(size, state.maxmemory_bytes))
         now = time.monotonic()
-        if not self._gradual:
+        if not self.gradual:
             self.sizes_bytes = {state.name: state.target_bytes for state in states}
         elif now >= self._next_look_at or self._is_urgent(states, needs):
             self._next_look_at = now + LOOK_SECONDS

@@ -78,6 +78,8 @@ class Fields:
     def where(self, key: str) -> str:
         """Full name of ``key``, for messages."""
         key = key if len(key) <= _SHOWN_CHARACTERS else f"{key[:_SHOWN_CHARACTERS]}..."
+        # Who writes a document must not write lines of their own into a log.
+        key = key if key.isprintable() else ascii(key)[1:-1]
         return f"{self.path}.{key}" if self.path else key
 
     def refuse(self, key: str, why: str) -> DocumentError:

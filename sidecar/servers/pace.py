@@ -1,0 +1,77 @@
+"""How fast servers shrink where nothing presses: so that their clients do not feel it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.transitions import ServerState
+
+# An eviction takes about two microseconds, and who sends a request then waits for it: at this rate
+# one request in a hundred meets one.
+KEYS_PER_SECOND = 5_000
+# A large server is not shrunk for hours: half of it goes within minutes.
+SIZE_RATIO_PER_SECOND = 0.0025
+LEAST_BYTES_PER_SECOND = 1 << 20
+PORTION_SECONDS = 0.1
+
+
+class Pace:
+    """Of the servers of one node. ``now``: seconds, of a clock that does not jump.
+
+    Attributes:
+        is_waiting: a server is about to give its next portion.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._portion_at: dict[str, float] = {}
+        self.is_waiting = False
+
+    def slowed(
+        self,
+        states: Sequence[ServerState],
+        readings: Mapping[str, ServerReading],
+        least_bytes: Mapping[str, int],
+        budget_bytes: float,
+    ) -> list[ServerState]:
+        """The states, with how far each may be shrunk now: what it does not use it gives at once,
+        and the rest in portions. Where the sizes exceed the budget, or one has less than it needs
+        to take writes (``least_bytes``), all is given at once."""
+        presses = sum(state.maxmemory_bytes for state in states) > budget_bytes or any(
+            state.maxmemory_bytes < least_bytes.get(state.name, 0) for state in states
+        )
+        self.is_waiting = False
+        slowed = []
+        for state in states:
+            floor = 0 if presses else self._floor_bytes(state, readings.get(state.name))
+            slowed.append(replace(state, floor_bytes=floor))
+            self.is_waiting |= floor > state.target_bytes
+        return slowed
+
+    def _floor_bytes(self, state: ServerState, reading: ServerReading | None) -> int:
+        shrinks = state.moves and state.target_bytes < state.maxmemory_bytes < math.inf
+        if not shrinks or reading is None:
+            self._portion_at.pop(state.name, None)
+            return 0
+        used = int(min(reading.counted_bytes, state.maxmemory_bytes))
+        if used <= state.target_bytes:
+            return 0
+        now = self._now()
+        last = self._portion_at.get(state.name)
+        waited = PORTION_SECONDS if last is None else now - last
+        if waited < PORTION_SECONDS:
+            return used
+        self._portion_at[state.name] = now
+        # After a wait that was longer, for whatever reason, there is no burst.
+        return used - math.ceil(_bytes_per_second(reading) * min(waited, 2 * PORTION_SECONDS))
+
+
+def _bytes_per_second(reading: ServerReading) -> float:
+    of_keys = max(0, reading.counted_bytes - reading.baseline_bytes)
+    by_keys = KEYS_PER_SECOND * of_keys / reading.keys if reading.keys else 0.0
+    by_size = SIZE_RATIO_PER_SECOND * reading.counted_bytes
+    return max(by_keys, by_size, LEAST_BYTES_PER_SECOND)

@@ -1,0 +1,164 @@
+"""Whether one server answers, what it says, and what is asked of it: one question at a time."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from sidecar.base.metrics import Metrics
+from sidecar.servers.asking import PATIENCE_SECONDS, Asking
+from sidecar.servers.reach import Reach
+from sidecar.servers.redis_server import (
+    TIMEOUT_SECONDS,
+    RedisServer,
+    ServerDownError,
+    ServerRefusedError,
+)
+from sidecar.servers.server_lock import CurrentProcessLock, ServerTakenError
+from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.unanswered_sizes import UnansweredSizes
+
+log = logging.getLogger(__name__)
+
+
+class ServerContact:
+    """For one thread at a time; the questions themselves are asked in another.
+
+    Attributes:
+        answered_at: when it last did, of the monotonic clock.
+        is_back: its last answer came after it had not answered.
+    """
+
+    def __init__(self, server: RedisServer, metrics: Metrics) -> None:
+        self.name = server.name
+        self.answered_at = -math.inf
+        self.is_back = False
+        self._counts_tables = True
+        self._unanswered = UnansweredSizes()
+        self._is_slow = self._may_act = False
+        self._server = server
+        self._metrics = metrics
+        self._lock = CurrentProcessLock()
+        self._reach = Reach()
+        self._asking = Asking(server)
+
+    @property
+    def is_up(self) -> bool:
+        """It answered when it was last asked, or may still do so in time."""
+        return self._reach.is_up
+
+    @property
+    def is_free(self) -> bool:
+        """Something can be asked of it now."""
+        return self._reach.is_up and not self._asking.is_pending
+
+    @property
+    def error(self) -> str | None:
+        """Why it does not answer, ``None`` if it does."""
+        return self._reach.error
+
+    @property
+    def is_down(self) -> bool:
+        """Nobody is there, or it cannot be read; one that only has not answered may be there."""
+        return self._reach.error is not None and not self._reach.is_silent
+
+    def claim(self) -> None:
+        """Make sure, if it answers, that no other sidecar controls it; changes nothing on it.
+
+        Raises:
+            ServerTakenError: another one does, or we do by another name.
+        """
+        try:
+            self._lock.hold(self._server.read().run_id)
+            self._server.announce()
+        except (ServerDownError, ServerRefusedError) as error:
+            log.debug("server %s is not claimed yet: %s", self.name, error)
+
+    def ask(self) -> Future[ServerReading] | None:
+        """Ask what it says now, unless it has not answered yet, or is asked again later.
+
+        One that is slow to answer is not asked again until something could be done by its answer.
+        """
+        may_act, self._may_act = self._may_act, False
+        if self._asking.is_pending or not self._reach.is_due or may_act:
+            return None
+        self._reach.ask()
+        return self._asking.begin()
+
+    @property
+    def is_slow(self) -> bool:
+        """Its last answer took longer than anybody waits for, and is no older than that allows."""
+        return self._is_slow and time.monotonic() - self.answered_at < TIMEOUT_SECONDS
+
+    def take(self) -> ServerReading | None:
+        """What it has answered; ``None`` if nothing yet, or what cannot be used."""
+        try:
+            reading = self._asking.take()
+            if reading is None:
+                return None
+            self._lock.hold(reading.run_id)
+        except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
+            self._lose(error)
+            return None
+        if self._counts_tables and not self._server.may_ask_for_memory:
+            self._metrics.tables_not_counted.labels(self.name).inc()
+        self._counts_tables = self._server.may_ask_for_memory
+        self.answered_at = time.monotonic()
+        took_seconds = self.answered_at - self._asking.asked_at
+        self._is_slow = self._may_act = took_seconds > PATIENCE_SECONDS
+        self.is_back = self._reach.answer()
+        if self.is_back:
+            log.info("server %s answers again", self.name)
+        return reading
+
+    def wait(self, seconds: float) -> None:
+        """Until there is something to take, at most that long."""
+        self._asking.wait(seconds)
+
+    def awaits(self, since: float) -> bool:
+        """Whether it may still answer in time, and has not since then (monotonic)."""
+        return self._reach.is_up and self.answered_at < since
+
+    def hung_up(self) -> bool:
+        """Whether the server has closed the connection since it last answered; sends nothing."""
+        return not self._asking.is_pending and self._server.hung_up()
+
+    def set(self, settings: Mapping[str, object]) -> None:
+        """CONFIG SET. Raises as ``RedisServer``."""
+        if self._asking.is_pending:
+            raise ServerDownError("it has not answered yet")
+        self._reach.ask()
+        try:
+            self._server.set(settings)
+        except (ServerRefusedError, ServerDownError) as error:
+            self._metrics.config_set_errors.labels(self.name).inc()
+            if isinstance(error, ServerDownError):
+                self._unanswered.add(settings.get("maxmemory"))
+                self._lose(error)
+            raise
+
+    def may_be_ours(self, size_bytes: int) -> bool:
+        """Whether a ``maxmemory`` that is found was set by us, and nobody had answered to that."""
+        return self._unanswered.has(size_bytes)
+
+    def settle(self) -> None:
+        """Before the end: wait for what it was asked, if it still answers."""
+        if self._reach.is_up:
+            self._asking.wait(TIMEOUT_SECONDS)
+            self.take()
+
+    def close(self) -> None:
+        """Ask nothing more, and let others have it."""
+        self._asking.close()
+        self._server.close()
+        self._lock.release()
+
+    def _lose(self, error: Exception) -> None:
+        if not isinstance(error, ServerDownError):
+            self._server.close()
+        if self._reach.lose(error):
+            self._metrics.servers_lost.labels(self.name).inc()
+            log.warning("server %s is out of reach, the others go on: %s", self.name, error)
