@@ -21,10 +21,15 @@ VERBS = {
     ("bench", "function"): "workloads.bench.solver.function_verb",
     ("bench", "engine"): "workloads.bench.curves.engine_verb",
     ("experiment", "curves"): "workloads.experiment.curves",
+    ("experiment", "commands"): "workloads.experiment.commands.command",
     ("experiment", "cycle"): "workloads.experiment.cycle",
+    ("experiment", "faults"): "workloads.experiment.faults.command",
+    ("experiment", "fuzz"): "workloads.experiment.fuzz.command",
     ("experiment", "gain"): "workloads.experiment.gain.command",
     ("experiment", "real-gain"): "workloads.experiment.real_gain.command",
     ("experiment", "resident"): "workloads.experiment.resident",
+    ("experiment", "shrink"): "workloads.experiment.shrink.command",
+    ("experiment", "soak"): "workloads.experiment.soak.command",
 }
 
 

@@ -74,6 +74,19 @@ def at_least(low: float) -> Callable[[str], float]:
     return number
 
 
+def between(low: float, high: float) -> Callable[[str], float]:
+    """The type of a number that is above ``low`` and not above ``high``."""
+
+    def number(text: str) -> float:
+        value = _float(text)
+        if not (low < value <= high and value < math.inf):
+            wanted = f"above {low:g}" + ("" if high == math.inf else f" and at most {high:g}")
+            raise argparse.ArgumentTypeError(f"must be a number {wanted}, not {text!r}")
+        return value
+
+    return number
+
+
 def _float(text: str) -> float:
     try:
         return float(text)

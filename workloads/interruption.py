@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,12 +33,27 @@ def _interrupt(number: int, _frame: object) -> None:
 
 
 @contextmanager
+def deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes that are started in here never get SIGINT: it is for us, who then end them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def uninterrupted() -> Iterator[None]:
-    """What is done in here is finished first; short things of the main thread.
+    """What is done in here is finished first; short things.
+
+    Signals reach the main thread alone: in others there is nothing to hold back.
 
     Raises:
         KeyboardInterrupt: at its end, if a signal came meanwhile.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = len(_received)
     _held.append(True)
     try:

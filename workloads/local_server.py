@@ -81,6 +81,7 @@ class LocalServer:
                 cwd=self.folder,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for us, who then stop it
             )
         self._wait_until_up()
 

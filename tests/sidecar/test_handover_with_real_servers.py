@@ -73,7 +73,7 @@ def test_who_fills_ends_at_the_targets_and_the_log_tells_of_begin_and_end(
 ) -> None:
     greatest = 0
     with caplog.at_level(logging.INFO):
-        for key in range(0, 60_000, 300):
+        for key in range(0, 3_000_000, 300):
             node.actuator.step()
             greatest = max(greatest, sum(node.maxmemory().values()))
             if node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}:

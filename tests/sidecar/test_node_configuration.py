@@ -138,6 +138,11 @@ REFUSED = {
     "tiny budget": ('budget = "100mb"', 'budget = "160b"', ["memory.budget", "64 KiB", "160b"]),
     "port": (":6379", ":99999", ["server[sessions].url", ":99999", "out of range"]),
     "port of letters": (":6379", ":abc", ["server[sessions].url", ":abc"]),
+    "zero byte in a path": (
+        "unix:///run/redis/pages.sock",
+        "unix:///run/redis/%00.sock",
+        ["server[pages].url", "zero byte"],
+    ),
     "one address twice": (
         "unix:///run/redis/pages.sock",
         "redis://localhost",

@@ -124,6 +124,10 @@ BAD: dict[str, tuple[Callable[[WaitingSidecar], bytes | dict[str, Any]], str]] =
     "no version": (lambda r: _without(r.message(), "SignatureVersion"), "incomplete"),
     "no id": (lambda r: _without(r.message(), "MessageId"), "incomplete"),
     "number for a text": (lambda r: {**r.message(), "Message": 7}, "incomplete"),
+    "half a character": (
+        lambda r: {**r.message(), "Message": "\ud800"},
+        "not_text",
+    ),
     "list for a subject": (lambda r: {**r.message(), "Subject": []}, "incomplete"),
     "end of a subscription": (lambda r: r.message(Type="Notification") | {"Type": "Unsub"}, "type"),
     "no type": (lambda r: _without(r.message(), "Type"), "type"),
@@ -176,6 +180,8 @@ def test_a_replayed_notification_is_refused(waiting: WaitingSidecar) -> None:
         (b"POST / HTTP/1.1\r\nHost: x\r\n\r\n{}", "length"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n{}", "length"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n{}", "oversized"),
+        # Python makes no number of so many digits.
+        (b"POST / HTTP/1.1\r\nContent-Length: %s\r\n\r\n{}" % (b"1" * 5000), "oversized"),
     ],
 )
 def test_a_body_that_is_not_as_announced_is_refused(

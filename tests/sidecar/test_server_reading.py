@@ -82,6 +82,33 @@ def test_what_is_missing_or_no_number_is_named(key: str) -> None:
             ServerReading.parse(broken, {}, 0)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"db0": {"keys": float("inf"), "expires": 1}},
+        {"db0": {"keys": 1, "expires": "x"}},
+        {"cmdstat_get": {"calls": "many"}},
+        {"used_memory": -1},
+        {"maxmemory": "9" * 5000},
+        {"mem_clients_normal": 1.5},
+    ],
+)
+def test_an_odd_number_is_refused_and_not_counted_with(told: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="not a whole number") as refused:
+        ServerReading.parse({**INFO, **told}, {}, 0)
+    assert len(str(refused.value)) < 300
+    with pytest.raises(ValueError, match="maxmemory-clients"):
+        ServerReading.parse(INFO, {"maxmemory-clients": "many%"}, 0)
+    with pytest.raises(ValueError, match="no table"):
+        ServerReading.parse(INFO, ["maxmemory", "1"], 0)  # type: ignore[arg-type]
+
+
+def test_more_keys_with_a_ttl_than_keys_make_no_negative_memory() -> None:
+    told = {**INFO, "maxmemory_policy": "volatile-lru", "db0": {"keys": 1, "expires": 50}}
+    reading = ServerReading.parse(told, {"latency-tracking": "no"}, 0)
+    assert reading.unevictable_bytes >= reading.baseline_bytes
+
+
 def test_real_server_accounts_for_its_memory(stock_binary: Path) -> None:
     settings: dict[str, object] = {"maxmemory": "64mb", "enable-debug-command": "yes"}
     with LocalServer(settings, stock_binary) as server:

@@ -1,0 +1,150 @@
+"""Every order, loss and duplication of up to six messages about plans.
+
+However they come: no plan is carried out twice, none after a newer one, none that nobody signed;
+and the newest that came is carried out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from sidecar.base.metrics import Metrics
+from sidecar.delivery.message_signature import SignatureCheck
+from sidecar.delivery.plan_inbox import Verdict
+from sidecar.delivery.sqs_delivery import SqsDelivery
+from sidecar.storage.store_s3 import S3Store
+from tests.sidecar.plan_messages import NEW, OLD, Receiving, six_messages, stored_plans
+from tests.sidecar.signed_cloud import SignedCloud
+from workloads.local_node import wait_until
+from workloads.silence import silence
+
+NEWS = {"old": OLD, "new": NEW, "new again": NEW}
+MOST = 6
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[SignedCloud]:
+    cloud = SignedCloud()
+    try:
+        yield cloud
+    finally:
+        cloud.stop()
+
+
+@pytest.fixture
+def silent() -> Iterator[None]:
+    with silence():
+        yield
+
+
+def expected(names: Sequence[str]) -> list[int]:
+    """What is carried out: a plan is if it is newer than all that came before."""
+    moves: list[int] = []
+    for name in names:
+        cycle = NEWS.get(name)
+        if cycle is not None and cycle > (moves or [0])[-1]:
+            moves.append(cycle)
+    return moves
+
+
+def verdict(names: Sequence[str]) -> Verdict:
+    """On the last of them: a message that was dealt with is refused when it comes again."""
+    *before, name = names
+    return Verdict.TAKEN if name in NEWS and name not in before else Verdict.REFUSED
+
+
+@pytest.mark.usefixtures("silent")
+def test_every_order_loss_and_duplication_of_six_messages(cloud: SignedCloud) -> None:
+    bodies = six_messages(cloud)
+    receiving = Receiving(cloud, SignatureCheck(cloud.endpoint_url))
+    seen = 0
+
+    def go_on(names: tuple[str, ...]) -> None:
+        nonlocal seen
+        mark = receiving.mark()
+        for name, body in bodies.items():
+            came = (*names, name)
+            assert receiving.take(body) is verdict(came), came
+            assert receiving.moves == expected(came), came
+            seen += 1
+            if len(came) < MOST:
+                go_on(came)
+            receiving.back_to(mark)
+
+    go_on(())
+    assert seen == sum(len(bodies) ** length for length in range(1, MOST + 1))
+
+
+@pytest.mark.usefixtures("silent")
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_message_that_cannot_be_dealt_with_now_comes_again_and_is_not_lost(
+    cloud: SignedCloud, failing: int
+) -> None:
+    """In every order of four: the bucket does not answer the n-th time that it is asked."""
+    bodies = six_messages(cloud)
+    signature = SignatureCheck(cloud.endpoint_url)
+    for names in itertools.permutations(bodies, 4):
+        receiving = Receiving(cloud, signature)
+        asked = itertools.count(1)
+        receiving.plans.fails = lambda asked=asked: next(asked) == failing
+        came, waiting = list[str](), list(names)
+        while waiting:
+            name = waiting.pop(0)
+            if receiving.take(bodies[name]) is Verdict.LATER:
+                waiting.append(name)  # delivered again, after all others
+            else:
+                came.append(name)
+        assert sorted(came) == sorted(names)
+        assert receiving.moves == expected(came), (names, came)
+
+
+def test_some_of_the_orders_through_a_real_bucket_and_queue(
+    cloud: SignedCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    bodies = six_messages(cloud)
+    for key, document in stored_plans().items():
+        cloud.s3.put_object(Bucket=cloud.plans_bucket, Key=key, Body=document)
+    chance = random.Random(7)
+    signature = SignatureCheck(cloud.endpoint_url)
+    for number in range(8):
+        names = chance.choices(list(bodies), k=MOST)
+        queue_url = cloud.sqs.create_queue(QueueName=f"orders-{number}")["QueueUrl"]
+        receiving = Receiving(
+            cloud, signature, S3Store(cloud.plans_bucket, "us-east-1", cloud.endpoint_url)
+        )
+        came = _noting(receiving, bodies)
+        for name in names:
+            cloud.sqs.send_message(QueueUrl=queue_url, MessageBody=bodies[name].decode())
+        delivery = SqsDelivery(
+            cloud.sqs, queue_url, receiving.inbox, Metrics(), (ClientError,), expect_seconds=0
+        )
+        delivery.start()
+        try:
+            wait_until(lambda came=came: len(came) == MOST, lambda came=came: came)
+        finally:
+            delivery.close()
+        assert sorted(came) == sorted(names)
+        assert receiving.moves == expected(came)
+
+
+def _noting(receiving: Receiving, bodies: dict[str, bytes]) -> list[str]:
+    """Of the messages that were dealt with, what they are, in the order in which they came."""
+    came: list[str] = []
+    take: Any = receiving.inbox.take
+    names = {body: name for name, body in bodies.items()}
+
+    def note(body: bytes) -> Verdict:
+        verdict: Verdict = take(body)
+        came.append(names[body])
+        return verdict
+
+    receiving.inbox.take = note  # type: ignore[method-assign]
+    return came

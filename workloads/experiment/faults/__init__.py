@@ -1,0 +1,1 @@
+"""Faults that befall a node, and what must hold all the same."""

@@ -1,0 +1,208 @@
+"""``experiment faults``: every fault has its row, and the table runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+from workloads.arguments import output_file, positive, seed
+from workloads.experiment.faults.model.model import KINDS
+from workloads.experiment.faults.model.model_command import play_many, replay
+from workloads.experiment.faults.rows.all_rows import ALL_ROWS
+from workloads.experiment.faults.rows.random_rows import random_row, replayed_row
+from workloads.experiment.faults.rows.row import (
+    FAILED,
+    LEAST_LOOKS_PER_SECOND,
+    SKIPPED,
+    Outcome,
+    Row,
+    play_row,
+)
+from workloads.experiment.faults.stage.node_servers import MODULE, PATCH
+from workloads.experiment.faults.stage.script import ScriptError
+from workloads.experiment.faults.stage.waiting import pause, stop_waiting, wait_again
+from workloads.table import text_table
+
+HELP = """Faults of sidecar, servers, network and cloud, on real servers under load: a table.
+Needs 'make setup'; rows of the cloud need moto (pip install '.[dev]'), rows of a disk need root,
+and where something is missing a row is skipped and says so. Columns: the longest that the sum of
+maxmemory was above the budget M at a stretch, how long it may be, and in which gap (-: never,
+none); plans until all was as planned; the log's growth; looks of the observer a second.
+docs/faults.md says more. Exit code 0, also with skipped rows; 1: a row failed; 2: wrong arguments;
+130: Ctrl-C, all is undone."""
+# So many stages at once keep two cores busy and leave the observers theirs.
+AT_ONCE = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--quick",
+        action="store_true",
+        help="the rows of the gate, 2 to 3 minutes (default: all rows, 15 to 20 minutes)",
+    )
+    what.add_argument(
+        "--random",
+        type=positive,
+        metavar="N",
+        help="N scripts of random faults, half a minute each, four side by side",
+    )
+    what.add_argument(
+        "--model",
+        type=positive,
+        metavar="N",
+        help="N such scripts without servers, on a model, hundreds a second",
+    )
+    what.add_argument("--replay", type=Path, metavar="FILE", help="the script in this file")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="rows whose names have one of these in them"
+    )
+    parser.add_argument("--list", action="store_true", help="only say which rows there are")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the figures here")
+    parser.add_argument(
+        "--way",
+        choices=(PATCH, MODULE),
+        default=PATCH,
+        help="patched servers (default), or with the module",
+    )
+    parser.add_argument(
+        "--at-once", type=positive, default=AT_ONCE, help=f"rows side by side (default: {AT_ONCE})"
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=1, help="of the first random script (default: 1)"
+    )
+    parser.add_argument(
+        "--under",
+        choices=KINDS,
+        help="which part of the sidecar plays on the model: with --model (default: resolver), or "
+        "with --replay, which has real servers otherwise",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0; 1: a row failed; 2: there is no such row, or the script cannot be read."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        _say("experiment faults: interrupted; all that was started is ended")
+        raise
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if why := _contradiction(arguments):
+        _say(f"experiment faults: {why}")
+        return 2
+    if arguments.model:
+        return play_many(arguments.model, arguments.seed, arguments.under or "resolver")
+    try:
+        if arguments.replay and arguments.under:
+            return replay(arguments.replay, arguments.under)
+        rows = chosen(arguments)
+    except (ScriptError, UnicodeDecodeError, OSError) as error:
+        words = getattr(error, "strerror", None) or error
+        _say(f"experiment faults: {arguments.replay}: {words}")
+        return 2
+    if not rows:
+        names = " or ".join(map(repr, arguments.only))
+        _say(f"experiment faults: no row has {names} in its name; --list says which there are")
+        return 2
+    if arguments.list:
+        print(text_table(["row", "what is done"], [[row.name, row.does] for row in rows]))
+        return 0
+    outcomes = play_rows(rows, arguments.way, arguments.at_once)
+    print(table(rows, outcomes))
+    if arguments.json:
+        document = [asdict(outcome) for outcome in outcomes]
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+    return int(any(outcome.verdict == FAILED for outcome in outcomes))
+
+
+def _contradiction(arguments: argparse.Namespace) -> str:
+    """In the options that the parser does not see; empty if there is none."""
+    if arguments.only and (arguments.random or arguments.model or arguments.replay):
+        return "--only chooses rows of the table, and not with --random, --model or --replay"
+    if arguments.under and not (arguments.model or arguments.replay):
+        return "--under goes with --model or --replay"
+    return ""
+
+
+def chosen(arguments: argparse.Namespace) -> list[Row]:
+    """By the options. Raises ScriptError, OSError."""
+    if arguments.replay:
+        return [replayed_row(arguments.replay)]
+    if arguments.random:
+        return [random_row(arguments.seed + number) for number in range(arguments.random)]
+    return [
+        row
+        for row in ALL_ROWS
+        if (row.quick or not arguments.quick)
+        and (not arguments.only or any(part in row.name for part in arguments.only))
+    ]
+
+
+def play_rows(rows: Sequence[Row], way: str = PATCH, at_once: int = AT_ONCE) -> list[Outcome]:
+    """Several at once; told as they end."""
+
+    def play(row: Row) -> Outcome:
+        pause(0)  # raises where it is not to begin any more
+        outcome = play_row(row, way)
+        if outcome.verdict != FAILED and 0 < outcome.looks_per_second < LEAST_LOOKS_PER_SECOND:
+            words = f"the observer looked only {outcome.looks_per_second:.0f} times a second"
+            _say(f"{row.name}: {words}")
+        _say(f"{row.name}: {outcome.verdict} ({outcome.seconds:.0f} s) {outcome.words[:2000]}")
+        if outcome.verdict == FAILED and row.script:
+            _say(f"The script of {row.name}, which --replay FILE plays again:\n{row.script}")
+        return outcome
+
+    wait_again()
+    with ThreadPoolExecutor(at_once) as pool:
+        futures = [pool.submit(play, row) for row in rows]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop_waiting()
+            raise
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def table(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
+    """For people; below it what failed, is known, or was not played, and why."""
+    lines = [
+        [
+            row.name,
+            _seconds(outcome.longest_above_seconds),
+            _seconds(row.bound_seconds),
+            row.gap or "-",
+            str(outcome.cycles),
+            f"{outcome.log_bytes_per_second:.0f}",
+            f"{outcome.looks_per_second:.0f}",
+            outcome.verdict,
+        ]
+        for row, outcome in zip(rows, outcomes, strict=True)
+    ]
+    header = ["fault", "above M", "allowed", "gap", "cycles", "log B/s", "looks/s", "verdict"]
+    remarks = [
+        f"{row.name}: {outcome.verdict}: {row.known or outcome.words}"
+        for row, outcome in zip(rows, outcomes, strict=True)
+        if row.known or outcome.verdict in (FAILED, SKIPPED)
+    ]
+    return "\n".join([text_table(header, lines), "", *remarks]).rstrip()
+
+
+def _seconds(seconds: float) -> str:
+    if seconds == math.inf:
+        return "while a gap lasts"
+    return f"{seconds:.2f} s" if seconds else "-"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

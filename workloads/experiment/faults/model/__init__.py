@@ -1,0 +1,1 @@
+"""The same in simulated time, without a server."""

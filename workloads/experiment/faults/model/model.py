@@ -1,0 +1,120 @@
+"""Random scripts of faults on a model of a node, very many; one that fails is made short."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sidecar.state.state_store import StateStore
+from workloads.experiment.faults.model.model_life import MakeSidecar
+from workloads.experiment.faults.model.model_sidecar import ModelSidecar
+from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
+from workloads.experiment.faults.model.resolver_sidecar import ResolverFile, ResolverSidecar
+from workloads.experiment.faults.model.simulated_time import SimulatedClock, simulated_time
+from workloads.experiment.faults.stage.script import Step, Verdict, dumps, play, random_script
+from workloads.silence import silence
+
+_SERVERS = (2, 3, 4)
+# What is under the faults: the real actuator, with targets that count at once or are handed over
+# as servers fill; or only the resolver, which is many times faster.
+KINDS = ("actuator", "handover", "resolver")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A script after which something does not hold.
+
+    Attributes:
+        script: as text, shortened.
+        words: what does not.
+    """
+
+    seed: int
+    servers: int
+    kind: str
+    script: str
+    words: str
+
+    def __str__(self) -> str:
+        said = "\n# ".join(self.words.split("; "))
+        return f"# {self.kind}, {self.servers} servers, seed {self.seed}\n# {said}\n{self.script}"
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """What ``run_model`` found, and how long it took."""
+
+    scripts: int
+    steps: int
+    seconds: float
+    failures: tuple[Failure, ...]
+
+
+def run_model(count: int, seed: int, kind: str = "resolver", most_failures: int = 5) -> ModelRun:
+    """Play the random scripts with the seeds from ``seed`` on, until so many have failed."""
+    began_at = time.monotonic()
+    failures: list[Failure] = []
+    scripts = steps = 0
+    with silence(), simulated_time() as clock:
+        for number in range(seed, seed + count):
+            servers = _SERVERS[number % len(_SERVERS)]
+            script = random_script(number, servers)
+            scripts, steps = scripts + 1, steps + len(script)
+            if not play_on_model(script, clock, servers, kind).ok:
+                failures.append(_failure(number, script, clock, servers, kind))
+                if len(failures) >= most_failures:
+                    break
+    return ModelRun(scripts, steps, time.monotonic() - began_at, tuple(failures))
+
+
+def play_on_model(
+    steps: Sequence[Step], clock: SimulatedClock, servers: int, kind: str = "actuator"
+) -> Verdict:
+    """One script, to its end and until all is well again, or should be."""
+    stage = ModelStage(clock, servers, maker(kind, clock))
+    play(steps, stage)
+    stage.settle()
+    return stage.verdict()
+
+
+def servers_of(steps: Sequence[Step]) -> int:
+    """How many a script is about: as many as a plan has shares, or as it names."""
+    shares = [len(step.value) for step in steps if isinstance(step.value, tuple)]
+    return max([2, *shares, *(step.server + 1 for step in steps if step.server is not None)])
+
+
+def maker(kind: str, clock: SimulatedClock) -> MakeSidecar:
+    """Makes sidecars of this kind, with one file for all their lives."""
+    if kind == "resolver":
+        file = ResolverFile()
+        return lambda lines: ResolverSidecar(lines, BUDGET_BYTES, file, clock)
+    store = StateStore(None)
+    return lambda lines: ModelSidecar(lines, BUDGET_BYTES, store, gradual=kind == "handover")
+
+
+def shortest(steps: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
+    """Without all that can be left out so that it still fails; ``steps`` do."""
+    kept = list(steps)
+    size = max(1, len(kept) // 2)
+    while True:
+        at, before = 0, len(kept)
+        while at < len(kept):
+            without = kept[:at] + kept[at + size :]
+            if fails(without):
+                kept = without
+            else:
+                at += size
+        if size == 1 and len(kept) == before:
+            return kept
+        size = max(1, size // 2)
+
+
+def _failure(
+    seed: int, script: Sequence[Step], clock: SimulatedClock, servers: int, kind: str
+) -> Failure:
+    def verdict(steps: Sequence[Step]) -> Verdict:
+        return play_on_model(steps, clock, servers, kind)
+
+    short = shortest(script, lambda steps: not verdict(steps).ok)
+    return Failure(seed, servers, kind, dumps(short), verdict(short).words)

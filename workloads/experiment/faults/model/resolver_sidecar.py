@@ -1,0 +1,171 @@
+"""The least around the resolver that makes a sidecar: it can be stepped very often.
+
+What is believed of a server is kept as ``sidecar.servers.server_watch`` keeps it, written again and
+as short as can be; the resolver is the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sidecar.servers.redis_server import ServerDownError, ServerRefusedError
+from sidecar.servers.server_reading import TENACITY
+from sidecar.servers.transitions import (
+    EnterShrinkMode,
+    Grow,
+    LeaveShrinkMode,
+    ServerState,
+    Shrink,
+    Transition,
+    resolve,
+)
+from workloads.experiment.faults.model.model_line import ModelLine
+from workloads.experiment.faults.model.simulated_time import SimulatedClock
+
+_RETRY_SECONDS = 0.5
+_GENTLE = {TENACITY: "0", "hz": "500"}
+
+
+@dataclass
+class ResolverFile:
+    """What survives the sidecar: the last plan, and what shrinks replaced, by server."""
+
+    targets_bytes: dict[str, int] = field(default_factory=dict)
+    replaced: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict)
+
+
+@dataclass
+class _Belief:
+    """Of one server; ``at_most_bytes`` is ``None`` until it was read."""
+
+    at_most_bytes: float | None = None
+    held_bytes: int = 0
+    starts: int = 0
+    evicts: bool = True
+    is_gentle: bool = False
+    is_up: bool = True
+    ask_at: float = 0.0
+    refuses_until: float = 0.0
+
+
+class ResolverSidecar:
+    """As ``Sidecar`` has it; targets count at once."""
+
+    def __init__(
+        self,
+        lines: Sequence[ModelLine],
+        budget_bytes: int,
+        file: ResolverFile,
+        clock: SimulatedClock,
+    ) -> None:
+        self._lines = {line.name: line for line in lines}
+        self._beliefs = {line.name: _Belief() for line in lines}
+        self._budget_bytes = budget_bytes
+        self._file = file
+        self._clock = clock
+        self.is_settled = False
+
+    def begin(self) -> None:
+        """There is nothing to do before the first step."""
+
+    def plan(self, sizes_bytes: Mapping[str, int]) -> None:
+        self._file.targets_bytes = dict(sizes_bytes)
+        self.is_settled = False
+
+    def try_again(self) -> None:
+        """It never gives up."""
+
+    def step(self) -> None:
+        for name in self._lines:
+            self._read(name)
+        states = [self._state(name) for name in self._lines]
+        self.is_settled = True
+        for transition in resolve(states, self._budget_bytes):
+            self.is_settled = False
+            try:
+                if not self._carry_out(transition):
+                    return
+            except ServerRefusedError:
+                self._beliefs[transition.name].refuses_until = self._clock.now + _RETRY_SECONDS
+                return
+            except ServerDownError:
+                self._lose(transition.name)
+                return
+
+    def terminate(self) -> None:
+        for name in self._lines:
+            if self._read(name) and self._beliefs[name].is_gentle:
+                try:
+                    self._leave(name)
+                except (ServerRefusedError, ServerDownError):
+                    self._lose(name)
+
+    def _read(self, name: str) -> bool:
+        """Whether it answered."""
+        belief = self._beliefs[name]
+        if self._clock.now < belief.ask_at:
+            return False
+        try:
+            seen = self._lines[name].look()
+        except ServerDownError:
+            self._lose(name)
+            return False
+        if seen.starts != belief.starts:
+            belief.refuses_until = 0.0
+        belief.at_most_bytes = seen.limit_bytes
+        belief.held_bytes, belief.starts, belief.evicts = seen.used_bytes, seen.starts, seen.evicts
+        # Of another process than the one that was changed, nothing is to be put back.
+        if self._file.replaced.get(name, (seen.starts, {}))[0] != seen.starts:
+            del self._file.replaced[name]
+        belief.is_gentle = name in self._file.replaced or seen.knobs[TENACITY] == "0"
+        belief.is_up = True
+        return True
+
+    def _state(self, name: str) -> ServerState:
+        belief, target = self._beliefs[name], self._file.targets_bytes[name]
+        if belief.at_most_bytes is None:
+            return ServerState(name, target, 0, target, reachable=False)
+        return ServerState(
+            name,
+            belief.at_most_bytes,
+            belief.held_bytes,
+            target,
+            reachable=belief.is_up,
+            in_shrink_mode=belief.is_gentle,
+            evicts=belief.evicts,
+            refuses=self._clock.now < belief.refuses_until,
+        )
+
+    def _carry_out(self, transition: Transition) -> bool:
+        name = transition.name
+        match transition:
+            case EnterShrinkMode():
+                knobs = self._lines[name].look().knobs
+                before = {knob: knobs[knob] for knob in _GENTLE}
+                self._file.replaced[name] = (self._beliefs[name].starts, before)
+                self._lines[name].set(_GENTLE)
+            case LeaveShrinkMode():
+                self._leave(name)
+            case Shrink(to_bytes=to_bytes):
+                if not self._read(name) or not self._beliefs[name].evicts:
+                    return False
+                if to_bytes > (self._beliefs[name].at_most_bytes or 0):
+                    return False  # it has less by now: this would be a growth
+                self._lines[name].set({"maxmemory": to_bytes})
+                self._beliefs[name].at_most_bytes = to_bytes
+            case Grow(to_bytes=to_bytes):
+                # Before it is sent: if the reply is lost, it may be in force all the same.
+                self._beliefs[name].at_most_bytes = to_bytes
+                self._lines[name].set({"maxmemory": to_bytes})
+        return True
+
+    def _leave(self, name: str) -> None:
+        usual = {TENACITY: "10", "hz": "10"}
+        _, before = self._file.replaced.get(name, (0, usual))
+        self._lines[name].set({**usual, **before})
+        self._file.replaced.pop(name, None)
+
+    def _lose(self, name: str) -> None:
+        self._beliefs[name].is_up = False
+        self._beliefs[name].ask_at = self._clock.now + _RETRY_SECONDS

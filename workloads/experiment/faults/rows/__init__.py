@@ -1,0 +1,1 @@
+"""What befalls it, a row each."""

@@ -1,0 +1,178 @@
+"""What befalls the words between sidecar and server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workloads.experiment.faults.rows.row import Row, RowFailedError
+from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
+from workloads.experiment.faults.stage.stage import FaultStage
+
+# CONFIG SETs of a swap on the server that shrinks: into shrink mode, the size, out of it.
+MOST_SETS = 4
+FLOOD_BYTES, FLOOD_GROWTH_BYTES = 32 << 20, 192 << 20
+
+
+def _at_each_set(stage: FaultStage, fault: str, most: int = MOST_SETS) -> str:
+    """Of the CONFIG SETs to each of the two that move, in a swap each."""
+    befell = 0
+    for number in range(1, most + 1):
+        for server in stage.servers[:2]:
+            assert server.proxy is not None
+            server.proxy.at_set = {number: fault}
+        swap_and_wait(stage)
+        for place, server in enumerate(stage.servers[:2]):
+            assert server.proxy is not None
+            befell += len(server.proxy.done)
+            server.proxy.done.clear()
+            stage.pass_replies(place)
+    if not befell:
+        raise RowFailedError("it did not befall any CONFIG SET")
+    return f"befell {befell} of them"
+
+
+def _always(stage: FaultStage, fault: str) -> None:
+    first = stage.servers[0]
+    assert first.proxy is not None
+    swap_and_wait(stage)
+    first.proxy.at_set = {0: fault}
+    swap(stage)
+    stage.wait(4.0)
+
+
+def _without_right(stage: FaultStage) -> None:
+    swap_and_wait(stage)
+    stage.refuse(0)
+    swap(stage)
+    stage.wait(3.0)
+
+
+def _late(stage: FaultStage, seconds: float) -> None:
+    stage.delay(0, seconds)
+    swap(stage)
+    stage.wait(4.0)
+
+
+def _stays_late(stage: FaultStage, seconds: float) -> str:
+    """Resized all the same, in both directions, while it is late."""
+    stage.delay(0, seconds)
+    for _ in range(2):
+        swap_and_wait(stage)
+    return "resized while it was late"
+
+
+def _mute(stage: FaultStage) -> None:
+    swap(stage)
+    stage.wait(0.7)
+    stage.drop_replies(0)
+    stage.wait(3.0)
+
+
+def _lies(stage: FaultStage, lie: Callable[[bytes], bytes | None]) -> None:
+    first = stage.servers[0]
+    assert first.proxy is not None
+    stage.gaps.trouble(f"{first.name}'s replies are late or lost")
+    swap(stage)
+    stage.wait(0.5)
+    first.proxy.lie = lie
+    stage.wait(4.0)
+
+
+def _flood(stage: FaultStage) -> None:
+    stage.rss_growth_bytes = FLOOD_GROWTH_BYTES
+    text = _bulk(b"x" * FLOOD_BYTES)
+    _lies(stage, lambda command: text if b"INFO" in command else None)
+
+
+def _bulk(text: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(text), text)
+
+
+def _huge_info(command: bytes) -> bytes | None:
+    if b"INFO" not in command:
+        return None
+    number = b"9" * 30
+    names = (b"used_memory", b"used_memory_rss", b"maxmemory", b"mem_clients_normal", b"process_id")
+    return _bulk(b"# all\r\n" + b"".join(b"%b:%b\r\n" % (name, number) for name in names))
+
+
+LIES: dict[str, tuple[str, Callable[[bytes], bytes | None]]] = {
+    "garbage": ("bytes that are no RESP", lambda _: b"\xff\x00garbage\r\n\r\n"),
+    "a number": ("a number to each question", lambda _: b":42\r\n"),
+    "nothing": ("nil to each question", lambda _: b"$-1\r\n"),
+    "a deep list": ("lists in lists, 200 deep", lambda _: b"*1\r\n" * 200 + b":1\r\n"),
+    "a long promise": ("a length of a TiB, and nothing after it", lambda _: b"$1099511627776\r\n"),
+    "huge numbers": ("an INFO with numbers of 30 digits", _huge_info),
+    "an empty INFO": (
+        "an INFO that says nothing",
+        lambda command: _bulk(b"") if b"INFO" in command else None,
+    ),
+}
+
+ROWS = [
+    Row(
+        f"CONFIG SET: {fault}",
+        f"{does}, the first to the fourth of each server that moves",
+        lambda stage, fault=fault: _at_each_set(stage, fault),  # type: ignore[misc]
+        quick=fault in ("hangs", "lost"),
+    )
+    for fault, does in {
+        "refused": "answered with an error",
+        "lost": "does not arrive, and the connection ends",
+        "cut": "arrives, and the connection ends before the reply",
+        "hangs": "arrives, and no reply comes",
+        "late": "the reply is 0.7 s late",
+    }.items()
+]
+ROWS += [
+    Row(
+        "CONFIG SET: never answered",
+        "of the server that shrinks, each is carried out and none answered, for 4 s",
+        lambda stage: _always(stage, "hangs"),
+        says=("out of reach",),
+    ),
+    Row(
+        "CONFIG SET: no right",
+        "the sidecar's user loses it on the server that shrinks, for 3 s",
+        _without_right,
+        says=("keeps its size",),
+        quick=True,
+    ),
+    Row("network: 0.3 s late", "each reply of one server, for 4 s", lambda s: _late(s, 0.3)),
+    Row(
+        "network: 1.5 s late",
+        "the same, more than the sidecar waits",
+        lambda s: _late(s, 1.5),
+        says=("out of reach",),
+    ),
+    Row(
+        "network: stays 0.15 s late",
+        "each reply of one server, from then on; it shrinks and grows all the same",
+        lambda stage: _stays_late(stage, 0.15),
+        quick=True,
+    ),
+    Row(
+        "network: stays 0.3 s late",
+        "the same, later than the sidecar waits for",
+        lambda stage: _stays_late(stage, 0.3),
+    ),
+    Row("network: mute", "no reply of one server arrives, for 3 s", _mute, says=("out of reach",)),
+]
+ROWS += [
+    Row(
+        f"wrong replies: {name}",
+        f"one server answers with {does}, for 4 s of a swap",
+        lambda stage, lie=lie: _lies(stage, lie),  # type: ignore[misc]
+        says=("server a",),
+        quick=name == "garbage",
+    )
+    for name, (does, lie) in LIES.items()
+]
+ROWS += [
+    Row(
+        "wrong replies: a flood",
+        "one server answers with 32 MiB, for 4 s of a swap",
+        _flood,
+        known="an answer is read whole, and stays with the allocator for a while: 192 MiB at most",
+    )
+]

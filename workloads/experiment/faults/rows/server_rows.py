@@ -1,0 +1,232 @@
+"""What befalls a server's process, and who else has a say there."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+from workloads.experiment.faults.rows.row import Row, RowFailedError
+from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
+from workloads.experiment.faults.stage.named_gaps import GAP_SECONDS
+from workloads.experiment.faults.stage.node import MIB, WAIT_SECONDS
+from workloads.experiment.faults.stage.node_servers import USER
+from workloads.experiment.faults.stage.stage import FaultStage
+from workloads.experiment.faults.stage.waiting import wait_for
+
+STARTS = "starts with its own file's size"
+
+
+def _restart(stage: FaultStage, mebibytes: float, times: int = 3) -> str:
+    for number in range(times):
+        server = number % len(stage.servers)
+        stage.kill_server(server)
+        stage.start_server(server, mebibytes)
+        stage.recover()
+    return f"{times} times"
+
+
+def _restart_while_another_hangs(stage: FaultStage) -> None:
+    stage.hang_server(0)
+    stage.wait(1.5)
+    stage.kill_server(2)
+    stage.start_server(2, 24)
+    stage.wait(3.0)
+    stage.wake_server(0)
+
+
+def _hang_each(stage: FaultStage) -> None:
+    for server in range(len(stage.servers)):
+        swap(stage)
+        stage.wait(0.8)
+        stage.hang_server(server)
+        stage.wait(2.5)
+        stage.recover()
+
+
+def _stay_down(stage: FaultStage) -> None:
+    stage.kill_server(0)
+    swap(stage)
+    stage.wait(3.0)
+
+
+def _without_eviction(stage: FaultStage) -> None:
+    swap_and_wait(stage)
+    stage.policy(0, "noeviction")  # it has the most, and is to give it
+    swap(stage)
+    stage.wait(3.0)
+
+
+def _flapping_policy(stage: FaultStage) -> None:
+    swap(stage)
+    for number in range(30):
+        stage.policy(0, "noeviction" if number % 2 == 0 else "allkeys-lru")
+        stage.wait(0.1)
+
+
+def _by_hand(stage: FaultStage, mebibytes: float) -> None:
+    stage.set_by_hand(0, mebibytes)
+    stage.wait(3.0)
+
+
+def _buffers(stage: FaultStage) -> None:
+    swap_and_wait(stage)
+    stage.pin(0, 12)
+    swap(stage)
+    stage.wait(6.0)
+
+
+def _one_value(stage: FaultStage) -> None:
+    swap_and_wait(stage)
+    first = stage.servers[0]
+    first.ask("FLUSHALL")
+    first.ask("SET", "large", b"x" * (8 * MIB))
+    swap(stage)
+    stage.wait(2.0)
+
+
+def _no_more_clients(stage: FaultStage) -> None:
+    first = stage.servers[0]
+    first.ask("CONFIG SET", "maxclients", 20)
+    with ExitStack() as stack:
+        for client in first.ask("CLIENT LIST") or []:
+            if client["user"] == USER:
+                first.ask("CLIENT KILL", "ID", client["id"])
+        for _ in range(40):
+            one = stack.enter_context(socket.socket(socket.AF_UNIX))
+            one.connect(str(first.path))
+        swap(stage)
+        stage.wait(3.0)
+    first.ask("CONFIG SET", "maxclients", 10000)
+
+
+def _renamed_config(stage: FaultStage) -> None:
+    first = stage.servers[0]
+    file = first.local.folder / "redis.conf"
+    text = file.read_text()
+    stage.kill_server(0)
+    file.write_text(f'{text}rename-command CONFIG ""\n')
+    stage.start_server(0, 16)
+    swap(stage)
+    stage.wait(3.0)
+    stage.kill_server(0)
+    file.write_text(text)
+    stage.start_server(0, 16)
+
+
+def _config_rewrite_in_a_shrink(stage: FaultStage) -> None:
+    """The server's own file has the settings of a shrink then, and it starts with them."""
+    swap_and_wait(stage)
+    first = stage.servers[0]
+    stage.pin(0, 12)
+    swap(stage)
+    if not wait_for(lambda: (first.shrink_knobs() or {}).get("hz") == "500", WAIT_SECONDS):
+        raise RowFailedError("it did not come into a shrink")
+    first.ask("CONFIG REWRITE")
+    first.kill()
+    stage.gaps.offend(f"{first.name} {STARTS}")
+    first.local._start()
+
+
+ROWS = [
+    Row(
+        "server: restarts larger",
+        "each server is killed and starts with 24 of 48 MiB in its own file",
+        lambda stage: _restart(stage, 24),
+        gap=STARTS,
+        bound_seconds=GAP_SECONDS,
+        says=("restarted",),
+        quick=True,
+    ),
+    Row(
+        "server: restarts without a limit",
+        "the same with no maxmemory in its file",
+        lambda stage: _restart(stage, 0),
+        gap=STARTS,
+        bound_seconds=GAP_SECONDS,
+        says=("restarted",),
+    ),
+    Row(
+        "server: restarts larger, another hangs",
+        "one hangs (SIGSTOP), another is killed and starts with 24 of 48 MiB",
+        _restart_while_another_hangs,
+        gap=STARTS,
+        bound_seconds=GAP_SECONDS,
+        says=("out of reach",),
+        quick=True,
+    ),
+    Row(
+        "server: SIGSTOP of each",
+        "each hangs for 2.5 s in a swap",
+        _hang_each,
+        says=("out of reach", "answers again"),
+        quick=True,
+    ),
+    Row(
+        "server: stays down",
+        "one is killed and does not come back for 3 s, while memory is to move",
+        _stay_down,
+        gap=STARTS,
+        bound_seconds=GAP_SECONDS,
+        says=("out of reach",),
+    ),
+    Row(
+        "server: noeviction in between",
+        "the policy of the one that is to shrink becomes noeviction, for 3 s",
+        _without_eviction,
+        quick=True,
+    ),
+    Row(
+        "server: flapping policy",
+        "its policy changes 30 times in 3 s of a swap",
+        _flapping_policy,
+    ),
+    Row(
+        "server: set by hand",
+        "somebody sets 24 MiB: it holds, and the others make room; then resume",
+        lambda stage: _by_hand(stage, 24),
+        gap="was set by hand",
+        bound_seconds=GAP_SECONDS,
+        says=("by hand",),
+        quick=True,
+    ),
+    Row(
+        "server: set by hand beyond the budget",
+        "somebody sets 96 of 48 MiB: it is put back",
+        lambda stage: _by_hand(stage, 96),
+        gap="was set by hand",
+        bound_seconds=GAP_SECONDS,
+        says=("put back",),
+    ),
+    Row(
+        "server: client buffers in a shrink",
+        "12 MiB of buffers on a server that is to shrink to 5 MiB, for 6 s",
+        _buffers,
+        quick=True,
+    ),
+    Row(
+        "server: one value in a shrink",
+        "it has one value of 8 MiB, and is to shrink to 5 MiB",
+        _one_value,
+    ),
+    Row(
+        "server: maxclients reached",
+        "the sidecar's connection is killed, and others take all that there are, for 3 s",
+        _no_more_clients,
+        says=("out of reach",),
+    ),
+    Row(
+        "server: CONFIG renamed",
+        "one restarts without CONFIG for 3 s: it is left alone, the others go on",
+        _renamed_config,
+        gap=STARTS,
+        bound_seconds=GAP_SECONDS,
+        says=("out of reach",),
+    ),
+    Row(
+        "server: CONFIG REWRITE in a shrink",
+        "its file gets what a shrink has set; it is killed and starts with that",
+        _config_rewrite_in_a_shrink,
+        gap=STARTS,
+        bound_seconds=GAP_SECONDS,
+    ),
+]

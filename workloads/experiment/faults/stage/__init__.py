@@ -1,0 +1,1 @@
+"""A node that faults befall: real servers, the real sidecar, and who watches them."""

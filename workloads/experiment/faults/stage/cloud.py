@@ -1,0 +1,172 @@
+"""S3, SNS and SQS on this machine, which refuse, are slow, or never answer when they are told to.
+
+Needs moto, of the extra ``dev``; import this only in rows that say so where it is missing.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import threading
+import urllib.request
+import uuid
+from collections.abc import Collection
+from typing import Any, Self
+
+import boto3
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from moto import server as moto_server
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+SIGNED = ("Message", "MessageId", "Timestamp", "TopicArn", "Type")
+CERTIFICATE_PATH = "/SimpleNotificationService-00000001.pem"
+SERVICES = ("s3", "sns", "sqs")
+LONGEST_HOLD_SECONDS = 300.0
+
+
+class _Silent(WSGIRequestHandler):
+    def log_request(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+class LocalCloud:
+    """A context manager.
+
+    Attributes:
+        trouble: what befalls each request of the sidecar: nothing, ``refuses`` (503), ``slow``
+            (two seconds later), ``hole`` (no answer until ``heal``).
+        asked: requests of the sidecar since the trouble began.
+    """
+
+    def __init__(self) -> None:
+        self.trouble = ""
+        self.asked = 0
+        self._services: Collection[str] = SERVICES
+        self._healed = threading.Event()
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self._certificate = _certificate(self._key)
+        self._moto = moto_server.DomainDispatcherApplication(  # type: ignore[attr-defined]
+            moto_server.create_backend_app  # type: ignore[attr-defined]
+        )
+        self._server = make_server(
+            "127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent
+        )
+        # The sidecar's requests come by another address than ours, which nothing befalls.
+        self.url = f"http://localhost:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        # What others have left in it, who had it before.
+        address = f"http://127.0.0.1:{self._server.server_port}/moto-api/reset"
+        urllib.request.urlopen(urllib.request.Request(address, method="POST")).close()
+        self.s3, self.sqs, sns = (self._client(name) for name in ("s3", "sqs", "sns"))
+        for bucket in ("observations", "plans"):
+            self.s3.create_bucket(Bucket=bucket)
+        self.topic_arn = str(sns.create_topic(Name="plans")["TopicArn"])
+        self.queue_url = str(self.sqs.create_queue(QueueName="faults")["QueueUrl"])
+
+    def _client(self, service: str) -> Any:
+        return boto3.client(
+            service,
+            endpoint_url=f"http://127.0.0.1:{self._server.server_port}",
+            region_name="us-east-1",
+            aws_access_key_id="test",
+            aws_secret_access_key="test",  # noqa: S106 as every emulator has it
+        )
+
+    def begin(self, trouble: str, services: Collection[str] = SERVICES) -> None:
+        """It befalls every request to these from now on."""
+        self.asked, self.trouble, self._services = 0, trouble, services
+        self._healed.clear()
+
+    def heal(self) -> None:
+        """It is over, also for those who wait."""
+        self.trouble = ""
+        self._healed.set()
+
+    def controller(self, kind: str, plan_deadline: str = "2s") -> str:
+        """``[controller]`` of a node that uses it."""
+        return (
+            f'[controller]\nkind = "{kind}"\nobservations_bucket = "observations"\n'
+            f'plans_bucket = "plans"\ntopic_arn = "{self.topic_arn}"\nregion = "us-east-1"\n'
+            f'endpoint_url = "{self.url}"\ndelivery = "sqs"\n'
+            f'queue_url = "{self.queue_url.replace("127.0.0.1", "localhost")}"\n'
+            f'plan_deadline = "{plan_deadline}"\n'
+        )
+
+    def message(self, key: str, **fields: str) -> dict[str, str]:
+        """SNS' message that a plan was stored, signed, with these fields before that."""
+        record = {
+            "eventSource": "aws:s3",
+            "eventName": "ObjectCreated:Put",
+            "s3": {"bucket": {"name": "plans"}, "object": {"key": key}},
+        }
+        message = {
+            "Type": "Notification",
+            "MessageId": str(uuid.uuid4()),
+            "TopicArn": self.topic_arn,
+            "Message": json.dumps({"Records": [record]}),
+            "Timestamp": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            "SignatureVersion": "2",
+            "SigningCertURL": f"https://sns.us-east-1.amazonaws.com{CERTIFICATE_PATH}",
+            **fields,
+        }
+        text = "".join(f"{name}\n{message[name]}\n" for name in SIGNED).encode()
+        signature = self._key.sign(text, PKCS1v15(), SHA256())
+        return {**message, "Signature": base64.b64encode(signature).decode()}
+
+    def send(self, body: str) -> None:
+        """Into the node's queue."""
+        self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=body)
+
+    def waiting(self) -> int:
+        """Messages that the sidecar has not dealt with."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=names)
+        return sum(int(number) for number in found["Attributes"].values())
+
+    def _answer(self, environ: Any, start_response: Any) -> Any:
+        is_sidecar = environ.get("HTTP_HOST", "").startswith("localhost")
+        if is_sidecar and self.trouble and _service(environ["PATH_INFO"]) in self._services:
+            self.asked += 1
+            if self.trouble == "refuses":
+                start_response("503 Slow Down", [("Content-Length", "0")])
+                return [b""]
+            self._healed.wait(2.0 if self.trouble == "slow" else LONGEST_HOLD_SECONDS)
+        if environ["PATH_INFO"] == CERTIFICATE_PATH:
+            start_response("200 OK", [("Content-Length", str(len(self._certificate)))])
+            return [self._certificate]
+        return self._moto(environ, start_response)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.heal()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _service(path: str) -> str:
+    if path.startswith(("/observations", "/plans")):
+        return "s3"
+    return "sns" if path == CERTIFICATE_PATH else "sqs"
+
+
+def _certificate(key: rsa.RSAPrivateKey) -> bytes:
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sns.amazonaws.com")])
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
+    builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - day).not_valid_after(now + day)
+    return builder.sign(key, SHA256()).public_bytes(Encoding.PEM)

@@ -1,0 +1,171 @@
+"""The servers of a stage: real ones, with the sidecar's own user, each behind a proxy if wanted."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import redis
+
+from workloads.experiment.faults.stage.parent_watch import ending_with_parent
+from workloads.experiment.faults.stage.proxy import Proxy
+from workloads.local_server import LocalServer, built
+
+OBJECT_BYTES = 4000
+USER = "spreds"
+RIGHTS = "+info +config|get +config|set +client|setname +client|list +memory|stats +ping"
+PATCH, MODULE = "patch", "module"
+# What a shrink changes, and must be as before after it.
+SHRINK_KNOBS = (
+    "hz",
+    "activedefrag",
+    "active-defrag-ignore-bytes",
+    "maxmemory-eviction-tenacity",
+)
+# No question to a server that hangs is waited for longer.
+ASK_SECONDS = 5.0
+
+
+class NodeServer:
+    """One of them; a context manager.
+
+    Attributes:
+        name: in the sidecar's file.
+        path: of its own socket.
+        hangs: it was stopped by SIGSTOP.
+        proxy: between the sidecar and it, if there is one.
+    """
+
+    def __init__(
+        self, name: str, maxmemory_bytes: int, way: str, proxied: bool, settings: dict[str, object]
+    ) -> None:
+        self.name = name
+        self.hangs = False
+        self._pins: list[socket.socket] = []
+        self._stack = ExitStack()
+        more: dict[str, object] = {}
+        if way == MODULE:
+            more["loadmodule"] = built("lib/spreds.so")
+        self.local = LocalServer(
+            {
+                "maxmemory": maxmemory_bytes,
+                "maxmemory-policy": "allkeys-lru",
+                "user": f"{USER} on nopass {RIGHTS}",
+                "hz": 20,
+                **more,
+                **settings,
+            },
+            built("bin/redis-server-stock") if way == MODULE else None,
+            ending_with_parent(),
+        )
+        self._stack.callback(self.local.stop)
+        self._stack.callback(self.wake)
+        self.path = self.local.socket
+        self.proxy = None
+        if proxied:
+            path = self.local.folder / "proxy.sock"
+            self.proxy = self._stack.enter_context(Proxy(path, self.path))
+        self.client = redis.Redis.from_url(
+            self.local.url, socket_timeout=ASK_SECONDS, decode_responses=True
+        )
+        self._stack.callback(self.client.close)
+        self.knobs = self.shrink_knobs()
+
+    @property
+    def sidecar_path(self) -> Path:
+        """Where the sidecar finds it."""
+        return self.proxy.path if self.proxy else self.path
+
+    @property
+    def runs(self) -> bool:
+        """Also while it hangs."""
+        return self.local.process.poll() is None
+
+    def fill(self, keys: int) -> None:
+        """With objects, the last ones of which stay."""
+        for start in range(0, keys, 500):
+            pipe = self.client.pipeline(transaction=False)
+            for key in range(start, min(keys, start + 500)):
+                pipe.set(f"key{key}", b"x" * OBJECT_BYTES)
+            pipe.execute()
+
+    def kill(self) -> None:
+        """``kill -9``."""
+        self.unpin()
+        self.hangs = False
+        self.local.process.kill()
+        self.local.process.wait()
+
+    def start(self, maxmemory_bytes: int) -> None:
+        """Its own file has this size then."""
+        file = self.local.folder / "redis.conf"
+        lines = [
+            line for line in file.read_text().splitlines() if not line.startswith("maxmemory ")
+        ]
+        file.write_text("\n".join([*lines, f"maxmemory {maxmemory_bytes}"]) + "\n")
+        self.local._start()
+
+    def hang(self) -> None:
+        """SIGSTOP."""
+        if self.runs:
+            self.local.process.send_signal(signal.SIGSTOP)
+            self.hangs = True
+
+    def wake(self) -> None:
+        """SIGCONT."""
+        if self.hangs and self.runs:
+            self.local.process.send_signal(signal.SIGCONT)
+        self.hangs = False
+
+    def ask(self, *words: Any) -> Any:
+        """A command of somebody else; ``None`` if it is not there or hangs."""
+        if not self.runs or self.hangs:
+            return None
+        with suppress(redis.ConnectionError, redis.TimeoutError):
+            return self.client.execute_command(*words)  # type: ignore[no-untyped-call]
+        return None
+
+    def maxmemory_bytes(self) -> int | None:
+        """In force (0: no limit), if it answers."""
+        found = self.ask("CONFIG GET", "maxmemory")
+        return int(found["maxmemory"]) if found else None
+
+    def shrink_knobs(self) -> dict[str, str] | None:
+        """In force, if it answers."""
+        found = self.ask("CONFIG GET", *SHRINK_KNOBS)
+        return dict(found) if found else None
+
+    def may_set(self, may: bool) -> None:
+        """Whether the sidecar's user may CONFIG SET."""
+        self.ask("ACL SETUSER", USER, f"{'+' if may else '-'}config|set")
+
+    def pin(self, mebibytes: float) -> None:
+        """So much in buffers of clients that ask and do not read."""
+        if self.ask("SET", "pinned", b"x" * (1 << 20)) is None:
+            return
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(ASK_SECONDS)
+        try:
+            client.connect(str(self.path))
+            client.sendall(b"*2\r\n$3\r\nGET\r\n$6\r\npinned\r\n" * max(1, round(mebibytes)))
+        except OSError:
+            client.close()
+        else:
+            self._pins.append(client)
+
+    def unpin(self) -> None:
+        """They hang up."""
+        for client in self._pins:
+            client.close()
+        self._pins.clear()
+        self.ask("DEL", "pinned")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unpin()
+        self._stack.close()

@@ -1,0 +1,206 @@
+"""The sidecar of a stage: ``spreds run`` by the launcher, as a process, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sidecar.control.client import SidecarClient, SidecarSilentError
+from sidecar.control.order import Order, OrderRefusedError
+from workloads.experiment.faults.stage.orders import CLOCK, ORDERS, PLAN, STEPS, SWITCH, TRICK
+from workloads.experiment.faults.stage.waiting import wait_for
+from workloads.running_program import ROOT
+
+READY_LIMIT_SECONDS = 60.0
+ENDS_LIMIT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Of the process."""
+
+    rss_bytes: int
+    threads: int
+    descriptors: int
+
+
+@dataclass(frozen=True)
+class MadePlan:
+    """A line of the launcher: ``number`` of the order, how many servers were free to move."""
+
+    number: int
+    free: int
+    decision: str
+    sizes_bytes: dict[str, int]
+
+    @classmethod
+    def of(cls, line: str) -> MadePlan:
+        """Of its words."""
+        _, number, free, decision, sizes = line.split()
+        pairs = (size.split("=") for size in sizes.split(","))
+        return cls(int(number), int(free), decision, {name: int(size) for name, size in pairs})
+
+
+class SidecarProcess:
+    """At most one at a time; ``folder`` has its file, state, log and orders.
+
+    Attributes:
+        starts: so many times it was started.
+        environment: that it has.
+    """
+
+    def __init__(
+        self, folder: Path, state_file: Path | None, environment: Mapping[str, str]
+    ) -> None:
+        self.environment = {**os.environ, **environment, ORDERS: str(folder)}
+        self.folder = folder
+        self.state_file = state_file or folder / "state.json"
+        self.log_file = folder / "sidecar.log"
+        self.starts = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self._ran_seconds = 0.0
+        self._started_at = 0.0
+
+    @property
+    def runs(self) -> bool:
+        """Also while it hangs."""
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> None:
+        """Unless it runs; it may be long before it is ready."""
+        if self.runs:
+            return
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "workloads.experiment.faults.stage.launcher", self.file],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.starts += 1
+        self._started_at = time.monotonic()
+
+    @property
+    def file(self) -> str:
+        """Of the node."""
+        return str(self.folder / "node.toml")
+
+    def wait_until_ready(self) -> bool:
+        """Whether it is: its loop turns, or it has ended."""
+        wait_for(lambda: not self.runs or self._loop_turns(), READY_LIMIT_SECONDS)
+        return self.runs and self._loop_turns()
+
+    def _loop_turns(self) -> bool:
+        try:
+            status = self.client().status()
+            return bool(status["loop_at_seconds"] != status["started_at_seconds"])
+        except (SidecarSilentError, KeyError):
+            return False
+
+    def client(self) -> SidecarClient:
+        """Speaks to it."""
+        return SidecarClient(self.state_file.with_name(f"{self.state_file.name}.sock"))
+
+    def order(self, what: str, **fields: Any) -> str:
+        """What was done, or why not."""
+        try:
+            return self.client().order(Order(what, "faults", **fields))
+        except (SidecarSilentError, OrderRefusedError) as error:
+            return f"refused: {error}"
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal, if it runs."""
+        if self.runs and self.process:
+            self.process.send_signal(number)
+
+    def end(self, number: signal.Signals) -> int | None:
+        """End it so, and wait; its exit code, ``None`` if it did not run."""
+        if not self.runs or self.process is None:
+            return None
+        self.process.send_signal(number)
+        try:
+            if number != signal.SIGKILL:
+                wait_for(lambda: not self.runs, ENDS_LIMIT_SECONDS)
+                return self.process.wait(0)
+            return self.process.wait(ENDS_LIMIT_SECONDS)
+        finally:
+            self.note_end()
+
+    def note_end(self) -> None:
+        """It has ended."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._ran_seconds += time.monotonic() - self._started_at
+
+    def resources(self) -> Resources:
+        """Now. Raises OSError if it does not run."""
+        assert self.process is not None
+        proc = Path("/proc") / str(self.process.pid)
+        fields = dict(
+            line.split(":", 1) for line in (proc / "status").read_text().splitlines() if ":" in line
+        )
+        return Resources(
+            int(fields["VmRSS"].split()[0]) * 1024,
+            int(fields["Threads"]),
+            len(list((proc / "fd").iterdir())),
+        )
+
+    def order_plan(self, number: int, shares: dict[str, int]) -> None:
+        """The next plans have these."""
+        text = json.dumps({"number": number, "shares": shares})
+        half = self.folder / f"{PLAN}.half"
+        half.write_text(text)
+        half.replace(self.folder / PLAN)
+
+    def end_at(self, when: str, step: int) -> None:
+        """``before`` or ``after`` a step, counted from 1 from now on."""
+        half = self.folder / f"{SWITCH}.half"
+        half.write_text(f"{when} {step} {time.monotonic_ns()}")
+        half.replace(self.folder / SWITCH)
+
+    def disarm(self) -> None:
+        """It does not end at any step."""
+        (self.folder / SWITCH).unlink(missing_ok=True)
+
+    def trick(self, words: str) -> None:
+        """On the next plan."""
+        (self.folder / TRICK).write_text(words)
+
+    def set_clock(self, offset_seconds: float) -> None:
+        """It reads ``time.time`` so far off."""
+        (self.folder / CLOCK).write_text(str(offset_seconds))
+        self.send(signal.SIGUSR1)
+
+    def steps(self) -> list[str]:
+        """All lines of the launcher, without their times."""
+        file = self.folder / STEPS
+        text = file.read_text() if file.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()
+        return [line.partition(" ")[2] for line in lines]
+
+    def plans(self) -> list[MadePlan]:
+        """That were made, in order."""
+        return [MadePlan.of(line) for line in self.steps() if line.startswith("plan ")]
+
+    def log(self) -> str:
+        """All that it said."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def log_bytes_per_second(self, a_start_bytes: int) -> float:
+        """While it ran, without what each start may say."""
+        now = time.monotonic()
+        ran = self._ran_seconds + (now - self._started_at if self.runs else 0.0)
+        said = max(0, len(self.log()) - a_start_bytes * self.starts)
+        return said / max(1.0, ran)
