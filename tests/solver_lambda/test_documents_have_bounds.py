@@ -142,6 +142,16 @@ def test_a_value_in_a_message_is_short(value):
     assert len(shown(value)) <= 100
 
 
+@pytest.mark.parametrize("key", ["a\nb", "\x1b[2J", "\ud800", "\u2028", "k\n" * 200])
+def test_a_key_writes_no_line_of_its_own_into_a_log(key):
+    with pytest.raises(DocumentError, match="is not a known key") as refused:
+        Fields({key: 1}, "settings", "").done()
+    assert str(refused.value).isprintable()
+    with pytest.raises(DocumentError) as refused:
+        Fields({key: {"a": "no number"}}, "state", "").table(key).integer("a")
+    assert str(refused.value).isprintable()
+
+
 def test_a_value_is_cut_without_being_written_out():
     deep: list[Any] = []
     for _ in range(100_000):

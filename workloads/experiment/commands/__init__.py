@@ -1,0 +1,1 @@
+"""Random commands for a server under sanitizers, in step with a stock one."""

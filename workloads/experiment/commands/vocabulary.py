@@ -1,0 +1,138 @@
+"""The commands that are spoken, as templates: one a line, with how their replies are compared.
+
+A line begins with one sign: ``=`` replies are equal; ``*`` equal in any order; ``t`` times that may
+differ by a minute; ``~`` not compared (times, memory, chance, what each process has of its own);
+``!`` chance or time decides what is in the database then, so it is only spoken where no twin
+listens. ``SORT ... ALPHA`` stops at a zero byte, and leaves what is the same until there as it was.
+Ranges by name are asked of sets with one score: else they hang on a server's random numbers.
+
+Words in braces are drawn anew each time: see ``Speaker``. ``{n*word}`` draws one to six of them.
+"""
+
+from __future__ import annotations
+
+from workloads.experiment.commands.key_commands import (
+    HASHES,
+    KEYS,
+    LISTS,
+    SETS,
+    SORTED_SETS,
+    STREAMS,
+    STRINGS,
+)
+
+_SCRIPTS = """
+= EVAL {script} 3 {key} {string} {list} {value} {member}
+= EVAL {script} 3 {key} {string} {list} {integer} {member}
+= EVAL {script} 0
+= EVAL_RO {script} 3 {key} {string} {list} {member}
+= EVALSHA ffffffffffffffffffffffffffffffffffffffff 1 {key}
+= SCRIPT LOAD {script}
+= SCRIPT FLUSH ASYNC
+= FUNCTION LOAD REPLACE {library}
+= FUNCTION FLUSH
+* FUNCTION LIST
+= FCALL reads 2 {key} {string} {member}
+= FCALL writes 2 {key} {string} {value}
+= FCALL_RO reads 2 {key} {string} {member}
+= FCALL_RO writes 1 {string}
+"""
+
+_TRANSACTIONS = """
+= MULTI
+= MULTI
+= WATCH {6*key}
+= UNWATCH
+= EXEC
+= DISCARD
+"""
+
+_CONNECTIONS = """
+= SELECT {db}
+= SELECT 0
+= SELECT 0
+= RESET
+= PING {value}
+= ECHO {value}
+= CLIENT SETNAME {member}
+= CLIENT GETNAME
+= CLIENT NO-EVICT ON
+= CLIENT NO-EVICT OFF
+= CLIENT NO-TOUCH ON
+= CLIENT NO-TOUCH OFF
+~ CLIENT LIST
+~ CLIENT INFO
+! CLIENT PAUSE 1 WRITE
+= CLIENT UNBLOCK 1
+= CLIENT TRACKINGINFO
+= NOSUCHCOMMAND {key}
+= GET
+= SET {string}
+= HSET {hash} {member}
+"""
+
+_SERVER = """
+~ INFO
+~ INFO everything
+~ INFO commandstats
+~ CONFIG GET *
+~ CONFIG RESETSTAT
+~ MEMORY STATS
+~ MEMORY DOCTOR
+~ LATENCY HISTOGRAM
+~ SLOWLOG GET 5
+~ COMMAND COUNT
+~ BGSAVE
+~ BGREWRITEAOF
+~ LASTSAVE
+~ TIME
+~ WAIT 0 1
+~ ROLE
+~ DEBUG OBJECT {key}
+~ DEBUG LISTPACK {key}
+~ DEBUG HTSTATS-KEY {key}
+= DEBUG RELOAD
+= DEBUG QUICKLIST-PACKED-THRESHOLD 300b
+= DEBUG QUICKLIST-PACKED-THRESHOLD 1gb
+= SWAPDB {db} {db}
+= FLUSHDB ASYNC
+= FLUSHDB
+= FLUSHALL ASYNC
+= CONFIG SET hash-max-listpack-entries {small}
+= CONFIG SET list-max-listpack-size {small}
+= CONFIG SET set-max-intset-entries {small}
+= CONFIG SET zset-max-listpack-entries {small}
+= CONFIG SET notify-keyspace-events {events}
+= CONFIG SET lazyfree-lazy-user-del {yes}
+= CONFIG SET lazyfree-lazy-expire {yes}
+= CONFIG SET lazyfree-lazy-eviction {yes}
+= CONFIG SET maxmemory-policy {policy}
+! CONFIG SET maxmemory {memory}
+! CONFIG SET maxmemory-samples {bit}1
+! CONFIG SET maxmemory-eviction-tenacity {small}
+! CONFIG SET maxmemory-clients {small}%
+"""
+
+SERVER = _SERVER
+# How often one of a table is spoken, for each.
+TABLES = {
+    KEYS: 16,
+    STRINGS: 18,
+    LISTS: 14,
+    SETS: 12,
+    HASHES: 12,
+    SORTED_SETS: 14,
+    STREAMS: 10,
+    _SCRIPTS: 5,
+    _TRANSACTIONS: 4,
+    _CONNECTIONS: 3,
+    SERVER: 0.5,
+}
+
+POLICIES = (
+    "noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random",
+    "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
+)  # fmt: skip
+
+# Of a key of each kind, which may be a key of another one.
+KINDS = ("string", "list", "set", "hash", "zset", "place", "stream", "log")

@@ -1,0 +1,1 @@
+"""Malformed input for all that reads input from outside."""

@@ -1,0 +1,115 @@
+"""Changes of JSON documents that leave most of them as they are: a value, a key, a part."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from workloads.experiment.fuzz.byte_mutator import changed_bytes
+
+# What readers stumble over, and what is at the edge of what they may take.
+_ODD_VALUES = [
+    value.encode()
+    for value in (
+        *("null", "true", "false", '""', "[]", "{}", "[[]]", "[null]", '{"a":{}}', '{"":0}'),
+        *("0", "-0", "-1", "1", "2", "0.5", "1.0", "-0.0", "1e-400", "1e-61", "5e-324"),
+        *("1e308", "1e999", "-1e999", "NaN", "Infinity", "-Infinity", "1e19", "1.1e19", "1e400"),
+        *("4294967296", "9223372036854775808", "18446744073709551615", "18446744073709551616"),
+        *("2305843009213693952", "2305843009213693953", "999999999999", "1000000000000"),
+        *("253402300799", "253402300800", "1e18", "-62135596801", "1" * 400, "1" * 5000),
+        *("0." + "3" * 400, "1e" + "9" * 30, "01", "+1", "1.", ".5", "0x10", "1_000"),
+        *('"\\ud800"', '"\\udfff\\ud800"', '"\\u0000"', '"\\n"', '"a\\rb"', '"\u202e"', '"é"'),
+        *('"\\ud83d\\ude00"', '"\\u2028"', f'"{"a" * 64}"', f'"{"a" * 5000}"', '"%00"', '"+"'),
+        *('"true"', '"1"', '" "', '"node-1"', '"a/../b"', '"keep"', '"apply"', '"auto"', '"-"'),
+        *('"2026-11-22T06:40:00+00:00"', '"2026-13-45T99:99:99Z"', '"0001-01-01T00:00:00+23:59"'),
+        *('"9999-12-31T23:59:59-23:59"', '"2026-W01"', '"20261122"', '"2026-11-22"'),
+        *('{"a":1,"a":2}', "[1,2", '"', "{", "]", ",", ":", "\\", "/*", "'a'", "tru", "\ufeff1"),
+        *("[" * 11 + "]" * 11, "[" * 14 + "]" * 14, "[" * 2000, '{"a":' * 2000),
+    )
+]
+_ODD_KEYS = [
+    key.encode()
+    for key in ('""', '"kind"', '"name"', '"\\ud800"', '"a\\nb"', '"\\u0000"', f'"{"k" * 300}"')
+]
+
+
+class _Spans(NamedTuple):
+    """Where in a text there are values, keys, and members of tables and lists."""
+
+    text: bytes
+    values: list[tuple[int, int]]
+    keys: list[tuple[int, int]]
+    members: list[tuple[int, int]]
+
+
+class JsonMutator:
+    """Of some documents. ``changed`` draws one and changes it, mostly by its grammar."""
+
+    def __init__(self, documents: Sequence[bytes]) -> None:
+        self._documents = list(documents)
+        self._spans = [_spans(json.loads(document)) for document in documents]
+        self._all_values = [
+            spans.text[start:end] for spans in self._spans for start, end in spans.values
+        ]
+
+    def changed(self, draw: random.Random) -> bytes:
+        """Another document."""
+        if draw.random() < 0.2:
+            return changed_bytes(draw.choice(self._documents), draw, self._documents)
+        spans = draw.choice(self._spans)
+        changes = sorted(self._change(spans, draw) for _ in range(draw.choice((1, 1, 2, 3))))
+        text, end = b"", 0
+        for start, stop, instead in changes:
+            if start >= end:  # another change may hold this one
+                text += spans.text[end:start] + instead
+                end = stop
+        text += spans.text[end:]
+        if draw.random() < 0.01:
+            return text.decode("utf-8", "replace").encode(
+                draw.choice(("utf-16", "utf-32", "utf-8-sig"))
+            )
+        return text
+
+    def _change(self, spans: _Spans, draw: random.Random) -> tuple[int, int, bytes]:
+        kind = draw.randrange(10)
+        if kind < 5 or not spans.members:
+            return *draw.choice(spans.values), draw.choice(_ODD_VALUES)
+        if kind == 5:
+            return *draw.choice(spans.values), draw.choice(self._all_values)
+        start, end = draw.choice(spans.members)
+        if kind == 6:  # with the comma
+            return start, min(end + 1, len(spans.text)), b""
+        if kind == 7:
+            return end, end, b"," + spans.text[start:end]
+        if kind == 8 and spans.keys:
+            return *draw.choice(spans.keys), draw.choice(_ODD_KEYS)
+        return end, end, b',"more":' + draw.choice(_ODD_VALUES)
+
+
+def _spans(document: Any) -> _Spans:
+    text = bytearray()
+    spans = _Spans(b"", [], [], [])
+
+    def write(value: Any) -> None:
+        start = len(text)
+        if isinstance(value, dict | list):
+            text.extend(b"{" if isinstance(value, dict) else b"[")
+            for place, item in enumerate(value):
+                text.extend(b"," if place else b"")
+                member = len(text)
+                if isinstance(value, dict):
+                    text.extend(json.dumps(item).encode())
+                    spans.keys.append((member, len(text)))
+                    text.extend(b":")
+                    item = value[item]
+                write(item)
+                spans.members.append((member, len(text)))
+            text.extend(b"}" if isinstance(value, dict) else b"]")
+        else:
+            text.extend(json.dumps(value).encode())
+        spans.values.append((start, len(text)))
+
+    write(document)
+    return spans._replace(text=bytes(text))
