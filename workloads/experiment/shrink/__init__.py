@@ -1,0 +1,1 @@
+"""What clients feel of a server that shrinks."""

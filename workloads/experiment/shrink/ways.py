@@ -1,0 +1,89 @@
+"""Ways to take half of its memory from a server."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import load_config
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.redis_server import RedisServer
+from sidecar.state.state_store import StateStore
+from workloads.local_server import LocalServer
+
+# Takes the server, its size from now on, and what says that the measurement is over.
+Way = Callable[[LocalServer, int, threading.Event], None]
+
+_FILE = """
+node = "shrink"
+state_file = "state.json"
+mode = "apply"
+
+[memory]
+budget = {before_bytes}
+
+[sampling]
+endpoint = "ipc://{folder}/samples"
+
+[controller]
+kind = "embedded"
+
+[[server]]
+name = "server"
+url = "{url}"
+"""
+
+
+def nothing(_server: LocalServer, _size_bytes: int, over: threading.Event) -> None:
+    """The same load on the same server, which keeps its size."""
+    over.wait()
+
+
+def by_hand(server: LocalServer, size_bytes: int, over: threading.Event) -> None:
+    """One CONFIG SET, as an operator would."""
+    server.client.config_set("maxmemory", size_bytes)
+    over.wait()
+
+
+def by_sidecar(server: LocalServer, size_bytes: int, over: threading.Event) -> None:
+    """As the sidecar carries out a maximum that was lowered: nothing presses."""
+    _shrink(server, size_bytes, over, gradual=True)
+
+
+def by_sidecar_at_once(server: LocalServer, size_bytes: int, over: threading.Event) -> None:
+    """As where memory is missing, so that all is taken at once."""
+    _shrink(server, size_bytes, over, gradual=False)
+
+
+def _shrink(server: LocalServer, size_bytes: int, over: threading.Event, *, gradual: bool) -> None:
+    before_bytes = int(str(server.client.config_get("maxmemory")["maxmemory"]))
+    with tempfile.TemporaryDirectory(prefix="spreds-shrink-") as folder:
+        path = Path(folder) / "node.toml"
+        path.write_text(_FILE.format(before_bytes=before_bytes, folder=folder, url=server.url))
+        config = load_config(path)
+        actuator = Actuator(
+            [RedisServer(one) for one in config.servers],
+            config.memory,
+            config.sampling,
+            StateStore(config.state_file),
+            Metrics(),
+            gradual=gradual,
+        )
+        actuator.set_targets({"server": before_bytes}, "as it is")
+        actuator.step()
+        actuator.waypoints.bounds_bytes = {"server": (0, size_bytes)}
+        actuator.set_targets({"server": size_bytes}, "half of it")
+        actuator.start()
+        over.wait()
+        actuator.stop()
+
+
+WAYS: dict[str, Way] = {
+    "nothing": nothing,
+    "by hand": by_hand,
+    "at once": by_sidecar_at_once,
+    "paced": by_sidecar,
+}

@@ -1,0 +1,1 @@
+"""The sidecar over a long time, under full load."""

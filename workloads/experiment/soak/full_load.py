@@ -1,0 +1,64 @@
+"""As many requests as servers and clients can do, in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from workloads.interruption import deaf_to_ctrl_c, uninterrupted
+from workloads.local_server import LocalServer
+from workloads.lookaside import LookAsideClient
+from workloads.zipf import zipf_keys
+
+BATCH_REQUESTS = 200
+DRAWN_REQUESTS = 2_000_000
+SKEW = 0.9
+VALUE_BYTES = 500
+# Keys of the servers differ, so that plans have something to divide.
+KEYS = (40_000, 80_000, 160_000, 320_000)
+
+
+@contextmanager
+def full_load(servers: Sequence[LocalServer], processes: int) -> Iterator[None]:
+    """Until the end of the block. Each process sends to its share of the servers in turn."""
+    spawn = multiprocessing.get_context("spawn")
+    urls = [server.url for server in servers]
+    clients = [
+        spawn.Process(
+            target=_send,
+            args=(urls[number::processes], KEYS[number::processes]),
+            daemon=True,
+        )
+        for number in range(processes)
+    ]
+    try:
+        for client in clients:
+            with uninterrupted(), deaf_to_ctrl_c():
+                client.start()
+        yield
+    finally:
+        for client in clients:
+            if client.pid is not None:
+                client.terminate()
+                client.join()
+
+
+def _send(urls: Sequence[str], keys: Sequence[int]) -> None:
+    os.nice(5)  # the servers and the sidecar come first
+    random = np.random.default_rng(1)
+    names = [
+        [b"key:%d" % key for key in zipf_keys(count, SKEW, DRAWN_REQUESTS, random).tolist()]
+        for count in keys
+    ]
+    sizes, backend = [VALUE_BYTES] * BATCH_REQUESTS, [0.0] * BATCH_REQUESTS
+    place = 0
+    with ExitStack() as stack:
+        clients = [stack.enter_context(LookAsideClient(url)) for url in urls]
+        while True:
+            for client, wanted in zip(clients, names, strict=True):
+                client.request(wanted[place : place + BATCH_REQUESTS], sizes, backend)
+            place = (place + BATCH_REQUESTS) % (DRAWN_REQUESTS - BATCH_REQUESTS)
