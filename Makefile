@@ -1,9 +1,13 @@
-.PHONY: setup demo deploy-local test check format clean
+.PHONY: help setup demo deploy-local test check coverage mutation format clean
+.DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 CPPCHECK := cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
 	--enable=warning,style,performance,portability
+
+help: ## these lines
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: ## install everything: system packages, .venv/, the CDK command, the servers in build/
 	@.ci/setup
@@ -27,7 +31,20 @@ check: ## format, lint and types
 	@$(CPPCHECK) redis_patch/*.c
 	@.venv/bin/mypy
 
-format:
+# Without a server: about a minute for all of them.
+FAST_TESTS := tests/sidecar/test_actuator_on_models.py tests/sidecar/test_notification_check.py \
+	tests/sidecar/test_plan_check.py tests/sidecar/test_transitions_hold_the_budget.py \
+	tests/workloads/test_fault_model.py
+
+coverage: ## branches of what decides over sizes, and over whom to believe; about a minute
+	@.venv/bin/coverage run -m pytest -q $(FAST_TESTS)
+	@.venv/bin/coverage report
+
+mutation: ## the same files, changed in many places: does a fast test fail? An hour; see docs/mutation.md
+	@.venv/bin/mutmut run --max-children 2
+	@.venv/bin/mutmut results
+
+format: ## bring all sources into their form
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/clang-format -i redis_patch/*.[ch]

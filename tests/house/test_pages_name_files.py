@@ -13,6 +13,8 @@ PAGES = [
     for name in (
         "architecture.md",
         "documents.md",
+        "faults.md",
+        "fuzzing.md",
         "gain.md",
         "install.md",
         "metrics.md",
