@@ -1,12 +1,15 @@
-"""Gives each batch of samples to the monitor of its server."""
+"""Gives the samples to the monitor of their server, several batches at a time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from sidecar.base.metrics import Metrics
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.samples.batch import Batch
+from sidecar.samples.joining import BatchJoiner
 from sidecar.samples.receiver import SampleReceiver
 
 RECEIVE_SECONDS = 0.1
@@ -19,7 +22,7 @@ class SampleIntake:
     """``run_ids`` tells the servers' processes, by name, as last seen.
 
     Attributes:
-        by_instance: whose monitor takes a batch, by the number in its header.
+        by_instance: who takes a batch, by the number in its header.
     """
 
     def __init__(
@@ -28,31 +31,43 @@ class SampleIntake:
         run_ids: Callable[[], Mapping[str, str]],
         metrics: Metrics,
     ) -> None:
-        self._monitors = monitors
+        self._joiners = {
+            name: BatchJoiner(partial(self._give, monitor)) for name, monitor in monitors.items()
+        }
         self._run_ids = run_ids
         self._metrics = metrics
-        self.by_instance: dict[int, ServerMonitor] = {}
+        self.by_instance: dict[int, BatchJoiner] = {}
 
     def take(self, receiver: SampleReceiver, is_stopped: Callable[[], bool]) -> None:
-        """Take what is there, for one slice of time; more stays in the receiver's bounded queue,
-        and when that is full, the servers drop."""
+        """Take what comes within ``RECEIVE_SECONDS``, for one slice of processor time at most; more
+        stays in the receiver's bounded queue, and when that is full, the servers drop."""
         end_seconds = time.thread_time() + SLICE_SECONDS
-        for batch in receiver.batches(RECEIVE_SECONDS):
-            if batch.instance not in self.by_instance:
-                self._metrics.batches_of_unknown_instance.inc()
-                self._learn_instances(receiver)
-            monitor = self.by_instance.get(batch.instance)
-            if monitor is not None:
-                monitor.take(batch)
-                self._metrics.samples.inc(len(batch.records))
-            if is_stopped():
-                return
-            if time.thread_time() >= end_seconds:
-                self._metrics.sample_slices_used_up.inc()
-                return
+        for joiner in self._joiners.values():
+            joiner.give_old()
+        until_seconds = time.monotonic() + RECEIVE_SECONDS
+        while (left_seconds := until_seconds - time.monotonic()) > 0 and not is_stopped():
+            for batch in receiver.batches(left_seconds):
+                self._take(batch, receiver)
+                if is_stopped():
+                    return
+                if time.thread_time() >= end_seconds:
+                    self._metrics.sample_slices_used_up.inc()
+                    return
+
+    def _take(self, batch: Batch, receiver: SampleReceiver) -> None:
+        if batch.instance not in self.by_instance:
+            self._metrics.batches_of_unknown_instance.inc()
+            self._learn_instances(receiver)
+        joiner = self.by_instance.get(batch.instance)
+        if joiner is not None:
+            joiner.add(batch)
+
+    def _give(self, monitor: ServerMonitor, batch: Batch) -> None:
+        monitor.take(batch)
+        self._metrics.samples.inc(len(batch.records))
 
     def _learn_instances(self, receiver: SampleReceiver) -> None:
         self.by_instance = {
-            int(run_id[:16], 16): self._monitors[name] for name, run_id in self._run_ids().items()
+            int(run_id[:16], 16): self._joiners[name] for name, run_id in self._run_ids().items()
         }
         receiver.keep_only(self.by_instance)

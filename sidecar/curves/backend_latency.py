@@ -46,8 +46,7 @@ class BackendLatency:
             (operations == Operation.READ_MISS) | (operations == Operation.WRITE)
         )
         records = batch.records[places]
-        span_us = batch.last_time_us - batch.first_time_us
-        times = batch.first_time_us + places * (span_us / max(1, len(batch.records) - 1))
+        times = batch.times_us[places]
         pending = self._missed_at_us
         is_miss = operations[places] == Operation.READ_MISS
         for key, missed, time_us in zip(

@@ -74,13 +74,14 @@ class LifetimeDistribution:
 
 @dataclass(frozen=True)
 class TimedAccesses:
-    """Columns of one length, but for ``distances_bytes``, which has one for each read."""
+    """Columns of one length, but for ``distances_bytes``, which has one for each read; the times
+    are on the server's clock."""
 
     keys: list[int]
     operations: list[int]
     has_ttl: list[bool]
     distances_bytes: list[float]
-    at_seconds: float
+    times_seconds: list[float]
 
 
 class Corrections:
@@ -135,10 +136,14 @@ class Lifetimes:
         """Take accesses in order. ``resident_bytes`` is the size that the server has itself;
         ``inf`` while it evicts nothing."""
         corrections = Corrections()
-        fills, now = self._fills, accesses.at_seconds
+        fills = self._fills
         distances = iter(accesses.distances_bytes)
-        for key, operation, has_ttl in zip(
-            accesses.keys, accesses.operations, accesses.has_ttl, strict=True
+        for key, operation, has_ttl, now in zip(
+            accesses.keys,
+            accesses.operations,
+            accesses.has_ttl,
+            accesses.times_seconds,
+            strict=True,
         ):
             if operation <= Operation.READ_MISS:
                 distance = next(distances)

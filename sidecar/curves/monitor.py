@@ -92,7 +92,7 @@ class ServerMonitor:
             last = None
         self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
-        corrections = self._expiries(references, batch)
+        corrections = self._expiries(references)
         if self._widening.successor is not None:
             self._references(self._widening.successor, batch)
         self._samples_taken += len(references.distances_bytes)
@@ -121,7 +121,7 @@ class ServerMonitor:
         default_bytes = round(known.object_bytes or FIRST_OBJECT_BYTES)
         return shards.take(batch, known.overhead_bytes, default_bytes, known.keys_bytes)
 
-    def _expiries(self, references: References, batch: Batch) -> Corrections | None:
+    def _expiries(self, references: References) -> Corrections | None:
         """What TTLs change in the distances; ``None`` if no object has one."""
         records = references.records
         has_ttl = (records["flags"] & FLAG_TTL) != 0
@@ -132,7 +132,7 @@ class ServerMonitor:
             records["operation"].tolist(),
             has_ttl.tolist(),
             references.distances_bytes.tolist(),
-            (batch.first_time_us + batch.last_time_us) / 2e6,
+            (references.times_us / 1e6).tolist(),
         )
         return self.lifetimes.take(accesses, self._resident_bytes)
 

@@ -22,6 +22,7 @@ class References:
             misses at any size.
         ids: shape (n,), u64 identities of the objects, see ``object_ids``.
         records: all records that were taken, of which the reads are n.
+        times_us: of the records, see ``Batch``.
         rate: R in force: each read stands for 1 / R reads.
         unseen_hits: reads among them whose object the server had and the stack did not know.
     """
@@ -29,6 +30,7 @@ class References:
     distances_bytes: FloatArray
     ids: npt.NDArray[np.uint64]
     records: npt.NDArray[np.void]
+    times_us: FloatArray
     rate: float
     unseen_hits: int
 

@@ -102,7 +102,8 @@ class Shards:
         self._notice_change(batch)
         assert self.threshold is not None
         sampled = (batch.records["hash"] & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)
-        records = batch.records[sampled | (batch.records["operation"] >= Operation.FLUSH)]
+        taken = sampled | (batch.records["operation"] >= Operation.FLUSH)
+        records = batch.records[taken]
         rate = self.rate
         ids = object_ids(records)
         operations = records["operation"]
@@ -131,7 +132,8 @@ class Shards:
         if self.live_objects is not None and len(self) > self.live_objects:
             self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
         reads = ids[operations <= Operation.READ_MISS]
-        return References(distances, reads, records, rate, int(np.count_nonzero(unseen)))
+        unseen_hits = int(np.count_nonzero(unseen))
+        return References(distances, reads, records, batch.times_us[taken], rate, unseen_hits)
 
     def _access(self, part: Accesses, default_bytes: int) -> tuple[IntArray, IntArray, FloatArray]:
         """For each read what ``LruStack.access`` returns, and the bytes that are pinned."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from sidecar.samples.wire_format import (
 )
 
 UIntArray = npt.NDArray[np.uint64]
+FloatArray = npt.NDArray[np.float64]
 
 
 class SampleError(ValueError):
@@ -37,6 +39,8 @@ class Batch:
         records: structured array, shape (record_count,), fields ``hash`` u64, ``size_bytes`` u32,
             ``db`` u16, ``operation`` u8, ``flags`` u8; read-only, it shares the message's memory.
 
+        parts: what was joined to this one, if it is not one message (``joined``).
+
     The rest is the header, in the wire format's words; the counters are since the server started.
     """
 
@@ -53,6 +57,15 @@ class Batch:
     seen_reads: int
     sampled: int
     dropped: int
+    parts: tuple[Batch, ...] = ()
+
+    @cached_property
+    def times_us(self) -> FloatArray:
+        """When each record was made, shape (record_count,): a message tells the time of its first
+        and last, the others are taken to be evenly spaced."""
+        if self.parts:
+            return np.concatenate([part.times_us for part in self.parts])
+        return np.linspace(self.first_time_us, self.last_time_us, len(self.records))
 
 
 def record_type(record_bytes: int = RECORD_BYTES) -> np.dtype[np.void]:

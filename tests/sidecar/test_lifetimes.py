@@ -144,7 +144,7 @@ def take(
     lifetimes: Lifetimes, key: int, operation: int, at: float, distance: float | None = None
 ) -> Corrections:
     distances = [] if distance is None else [distance]
-    return lifetimes.take(TimedAccesses([key], [operation], [True], distances, at), 100.0)
+    return lifetimes.take(TimedAccesses([key], [operation], [True], distances, [at]), 100.0)
 
 
 def with_lifetime(seconds: float) -> Lifetimes:
@@ -184,7 +184,7 @@ def test_the_copy_of_a_larger_cache_is_older_and_expires_first() -> None:
 def test_a_write_without_ttl_ends_it() -> None:
     lifetimes = with_lifetime(10)
     take(lifetimes, 1, WRITE, 100)
-    accesses = TimedAccesses([1], [WRITE], [False], [], 101.0)
+    accesses = TimedAccesses([1], [WRITE], [False], [], [101.0])
     lifetimes.take(replace(accesses), 100.0)
     assert len(lifetimes) == 0
 

@@ -14,6 +14,7 @@ from sidecar.config.node import load_config
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.daemon import Sidecar
 from sidecar.samples.batch import Batch
+from sidecar.samples.wire_format import MAX_BATCH_RECORDS
 from sidecar.servers.claims import BudgetKeeper
 from workloads.sample_batches import SampledServer, number_hashes
 
@@ -28,7 +29,7 @@ class Loaded:
         self.sidecar = Sidecar(load_config(path))
         self.taken: list[int] = []
         self.on_take: Callable[[], None] = lambda: None
-        self.sidecar._samples.by_instance = {INSTANCE: self.sidecar._monitors["a"]}
+        self.sidecar._samples.by_instance = {INSTANCE: self.sidecar._samples._joiners["a"]}
 
     def take(self, batch: Batch) -> None:
         self.taken.append(batch.sequence)
@@ -39,8 +40,9 @@ class Loaded:
         with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
             socket.connect(self.sidecar.config.sampling.endpoint)
             server = SampledServer(instance=INSTANCE)
-            hashes = number_hashes(np.arange(WAITING), 0)
-            for message in server.batches(hashes, 1, batch_records=1):
+            # So many that each batch is taken at once.
+            hashes = number_hashes(np.arange(WAITING * MAX_BATCH_RECORDS), 0)
+            for message in server.batches(hashes, 1):
                 socket.send(message)
             # Who closes the socket waits until all is sent.
 
