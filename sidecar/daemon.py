@@ -181,7 +181,7 @@ class Sidecar:
                 self._service.ready()
                 while not self._stop.is_set():
                     self.loop_at_seconds = time.time()
-                    self._samples.take(self._receiver, self._stop.is_set)
+                    self._samples.take(self._receiver, self._stop)
                     with self._lock:
                         self._budget.keep(self.config.servers)
                     self._control.tick()

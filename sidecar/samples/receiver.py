@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Iterator
 
 import zmq
@@ -56,7 +55,7 @@ class SampleReceiver:
         Waits up to ``timeout_seconds`` for the first. Each is received when it is asked for: the
         others stay in the queue of whoever stops asking.
         """
-        if not self._socket.poll(math.ceil(timeout_seconds * 1000)):
+        if not self._socket.poll(round(timeout_seconds * 1000)):
             return
         for _ in range(DRAIN_BATCHES):
             try:
