@@ -32,7 +32,8 @@ check: ## format, lint and types
 	@.venv/bin/mypy
 
 # Without a server: about a minute for all of them.
-FAST_TESTS := tests/sidecar/test_actuator_on_models.py tests/sidecar/test_notification_check.py \
+FAST_TESTS := tests/sidecar/test_actuator_on_models.py tests/sidecar/test_actuator_tells.py \
+	tests/sidecar/test_carrying_out.py tests/sidecar/test_notification_check.py \
 	tests/sidecar/test_plan_check.py tests/sidecar/test_transitions_hold_the_budget.py \
 	tests/workloads/test_fault_model.py
 

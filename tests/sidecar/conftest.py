@@ -11,10 +11,13 @@ import pytest
 
 from sidecar.config.node import SidecarConfig, load_config
 from tests.sidecar.actuated_node import ActuatedNode
+from tests.sidecar.model_node import Node
 from tests.sidecar.played_function import Function
 from tests.sidecar.signed_cloud import SignedCloud
 from tests.sidecar.waiting_sidecar import WaitingSidecar, waiting_sidecar
+from workloads.experiment.faults.model.simulated_time import simulated_time
 from workloads.local_server import BUILD, LocalServer
+from workloads.silence import silence
 from workloads.supported_servers import supported_servers
 
 StartServer = Callable[..., LocalServer]
@@ -135,3 +138,10 @@ def waiting(
     """A running sidecar that has asked for a plan, to be notified over HTTP."""
     with waiting_sidecar(cloud, tmp_path_factory.mktemp("node")) as made:
         yield made
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    """Two models of servers with half of the budget each, in simulated time."""
+    with silence(), simulated_time() as clock:
+        yield Node(clock)

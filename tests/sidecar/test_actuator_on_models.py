@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,30 +11,11 @@ from sidecar.servers import actuator as module
 from sidecar.servers.actuator import Actuator
 from sidecar.state.control_state import Pause
 from sidecar.state.state_store import StateStore
-from workloads.experiment.faults.model.model import maker
+from tests.sidecar.model_node import Node
 from workloads.experiment.faults.model.model_server import MIB
-from workloads.experiment.faults.model.model_sidecar import ModelSidecar
-from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
-from workloads.experiment.faults.model.simulated_time import SimulatedClock, simulated_time
+from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
+from workloads.experiment.faults.model.simulated_time import simulated_time
 from workloads.silence import silence
-
-
-class Node:
-    """Two servers with half of the budget each, and their actuator."""
-
-    def __init__(self, clock: SimulatedClock, kind: str = "actuator") -> None:
-        self.stage = ModelStage(clock, 2, maker(kind, clock))
-        sidecar = self.stage._sidecar
-        assert isinstance(sidecar, ModelSidecar)
-        self.actuator: Actuator = sidecar._actuator
-        self.store: StateStore = self.actuator._store
-        self.servers = self.stage.servers
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    with silence(), simulated_time() as clock:
-        yield Node(clock)
 
 
 def test_it_says_of_each_server_what_is_known(node: Node) -> None:
@@ -79,6 +59,8 @@ def test_who_looks_on_sets_nothing_and_begins_again_when_told(node: Node) -> Non
     node.stage.wait(3)
     assert [server.maxmemory_bytes for server in node.servers] == [24 * MIB, 24 * MIB]
     assert node.actuator.settled
+    with pytest.raises(ValueError, match=r"^much: "):
+        node.actuator.engage({}, {"s0": BUDGET_BYTES}, "much")
     sizes = {"s0": 30 * MIB, "s1": 18 * MIB}
     node.actuator.engage(sizes, sizes, "again")
     node.stage.wait(3)
@@ -152,14 +134,16 @@ def test_its_thread_steps_and_what_ends_it_is_passed_on(
 
 
 def test_who_hangs_is_not_left_in_order(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[object] = []
-    monkeypatch.setattr(module, "leave_in_order", left.append)
-    monkeypatch.setattr(node.actuator._thread, "join", lambda _seconds: False)
+    left: list[list[object]] = []
+    waited: list[float] = []
+    monkeypatch.setattr(module, "leave_in_order", lambda watches: left.append(list(watches)))
+    monkeypatch.setattr(node.actuator._thread, "join", waited.append)
     node.actuator.stop()
     assert left == []
+    assert waited == [module.STOP_SECONDS]
     monkeypatch.setattr(node.actuator._thread, "join", lambda _seconds: True)
     node.actuator.stop()
-    assert len(left) == 1
+    assert left == [list(node.actuator._watches.values())]
 
 
 def test_it_waits_long_only_where_nothing_moves(node: Node) -> None:
