@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from sidecar.servers import actuator as module
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.transitions import ServerState
 from tests.sidecar.model_node import Node
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
@@ -139,3 +141,21 @@ def test_its_arrival_is_told_what_happened_in_the_step(
     words = told[-1]["in_words"]
     assert callable(words)
     assert "s0" in words()
+
+
+@pytest.mark.parametrize("gradual", [False, True])
+def test_shrinks_take_their_time_only_where_memory_is_handed_over(
+    node: Node, monkeypatch: pytest.MonkeyPatch, gradual: bool
+) -> None:
+    node.actuator.waypoints.gradual = gradual
+    slowed: list[int] = []
+
+    def note(
+        states: Sequence[ServerState], readings: object, least: object, budget_bytes: int
+    ) -> Sequence[ServerState]:
+        slowed.append(budget_bytes)
+        return states
+
+    monkeypatch.setattr(node.actuator.pace, "slowed", note)
+    node.actuator.step()
+    assert slowed == ([BUDGET_BYTES] if gradual else [])
