@@ -21,7 +21,7 @@ deploy-local: setup ## cdk bootstrap and cdk deploy, unmodified, to a local emul
 test: ## the whole gate
 	@.ci/setup tests
 	@$(MAKE) --no-print-directory check
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup
+	@$(PYTHON) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 check: ## format, lint and types
 	@.venv/bin/ruff format --check .
@@ -41,7 +41,7 @@ coverage: ## branches of what decides over sizes, and over whom to believe; abou
 	@.venv/bin/coverage run -m pytest -q $(FAST_TESTS)
 	@.venv/bin/coverage report
 
-mutation: ## the same files, changed in many places: does a fast test fail? An hour; see docs/mutation.md
+mutation: ## the same files, changed in many places: does a fast test fail? Five minutes; see docs/mutation.md
 	@.venv/bin/mutmut run --max-children 2
 	@.venv/bin/mutmut results
 

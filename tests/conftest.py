@@ -11,10 +11,14 @@ settings.load_profile("gate")
 
 # What is made once for all of a folder is not made in both processes.
 _WHOLE_FOLDERS = ("infra", "end_to_end")
+# A minute or two each: begun last, one process would do nothing meanwhile.
+_LONG = ("test_server_runtest.py", "test_every_fault_has_its_row.py", "test_demo_to_its_end.py")
 
 
+@pytest.hookimpl(tryfirst=True)  # the marks are read in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file's tests, or those of a whole folder, stay in one process."""
+    items.sort(key=lambda item: item.path.name not in _LONG)
     for item in items:
         folder = item.path.parent.name
         group = folder if folder in _WHOLE_FOLDERS else str(item.path)
