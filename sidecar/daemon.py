@@ -177,6 +177,9 @@ class Sidecar:
             OperatorsServer(self.config.operators, self) as operators,
         ):
             try:
+                self._cycle.take_samples = lambda: self._samples.take_now(
+                    self._receiver, self._stop
+                )
                 self._begin()
                 self._service.ready()
                 while not self._stop.is_set():

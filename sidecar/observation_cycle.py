@@ -38,6 +38,7 @@ class ObservationCycle:
         last_observation: the last one that was made.
         last_settings: the teams' settings that it used, by server.
         before_observation: called each time before the servers are looked at for one.
+        take_samples: called when they have been: what they served is to be in the samples.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ObservationCycle:
         self.last_observation: Observation | None = None
         self.last_settings: Mapping[str, TeamSettings] = {}
         self.before_observation: Callable[[], None] = lambda: None
+        self.take_samples: Callable[[], None] = lambda: None
         self._monitors = monitors
         self._forecast = forecast
         self._actuator = actuator
@@ -124,6 +126,7 @@ class ObservationCycle:
         is_stopped: Callable[[], bool],
     ) -> None:
         now_seconds = time.time()
+        self.take_samples()
         self._forecast.look(self._observed_at, self._actuator.targets(), at_once=True)
         self.before_observation()
         seen = self._snapshots(settings)
@@ -166,6 +169,7 @@ class ObservationCycle:
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
         """Of the servers that answer, as they are now."""
         readings = self._actuator.read_all()
+        self.take_samples()
         kept, windows = self._actuator.kept(), self._actuator.windows()
         under_way = self._actuator.under_way()
         state = self._store.now

@@ -42,18 +42,29 @@ class SampleIntake:
     def take(self, receiver: SampleReceiver, stop: Event) -> None:
         """Take what is there, for one slice of processor time at most; more stays in the receiver's
         bounded queue, and when that is full, the servers drop. Then wait for more."""
-        end_seconds = time.thread_time() + SLICE_SECONDS
         for joiner in self._joiners.values():
             joiner.give_old()
+        if self._take_slice(receiver, stop):
+            # Whoever is woken by each batch takes four times as long for it as in one go.
+            stop.wait(WAIT_SECONDS)
+
+    def take_now(self, receiver: SampleReceiver, stop: Event) -> None:
+        """The monitors get what is there, and wait for no more."""
+        self._take_slice(receiver, stop)
+        for joiner in self._joiners.values():
+            joiner.give()
+
+    def _take_slice(self, receiver: SampleReceiver, stop: Event) -> bool:
+        """Whether that was all."""
+        end_seconds = time.thread_time() + SLICE_SECONDS
         for batch in receiver.batches(0):
             self._take(batch, receiver)
             if stop.is_set():
-                return
+                return False
             if time.thread_time() >= end_seconds:
                 self._metrics.sample_slices_used_up.inc()
-                return
-        # Whoever is woken by each batch takes four times as long for it as in one go.
-        stop.wait(WAIT_SECONDS)
+                return False
+        return True
 
     def _take(self, batch: Batch, receiver: SampleReceiver) -> None:
         if batch.instance not in self.by_instance:

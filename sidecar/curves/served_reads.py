@@ -10,8 +10,9 @@ from sidecar.servers.server_reading import ServerReading
 
 # A server that uses this share of its ``maxmemory`` is full.
 FULL_RATIO = 0.97
-# If the server counts less than this share of the reads that its sampler saw, its counters were
-# reset.
+# If the server counts less than this share of the reads that its sampler saw, and no more since its
+# counters began, they began anew. By the share alone they would seem to where a load ends: what was
+# sampled comes up to a tenth of a second after it was counted, perhaps in the next window.
 _RESET_SHARE = 0.9
 
 
@@ -39,7 +40,9 @@ def served_between(
     meanwhile."""
     hits = reading.keyspace_hits - previous.keyspace_hits
     misses = reading.keyspace_misses - previous.keyspace_misses
-    if min(hits, misses) < 0 or hits + misses < _RESET_SHARE * sampled_reads:
+    counted = reading.keyspace_hits + reading.keyspace_misses
+    fewer = hits + misses < _RESET_SHARE * sampled_reads
+    if min(hits, misses) < 0 or (fewer and _RESET_SHARE * counted <= sampled_reads):
         # CONFIG RESETSTAT: since the last one there is less, but of one kind.
         hits, misses = reading.keyspace_hits, reading.keyspace_misses
         scale = max(1.0, sampled_reads / max(1, hits + misses))
