@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from threading import Event
 
 from sidecar.base.metrics import Metrics
@@ -42,29 +43,32 @@ class SampleIntake:
     def take(self, receiver: SampleReceiver, stop: Event) -> None:
         """Take what is there, for one slice of processor time at most; more stays in the receiver's
         bounded queue, and when that is full, the servers drop. Then wait for more."""
-        for joiner in self._joiners.values():
-            joiner.give_old()
-        if self._take_slice(receiver, stop):
+        if self._slice(chain(self._old(), self._receiving(receiver)), stop):
             # Whoever is woken by each batch takes four times as long for it as in one go.
             stop.wait(WAIT_SECONDS)
 
     def take_now(self, receiver: SampleReceiver, stop: Event) -> None:
-        """The monitors get what is there, and wait for no more."""
-        self._take_slice(receiver, stop)
-        for joiner in self._joiners.values():
-            joiner.give()
+        """Take what is there, as far as a slice reaches, and hold nothing of it."""
+        held = (joiner.give for joiner in self._joiners.values())
+        self._slice(chain(self._receiving(receiver), held), stop)
 
-    def _take_slice(self, receiver: SampleReceiver, stop: Event) -> bool:
+    def _slice(self, works: Iterator[Callable[[], None]], stop: Event) -> bool:
         """Whether that was all."""
         end_seconds = time.thread_time() + SLICE_SECONDS
-        for batch in receiver.batches(0):
-            self._take(batch, receiver)
+        for work in works:
+            work()
             if stop.is_set():
                 return False
             if time.thread_time() >= end_seconds:
                 self._metrics.sample_slices_used_up.inc()
                 return False
         return True
+
+    def _receiving(self, receiver: SampleReceiver) -> Iterator[Callable[[], None]]:
+        return (partial(self._take, batch, receiver) for batch in receiver.batches(0))
+
+    def _old(self) -> Iterator[Callable[[], None]]:
+        return (joiner.give for joiner in self._joiners.values() if joiner.is_old)
 
     def _take(self, batch: Batch, receiver: SampleReceiver) -> None:
         if batch.instance not in self.by_instance:

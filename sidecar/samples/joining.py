@@ -69,10 +69,10 @@ class BatchJoiner:
         if self._records >= _ENOUGH_RECORDS:
             self.give()
 
-    def give_old(self) -> None:
-        """Do not hold what came ``HOLD_SECONDS`` ago."""
-        if self._now() - self._since_seconds >= HOLD_SECONDS:
-            self.give()
+    @property
+    def is_old(self) -> bool:
+        """Whether it holds what came ``HOLD_SECONDS`` ago."""
+        return bool(self._held) and self._now() - self._since_seconds >= HOLD_SECONDS
 
     def give(self) -> None:
         """Hold nothing."""

@@ -116,11 +116,12 @@ def test_they_are_held_until_they_are_old_or_many() -> None:
     joiner.add(first)
     now = HOLD_SECONDS * 0.9
     joiner.add(second)
-    joiner.give_old()
+    assert not joiner.is_old
     assert not taken
     now = HOLD_SECONDS
-    joiner.give_old()
-    joiner.give_old()
+    assert joiner.is_old
+    joiner.give()
+    assert not joiner.is_old
     assert [len(batch.records) for batch in taken] == [6]
     many = batches_of([1] * 2000, list(range(2000)), [False] * 2000, 100)
     for batch in many:
