@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sidecar.base.hourly_summary import HourlySummary
@@ -177,9 +178,8 @@ class Sidecar:
             OperatorsServer(self.config.operators, self) as operators,
         ):
             try:
-                self._cycle.take_samples = lambda: self._samples.take_now(
-                    self._receiver, self._stop
-                )
+                take_samples = partial(self._samples.take_now, self._receiver, self._stop)
+                self._forecast.take_samples = self._cycle.take_samples = take_samples
                 self._begin()
                 self._service.ready()
                 while not self._stop.is_set():

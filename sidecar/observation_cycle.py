@@ -38,7 +38,8 @@ class ObservationCycle:
         last_observation: the last one that was made.
         last_settings: the teams' settings that it used, by server.
         before_observation: called each time before the servers are looked at for one.
-        take_samples: called when they have been: what they served is to be in the samples.
+        take_samples: called when they have been: what they served is to be in the samples. The
+            same is done at the end of each step.
     """
 
     def __init__(
@@ -126,7 +127,6 @@ class ObservationCycle:
         is_stopped: Callable[[], bool],
     ) -> None:
         now_seconds = time.time()
-        self.take_samples()
         self._forecast.look(self._observed_at, self._actuator.targets(), at_once=True)
         self.before_observation()
         seen = self._snapshots(settings)

@@ -15,6 +15,9 @@ from sidecar.samples.joining import BatchJoiner
 from sidecar.samples.receiver import SampleReceiver
 
 WAIT_SECONDS = 0.1
+RECEIVE_SECONDS = 0.1
+# Of objects that live so long, half a second more or less is no matter.
+SHORT_LIFETIME_SECONDS = 10.0
 # Processor time for samples before the rest of the loop has its turn: the simulated caches of one
 # LFU server take 10 to 100 ms for a batch.
 SLICE_SECONDS = 0.05
@@ -38,19 +41,23 @@ class SampleIntake:
         }
         self._run_ids = run_ids
         self._metrics = metrics
+        self._took_all = False
         self.by_instance: dict[int, BatchJoiner] = {}
 
     def take(self, receiver: SampleReceiver, stop: Event) -> None:
-        """Take what is there, for one slice of processor time at most; more stays in the receiver's
-        bounded queue, and when that is full, the servers drop. Then wait for more."""
-        if self._slice(chain(self._old(), self._receiving(receiver)), stop):
-            # Whoever is woken by each batch takes four times as long for it as in one go.
-            stop.wait(WAIT_SECONDS)
+        """Wait for samples, and take what is there, for one slice of processor time at most; more
+        stays in the receiver's bounded queue, and when that is full, the servers drop."""
+        # Whoever is woken by each batch takes four times as long for it as in one go. But the last
+        # of them has just come: nothing that was counted is on its way, as far as can be.
+        if self._took_all and stop.wait(WAIT_SECONDS):
+            return
+        works = chain(self._old(), self._receiving(receiver, RECEIVE_SECONDS))
+        self._took_all = self._slice(works, stop)
 
     def take_now(self, receiver: SampleReceiver, stop: Event) -> None:
         """Take what is there, as far as a slice reaches, and hold nothing of it."""
         held = (joiner.give for joiner in self._joiners.values())
-        self._slice(chain(self._receiving(receiver), held), stop)
+        self._slice(chain(self._receiving(receiver, 0), held), stop)
 
     def _slice(self, works: Iterator[Callable[[], None]], stop: Event) -> bool:
         """Whether that was all."""
@@ -64,8 +71,11 @@ class SampleIntake:
                 return False
         return True
 
-    def _receiving(self, receiver: SampleReceiver) -> Iterator[Callable[[], None]]:
-        return (partial(self._take, batch, receiver) for batch in receiver.batches(0))
+    def _receiving(
+        self, receiver: SampleReceiver, wait_seconds: float
+    ) -> Iterator[Callable[[], None]]:
+        batches = receiver.batches(wait_seconds)
+        return (partial(self._take, batch, receiver) for batch in batches)
 
     def _old(self) -> Iterator[Callable[[], None]]:
         return (joiner.give for joiner in self._joiners.values() if joiner.is_old)
@@ -79,7 +89,10 @@ class SampleIntake:
             joiner.add(batch)
 
     def _give(self, monitor: ServerMonitor, batch: Batch) -> None:
-        monitor.take(batch)
+        # What expires is taken out of a monitor once a batch.
+        is_fleeting = monitor.lifetimes.distribution.shortest_seconds < SHORT_LIFETIME_SECONDS
+        for part in batch.parts if is_fleeting and batch.parts else (batch,):
+            monitor.take(part)
         self._metrics.samples.inc(len(batch.records))
 
     def _learn_instances(self, receiver: SampleReceiver) -> None:

@@ -34,6 +34,11 @@ class LifetimeDistribution:
         self._fallback_seconds: float | None = None
         self._random = random.Random(seed)
 
+    @property
+    def shortest_seconds(self) -> float:
+        """As of the last estimate; infinite if nothing was seen to expire."""
+        return self._ends[0] if self._ends else math.inf
+
     def add(self, seconds: float, expired: bool) -> None:
         """An object lived for ``seconds`` and then expired, or else was evicted."""
         self._observed.append((seconds, expired))

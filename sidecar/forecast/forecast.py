@@ -28,6 +28,7 @@ class Forecast:
     are the sizes from before there were plans, where they are known from an earlier process.
 
     Attributes:
+        take_samples: called before each, for what came in it belongs to it.
         on_step: told of each step that is over, with what was counted and how long it took.
     """
 
@@ -38,6 +39,7 @@ class Forecast:
         now_seconds: float,
         first_bytes: Mapping[str, int] | None = None,
     ) -> None:
+        self.take_samples: Callable[[], None] = lambda: None
         self.on_step: Callable[[Mapping[str, ReadCounts], float], None] = lambda *_: None
         self._monitors = monitors
         self._stepped_at_seconds = now_seconds
@@ -99,6 +101,7 @@ class Forecast:
         seconds = now_seconds - self._stepped_at_seconds
         if seconds < self._step_seconds * (1 - 1e-6) and not (at_once and seconds > 0):
             return
+        self.take_samples()
         self._stepped_at_seconds = now_seconds
         for monitor in self._monitors.values():
             monitor.step(seconds)

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.base.metrics import Metrics
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.sample_intake import SampleIntake
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.joining import HOLD_SECONDS, BatchJoiner, follows, joined
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS, Operation
@@ -129,3 +131,23 @@ def test_they_are_held_until_they_are_old_or_many() -> None:
     joiner.give()
     assert sum(len(batch.records) for batch in taken) == 2006
     assert max(len(batch.records) for batch in taken) <= MAX_BATCH_RECORDS
+
+
+@pytest.mark.parametrize(("lifetime_seconds", "takes"), [(1.0, 3), (60.0, 1)])
+def test_where_objects_live_for_seconds_each_is_taken_by_itself(
+    lifetime_seconds: float, takes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What expires in the midst of them is taken out in time."""
+    monitor, taken = ServerMonitor("a"), []
+    monkeypatch.setattr(monitor, "take", taken.append)
+    for _ in range(20):
+        monitor.lifetimes.distribution.add(lifetime_seconds, expired=True)
+    monitor.lifetimes.distribution.refresh(0)
+    intake = SampleIntake({"a": monitor}, dict, Metrics())
+    batches = batches_of([1] * 7, list(range(7)), [False] * 7, 3)
+    for batch in batches:
+        intake._joiners["a"].add(batch)
+    intake._joiners["a"].give()
+    assert len(taken) == takes
+    assert sum(len(batch.records) for batch in taken) == 7
+    assert intake._metrics.value("samples") == 7

@@ -1,0 +1,79 @@
+"""The request rate that a plan is made by is that of the clients, however short the cycle is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
+
+REQUESTS = 20
+PAUSE_SECONDS = 0.005
+OBSERVATIONS = 2
+CYCLE = """
+[cycle]
+samples = 1000000000
+maximum_age = "3s"
+[controller]
+kind = "embedded"
+"""
+
+
+class SteadyLoad:
+    """Reads at one pace, in a thread; what it has sent, and since when."""
+
+    def __init__(self, server: LocalServer) -> None:
+        self._server = server
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.sent: list[float] = []
+
+    def _run(self) -> None:
+        draw = np.random.default_rng(0)
+        while not self._stop.is_set():
+            pipeline = self._server.client.pipeline(transaction=False)
+            for key in draw.integers(0, 2000, REQUESTS):
+                pipeline.get(f"key:{key}")
+            pipeline.execute()
+            self.sent.append(time.time())
+            self._stop.wait(PAUSE_SECONDS)
+
+    def __enter__(self) -> SteadyLoad:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def rate_per_second(self, since: float, until: float) -> float:
+        return REQUESTS * sum(since < at <= until for at in self.sent) / (until - since)
+
+
+@pytest.mark.parametrize("rate", [0.02, 1.0])
+def test_it_is_that_of_a_steady_load(
+    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], rate: float
+) -> None:
+    server = start_server("16mb")
+    node = write_node({"a": server.url}, more=CYCLE)
+    node.write_text(node.read_text().replace("rate = 0.5", f"rate = {rate}"))
+    seen: dict[int, tuple[float, float]] = {}
+
+    def has_seen_enough() -> bool:
+        observation = sidecar.last_observation
+        if observation is not None:
+            said = observation.servers[0].request_rate_per_second
+            seen[observation.cycle] = (observation.made_at_seconds, said)
+        return len(seen) > OBSERVATIONS
+
+    with SteadyLoad(server) as load, sidecar_in_thread(node) as sidecar:
+        began = time.time()
+        wait_until(has_seen_enough, sidecar.metrics.snapshot)
+    for made_at_seconds, said in list(seen.values())[1:]:
+        assert said == pytest.approx(load.rate_per_second(began, made_at_seconds), rel=0.1)
