@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import urllib.error
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -72,19 +71,10 @@ class Sender:
         return str(refused.value)
 
 
-@pytest.fixture(scope="module")
-def fresh_cloud() -> Iterator[SignedCloud]:
-    cloud = SignedCloud()
-    try:
-        yield cloud
-    finally:
-        cloud.stop()
-
-
 @pytest.fixture
-def sender(fresh_cloud: SignedCloud) -> Sender:
-    fresh_cloud.requests.clear()
-    return Sender(fresh_cloud)
+def sender(cloud: SignedCloud) -> Sender:
+    cloud.requests.clear()
+    return Sender(cloud)
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name != "no such plan"])

@@ -28,15 +28,6 @@ NEWS = {"old": OLD, "new": NEW, "new again": NEW}
 MOST = 6
 
 
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[SignedCloud]:
-    cloud = SignedCloud()
-    try:
-        yield cloud
-    finally:
-        cloud.stop()
-
-
 @pytest.fixture
 def silent() -> Iterator[None]:
     with silence():
