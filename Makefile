@@ -21,7 +21,7 @@ deploy-local: setup ## cdk bootstrap and cdk deploy, unmodified, to a local emul
 test: ## the whole gate
 	@.ci/setup tests
 	@$(MAKE) --no-print-directory check
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	@$(PYTHON) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 
 check: ## format, lint and types
 	@.venv/bin/ruff format --check .
