@@ -5,8 +5,8 @@
 #   runtest.sh [NAME] [--quick] [--off] [--clients N] [UNIT...]
 #
 #   NAME       a server of servers.txt that has a patch (redis)
-#   --quick    only the units that cover the files that the patch touches, about a minute; of
-#              Valkey not unit/maxmemory, which alone takes longer, mostly waiting
+#   --quick    only the units that cover the files that the patch touches, about a minute; without
+#              Valkey's unit/maxmemory, which alone takes longer, mostly waiting
 #   --off      with sampling off
 #   UNIT       only these, for example unit/expire
 #   --clients  how many test files run at a time (2)
@@ -20,7 +20,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 . "$here/servers.sh"
-quick_units="unit/maxmemory unit/scripting unit/expire unit/introspection unit/other unit/multi
+quick_units="unit/scripting unit/expire unit/introspection unit/other unit/multi
     unit/type/string unit/keyspace unit/info unit/lazyfree"
 
 fail() {
@@ -28,10 +28,10 @@ fail() {
     exit 2
 }
 
-server=redis units= sampling=on clients=2
+server=redis units= quick= sampling=on clients=2
 while [ $# -gt 0 ]; do
     case $1 in
-        --quick) units=$quick_units ;;
+        --quick) quick=yes ;;
         unit/* | integration/*) units="$units $1" ;;
         --off) sampling=off ;;
         --clients) clients=${2:?} && shift ;;
@@ -40,7 +40,10 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ "$server:$units" != "valkey:$quick_units" ] || units=$(echo "$units" | sed 's|unit/maxmemory||')
+if [ -n "$quick" ]; then
+    units="$units $quick_units"
+    [ "$server" = valkey ] || units="unit/maxmemory $units"
+fi
 has_patch "$server" || fail "servers.txt has no server '$server' with a patch"
 package=$(server_field "$server" package)
 line=$(server_names | grep -nx "$server" | cut -d: -f1)

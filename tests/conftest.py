@@ -1,5 +1,5 @@
 """For all tests: no property depends on how fast the machine is just now; and which tests stay
-together where two processes share them."""
+together where several processes share them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("gate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gate")
 
-# What is made once for all of a folder is not made in both processes.
+# What is made once for all of a folder is made in one process.
 _WHOLE_FOLDERS = ("infra", "end_to_end")
-# A minute or two each: begun last, one process would do nothing meanwhile.
+# A minute or two each: begun last, the other processes would do nothing meanwhile.
 _LONG = ("test_server_runtest.py", "test_every_fault_has_its_row.py", "test_demo_to_its_end.py")
 
 
