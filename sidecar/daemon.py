@@ -180,6 +180,7 @@ class Sidecar:
             try:
                 take_samples = partial(self._samples.take_now, self._receiver, self._stop)
                 self._forecast.take_samples = self._cycle.take_samples = take_samples
+                self._cycle.silent_seconds = self._samples.silent_seconds
                 self._begin()
                 self._service.ready()
                 while not self._stop.is_set():

@@ -40,6 +40,7 @@ class ObservationCycle:
         before_observation: called each time before the servers are looked at for one.
         take_samples: called when they have been: what they served is to be in the samples. The
             same is done at the end of each step.
+        silent_seconds: of a server by its name, how long no sample has come.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class ObservationCycle:
         self.last_settings: Mapping[str, TeamSettings] = {}
         self.before_observation: Callable[[], None] = lambda: None
         self.take_samples: Callable[[], None] = lambda: None
+        self.silent_seconds: Callable[[str], float] = lambda _: 0.0
         self._monitors = monitors
         self._forecast = forecast
         self._actuator = actuator
@@ -195,6 +197,7 @@ class ObservationCycle:
                     kept.get(server.name),
                     window.unevictable_bytes,
                     has_no_limit=not reading.maxmemory_bytes,
+                    silent_seconds=self.silent_seconds(server.name),
                 )
             )
         return seen

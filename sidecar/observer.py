@@ -19,6 +19,9 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.planning.size_ranges import attainable_minima
 
+# A sampler sends something each second, also where nothing is read.
+_SILENT_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class ServerSnapshot:
@@ -30,6 +33,7 @@ class ServerSnapshot:
         kept: why it cannot be given another size now, ``None`` if it can.
         unevictable_bytes: most of its memory in the window that no eviction frees.
         has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
+        silent_seconds: how long no sample has come.
     """
 
     config: ServerConfig
@@ -40,6 +44,7 @@ class ServerSnapshot:
     kept: str | None = None
     unevictable_bytes: int = 0
     has_no_limit: bool = False
+    silent_seconds: float = 0.0
 
 
 def observe(
@@ -169,11 +174,15 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
         return seen.kept
     if fixed := seen.reading.keep_reason():
         return fixed
-    untold = seen.estimate is None or (seen.estimate.keep_reason or "").startswith("few_samples:")
-    if untold and seen.reading.sampler_prefix is None:
+    # What it counts as no reads are reads that nobody told of.
+    silent = seen.silent_seconds > _SILENT_SECONDS
+    few = seen.estimate is None or (seen.estimate.keep_reason or "").startswith("few_samples:")
+    if (few or silent) and seen.reading.sampler_prefix is None:
         return "no_sampler: neither the patch nor the module is in this server"
     if seen.estimate is None:
         return "no_samples: nothing is known of its accesses yet"
+    if silent:
+        return f"silent: its sampler has told nothing for {round(seen.silent_seconds)}s"
     if seen.estimate.keep_reason:
         return seen.estimate.keep_reason
     if latency_seconds is None:

@@ -59,6 +59,11 @@ class SampleIntake:
         held = (joiner.give for joiner in self._joiners.values())
         self._slice(chain(self._receiving(receiver, 0), held), stop)
 
+    def silent_seconds(self, server: str) -> float:
+        """Since its last batch, of which a sampler sends one a second at least; 0 before the
+        first."""
+        return self._joiners[server].silent_seconds
+
     def _slice(self, works: Iterator[Callable[[], None]], stop: Event) -> bool:
         """Whether that was all."""
         end_seconds = time.thread_time() + SLICE_SECONDS

@@ -10,7 +10,7 @@ from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
-from sidecar.curves.lifetimes import Corrections, Lifetimes, TimedAccesses
+from sidecar.curves.lifetimes import Corrections, Lifetimes
 from sidecar.curves.miniature_simulation import (
     EvictionSettings,
     MiniatureSimulation,
@@ -18,7 +18,7 @@ from sidecar.curves.miniature_simulation import (
 )
 from sidecar.curves.policies import SIMULATED_POLICIES
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.references import References, object_ids
+from sidecar.curves.references import References
 from sidecar.curves.remembered import CYCLE, Memory
 from sidecar.curves.served_reads import (
     FULL_RATIO,
@@ -32,9 +32,9 @@ from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.widening import Widening
 from sidecar.samples.batch import Batch
-from sidecar.samples.wire_format import FLAG_TTL
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
+from solver_lambda.planning.quiet import QUIET_READS
 
 CYCLE_SECONDS = 3600.0
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.
@@ -123,18 +123,9 @@ class ServerMonitor:
 
     def _expiries(self, references: References) -> Corrections | None:
         """What TTLs change in the distances; ``None`` if no object has one."""
-        records = references.records
-        has_ttl = (records["flags"] & FLAG_TTL) != 0
-        if not len(self.lifetimes) and not np.any(has_ttl):
+        if not len(self.lifetimes) and not np.any(references.have_ttl):
             return None
-        accesses = TimedAccesses(
-            object_ids(records).tolist(),
-            records["operation"].tolist(),
-            has_ttl.tolist(),
-            references.distances_bytes.tolist(),
-            (references.times_us / 1e6).tolist(),
-        )
-        return self.lifetimes.take(accesses, self._resident_bytes)
+        return self.lifetimes.take(references.timed_accesses(), self._resident_bytes)
 
     def step(self, seconds: float) -> None:
         """Close a step that took so long; until the next one, what comes is counted apart."""
@@ -203,12 +194,15 @@ class ServerMonitor:
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
         swing = window.baseline_swing_bytes if window else 0
-        return self._estimate(reading, served, seconds, empty_bytes, budget_bytes, swing, memory)
+        return self._estimate(
+            reading, served, window_reads, seconds, empty_bytes, budget_bytes, swing, memory
+        )
 
     def _estimate(
         self,
         reading: ServerReading,
         served: ServedReads,
+        window_reads: float,
         seconds: float,
         empty_bytes: int,
         budget_bytes: int,
@@ -236,7 +230,10 @@ class ServerMonitor:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
         ahead = self.counts.outlook.depths(depths) if memory else depths
-        rate = self.counts.reads(memory) if memory else served.reads / seconds
+        # Of a sampler that tells nothing, the server's counters are all that is known.
+        is_untold = not window_reads and served.reads >= QUIET_READS
+        last_rate = (served.reads or window_reads) / seconds
+        rate = self.counts.reads(memory) if memory and not is_untold else last_rate
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
         self.counts.window_error.predict(curve)
         return Estimate(

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.lifetimes import TimedAccesses
+from sidecar.samples.wire_format import FLAG_TTL
+
 FloatArray = npt.NDArray[np.float64]
 
 DB_SHIFT = 48
@@ -33,6 +36,21 @@ class References:
     times_us: FloatArray
     rate: float
     unseen_hits: int
+
+    @property
+    def have_ttl(self) -> npt.NDArray[np.bool_]:
+        """Of the records, shape (record_count,)."""
+        return np.asarray((self.records["flags"] & FLAG_TTL) != 0)
+
+    def timed_accesses(self) -> TimedAccesses:
+        """The records, for what expires."""
+        return TimedAccesses(
+            object_ids(self.records).tolist(),
+            self.records["operation"].tolist(),
+            self.have_ttl.tolist(),
+            self.distances_bytes.tolist(),
+            (self.times_us / 1e6).tolist(),
+        )
 
 
 def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:

@@ -54,16 +54,24 @@ class BatchJoiner:
         self._held: list[Batch] = []
         self._records = 0
         self._since_seconds = 0.0
+        self._heard_at_seconds: float | None = None
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the last batch; 0 before the first."""
+        heard_at_seconds = self._heard_at_seconds
+        return 0.0 if heard_at_seconds is None else self._now() - heard_at_seconds
 
     def add(self, batch: Batch) -> None:
         """The next batch."""
+        self._heard_at_seconds = self._now()
         if self._held and (
             not follows(batch, self._held[-1])
             or self._records + len(batch.records) > MAX_BATCH_RECORDS
         ):
             self.give()
         if not self._held:
-            self._since_seconds = self._now()
+            self._since_seconds = self._heard_at_seconds
         self._held.append(batch)
         self._records += len(batch.records)
         if self._records >= _ENOUGH_RECORDS:

@@ -137,6 +137,22 @@ def test_a_server_of_which_too_little_is_known_keeps_its_size(
     assert pending_request(observation).bounds_bytes == {"a": (16 * MB, 16 * MB)}
 
 
+@pytest.mark.parametrize(
+    ("seconds", "sampler", "code"),
+    [
+        (4.9, True, None),
+        (5.1, True, "silent"),
+        (5.1, False, "no_sampler"),
+    ],
+)
+def test_a_server_whose_samples_have_stopped_is_not_taken_for_idle(
+    seconds: float, sampler: bool, code: str | None
+) -> None:
+    seen = _seen(_estimate(), sampler=sampler, backend_latency_seconds=0.1)
+    (server,) = _observe(dataclasses.replace(seen, silent_seconds=seconds)).servers
+    assert (server.keep_reason or "").split(":")[0] == (code or "")
+
+
 def test_the_bounds_asked_about_are_those_in_force() -> None:
     team = TeamSettings("ann", "2026-11-21", {"minimum_bytes": 3 * MB})
     seen = _seen(_estimate(), team, backend_latency_seconds=0.1, maximum_bytes=9 * MB)
