@@ -14,6 +14,8 @@ FULL_RATIO = 0.97
 # counters began, they began anew. By the share alone they would seem to where a load ends: what was
 # sampled comes up to a tenth of a second after it was counted, perhaps in the next window.
 _RESET_SHARE = 0.9
+# What fewer reads since a reset missed says nothing of all that were sampled.
+_FEWEST_READS = 100
 
 
 class ServedReads(NamedTuple):
@@ -37,13 +39,15 @@ def served_between(
     previous: ServerReading, reading: ServerReading, sampled_reads: float
 ) -> ServedReads:
     """From one reading of a process to another; ``sampled_reads`` is what the sampler saw
-    meanwhile."""
+    meanwhile. None at all: the counters began anew, and too little was counted since."""
     hits = reading.keyspace_hits - previous.keyspace_hits
     misses = reading.keyspace_misses - previous.keyspace_misses
     counted = reading.keyspace_hits + reading.keyspace_misses
     fewer = hits + misses < _RESET_SHARE * sampled_reads
     if min(hits, misses) < 0 or (fewer and _RESET_SHARE * counted <= sampled_reads):
         # CONFIG RESETSTAT: since the last one there is less, but of one kind.
+        if counted < _FEWEST_READS <= sampled_reads:
+            return ServedReads(0, 0)
         hits, misses = reading.keyspace_hits, reading.keyspace_misses
         scale = max(1.0, sampled_reads / max(1, hits + misses))
         hits, misses = round(hits * scale), round(misses * scale)

@@ -38,6 +38,11 @@ def test_counters_that_began_anew_are_scaled_to_what_was_sampled(
     assert served.misses / served.reads == pytest.approx(misses / (hits + misses), abs=1e-4)
 
 
+def test_little_since_a_reset_tells_nothing_of_all_that_was_sampled() -> None:
+    assert served_between(counted(60_000, 5_000), counted(0, 3, 3600.0), 40_000.0).reads == 0
+    assert served_between(counted(60_000, 5_000), counted(0, 0, 3600.0), 40_000.0).reads == 0
+
+
 @given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0, 2))
 def test_without_a_reset_it_is_what_was_counted(
     hits: int, misses: int, more_hits: int, more_misses: int, ratio: float
