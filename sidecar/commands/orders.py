@@ -43,7 +43,7 @@ def add_parser(commands: Any) -> None:
         help="only give this server, which somebody resized by hand, back to SPREDS",
     )
     rollback = _add(
-        commands, "rollback", "go back to the sizes before the last plan, and pause there"
+        commands, "rollback", "go back to the sizes before the last plan, and only recommend"
     )
     rollback.add_argument(
         "--to-installation",

@@ -127,8 +127,13 @@ class CommandPost:
         return f"{done}plans are carried out from now on"
 
     def _recommend(self, order: Order) -> str:
+        stopped = ""
+        if self._control.sets_sizes and (under_way := self._engagement.under_way()):
+            sizes = self._engagement.back_to(under_way, "stopped")
+            self._verification.forget()
+            stopped = f"; the plan under way stops: {_sizes(sizes)}"
         self._set_mode("recommend", order)
-        return "no more plans are carried out; sizes stay as they are"
+        return f"no more plans are carried out; sizes stay as they are{stopped}"
 
     def _pause(self, order: Order) -> str:
         until, self._pause_ends_at = None, math.inf
@@ -199,8 +204,15 @@ class CommandPost:
         done = (
             f"back to the sizes from before SPREDS, {_sizes(sizes)}" if sizes else "nothing is set"
         )
+        total_bytes, budget_bytes = sum(sizes.values()), self._actuator.budget.bytes
+        above = (
+            f"; together {format_size(total_bytes)}, above the budget of "
+            f"{format_size(budget_bytes)}"
+            if total_bytes > budget_bytes
+            else ""
+        )
         waits = "".join(f"; {name}: {why}" for name, why in missing.items())
-        return f"{done}{waits}; nothing more is set until 'spreds apply'"
+        return f"{done}{above}{waits}; nothing more is set until 'spreds apply'"
 
 
 def _sizes(sizes_bytes: Mapping[str, int]) -> str:

@@ -79,7 +79,7 @@ class ControlRoom:
         self.last_changes: dict[str, dict[str, Any]] = {}
         for entry in self.history.tail(MOST_ENTRIES):
             self._note_changes(entry)
-        self._engagement.changed = self._note_change
+        self._engagement.changed = self._resized
         self.plans.on_carried_out = self._carried_out
         self.plans.on_recommended = self._recommended
 
@@ -146,7 +146,9 @@ class ControlRoom:
         """A step of the curves is over that took so long."""
         with self._lock:
             self.verification.step(counts, seconds)
-            if self.mode == "recommend":
+            if self.mode == "apply":
+                self.recommended = RecommendedGain(time.time())
+            else:
                 readings = self._actuator.readings
                 in_force = {name: reading.size_bytes for name, reading in readings.items()}
                 self.recommended.step(counts, in_force, seconds)
@@ -188,6 +190,11 @@ class ControlRoom:
                 self._note_change(
                     server.name, from_bytes, server.maxmemory_bytes, server.reason, plan.cycle
                 )
+        self.recommended = RecommendedGain(time.time())
+
+    def _resized(self, name: str, from_bytes: int, to_bytes: int, words: str) -> None:
+        """By an order: what was recommended is told from then on."""
+        self._note_change(name, from_bytes, to_bytes, words)
         self.recommended = RecommendedGain(time.time())
 
     def _note_change(

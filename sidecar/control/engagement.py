@@ -91,6 +91,15 @@ class Engagement:
         }
         return {**self._store.now.targets_bytes, **limits}
 
+    def under_way(self) -> dict[str, int]:
+        """``maxmemory`` of the servers that SPREDS is giving another one."""
+        state = self._store.now
+        return {
+            name: size
+            for name, size in self.sizes_in_force().items()
+            if size and size != state.targets_bytes[name] and name not in state.control.held
+        }
+
     def objection_to(self, plan: AdaptationPlan, made_with: tuple[ServerConfig, ...]) -> str | None:
         """Why its sizes cannot be had now, though they could when it was made, with these
         servers' bounds: one that had to cut them may."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,8 +146,12 @@ def test_a_sum_above_the_budget_is_said_and_left(
             lambda: sum(sizes(servers).values()) <= 24 * MB and all(sizes(servers).values()),
             sidecar,
         )
-        sidecar.order(Order("rollback", "ann", to="installation"))
+        said = sidecar.order(Order("rollback", "ann", to="installation"))
+        assert "together 40 MiB, above the budget of 24 MiB" in said
         assert sizes(servers) == {"s0": 0, "s1": 40 * MB}
+        sidecar.order(Order("pause", "ann"))
+        (remedy,) = [one for one in sidecar.status()["problems"] if "no maxmemory" in one]
+        assert remedy.endswith("'spreds resume' gives it one")
 
 
 def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
@@ -167,7 +172,9 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
         assert sizes(servers) == applied
         change = status["servers"][0]["last_change"]
         assert (change["from_bytes"], change["to_bytes"]) == (12 * MB, applied["s0"])
+        rolled_back_at = time.time()
         sidecar.order(Order("rollback", "ann"))
+        assert sidecar.status()["recommended_gain"]["since_seconds"] >= rolled_back_at
         wait_for(lambda: sizes(servers) == FIRST, sidecar)
     told = read_history(history_path(path.parent / "state.json"))
     (order,) = [entry for entry in told if entry["kind"] == "order"]
@@ -210,6 +217,33 @@ def test_the_files_mode_counts_again_when_it_is_edited(
         in_mode(path, "recommend")
         sidecar.reload(lambda: load_config(path))
         wait_for(lambda: sidecar.status()["mode"] == "apply", sidecar)
+
+
+def test_who_only_recommends_stops_what_is_under_way(
+    path: Path, servers: dict[str, LocalServer]
+) -> None:
+    in_mode(path, "apply")
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.cycles, sidecar)
+        with sidecar._lock:
+            sidecar.order(Order("apply_from_now_on", "ann"))
+            with sidecar._store.update() as state:
+                state.targets_bytes = {"s0": 4 * MB, "s1": 20 * MB}
+            said = sidecar.order(Order("recommend", "ann"))
+        assert "the plan under way stops: s0 " in said
+        wait_for(lambda: arrived(sidecar), sidecar)
+        stopped = sizes(servers)
+        assert stopped["s0"] > 4 * MB
+        cycles = sidecar.cycles
+        wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+        assert sizes(servers) == stopped
+        assert "under way" not in sidecar.order(Order("recommend", "ann"))
+
+
+def arrived(sidecar: Sidecar) -> bool:
+    """Whether each server has the size that is wanted."""
+    servers = sidecar.status()["servers"]
+    return all(one["maxmemory_bytes"] == one["target_bytes"] for one in servers)
 
 
 def test_a_pause_sets_nothing_and_ends_by_itself(
@@ -265,7 +299,10 @@ def test_a_size_set_by_hand_holds_until_resume(path: Path, servers: dict[str, Lo
         assert sizes(servers)["s0"] == 15 * MB
         with pytest.raises(OrderRefusedError, match="s1 is not held"):
             sidecar.order(Order("resume", "ann", server="s1"))
+        wait_for(lambda: sidecar.status()["servers"][0]["keep_reason"], sidecar)
         sidecar.order(Order("resume", "ann", server="s0"))
+        kept = sidecar.status()["servers"][0]["keep_reason"]
+        assert not (kept or "").startswith("held:")
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
 
 

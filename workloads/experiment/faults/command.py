@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--quick",
         action="store_true",
-        help="the rows of the gate, 2 to 3 minutes (default: all rows, 15 to 20 minutes)",
+        help="the rows of the gate, 2 to 3 minutes (default: all rows, 13 to 20 minutes)",
     )
     what.add_argument(
         "--random",
