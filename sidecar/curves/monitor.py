@@ -24,6 +24,7 @@ from sidecar.curves.served_reads import (
     FULL_RATIO,
     ServedReads,
     batch_reads,
+    read_rate,
     served_between,
     was_full,
 )
@@ -34,7 +35,6 @@ from sidecar.curves.widening import Widening
 from sidecar.samples.batch import Batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
-from solver_lambda.planning.quiet import QUIET_READS
 
 CYCLE_SECONDS = 3600.0
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.
@@ -194,9 +194,7 @@ class ServerMonitor:
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
         swing = window.baseline_swing_bytes if window else 0
-        return self._estimate(
-            reading, served, window_reads, seconds, empty_bytes, budget_bytes, swing, memory
-        )
+        return self._estimate(reading, served, window_reads, seconds, budget_bytes, swing, memory)
 
     def _estimate(
         self,
@@ -204,7 +202,6 @@ class ServerMonitor:
         served: ServedReads,
         window_reads: float,
         seconds: float,
-        empty_bytes: int,
         budget_bytes: int,
         swing_bytes: int,
         memory: Memory | None,
@@ -219,6 +216,7 @@ class ServerMonitor:
             budget_bytes=budget_bytes,
             swing_bytes=swing_bytes,
         )
+        empty_bytes = self.counts.empty_bytes
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
         error = stated_error(error, self.counts.window_error.ratio, self.anchor.drift_ratio)
@@ -230,10 +228,7 @@ class ServerMonitor:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
         ahead = self.counts.outlook.depths(depths) if memory else depths
-        # Of a sampler that tells nothing, the server's counters are all that is known.
-        is_untold = not window_reads and served.reads >= QUIET_READS
-        last_rate = (served.reads or window_reads) / seconds
-        rate = self.counts.reads(memory) if memory and not is_untold else last_rate
+        remembered = self.counts.reads(memory) if memory else None
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
         self.counts.window_error.predict(curve)
         return Estimate(
@@ -243,7 +238,7 @@ class ServerMonitor:
             drift_ratio=self.anchor.drift_ratio,
             sampled_objects=len(self.shards),
             mean_object_bytes=self.calibration.object_bytes,
-            request_rate_per_second=rate,
+            request_rate_per_second=read_rate(served, window_reads, seconds, remembered),
             miss_ratio=served.miss_ratio,
             window_seconds=seconds,
             measured_backend_latency_seconds=self.latency.mean_seconds,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sidecar.curves.references import References
 from sidecar.samples.batch import Batch
 from sidecar.servers.server_reading import ServerReading
+from solver_lambda.planning.quiet import QUIET_READS
 
 # A server that uses this share of its ``maxmemory`` is full.
 FULL_RATIO = 0.97
@@ -52,6 +53,16 @@ def served_between(
         scale = max(1.0, sampled_reads / max(1, hits + misses))
         hits, misses = round(hits * scale), round(misses * scale)
     return ServedReads(hits, misses)
+
+
+def read_rate(
+    served: ServedReads, sampled_reads: float, seconds: float, remembered: float | None
+) -> float:
+    """Reads a second: as ``remembered``, or else of the last window. Of a sampler that tells
+    nothing the server's counters are all that is known."""
+    if remembered is None or (not sampled_reads and served.reads >= QUIET_READS):
+        return (served.reads or sampled_reads) / seconds
+    return remembered
 
 
 def was_full(previous: ServerReading, reading: ServerReading) -> bool:
