@@ -193,6 +193,8 @@ class ServerMonitor:
         if served.reads and window_reads and was_full(previous, reading):
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
+        if not self.counts.seconds.by(CYCLE):
+            memory = None  # no step is over: there is nothing to look ahead from
         swing = window.baseline_swing_bytes if window else 0
         return self._estimate(reading, served, window_reads, seconds, budget_bytes, swing, memory)
 
@@ -206,8 +208,6 @@ class ServerMonitor:
         swing_bytes: int,
         memory: Memory | None,
     ) -> Estimate:
-        if not self.counts.seconds.by(CYCLE):
-            memory = None  # no step is over: there is nothing to look ahead from
         depths, raw = self.counts.miss_ratios(memory.shape if memory else CYCLE)
         error = sampling_error(
             self.counts.histogram,
