@@ -128,8 +128,7 @@ class CommandPost:
 
     def _recommend(self, order: Order) -> str:
         stopped = ""
-        if self._control.sets_sizes and (under_way := self._engagement.under_way()):
-            sizes = self._engagement.back_to(under_way, "stopped")
+        if sizes := self._engagement.stop():
             self._verification.forget()
             stopped = f"; the plan under way stops: {_sizes(sizes)}"
         self._set_mode("recommend", order)
@@ -200,11 +199,11 @@ class CommandPost:
         sizes, missing = self._engagement.give_back()
         self._verification.forget()
         self._set_mode("recommend", order)
+        total_bytes, budget_bytes = sum(sizes.values()), self._actuator.budget.bytes
         sizes = {name: size for name, size in sizes.items() if name not in missing}
         done = (
             f"back to the sizes from before SPREDS, {_sizes(sizes)}" if sizes else "nothing is set"
         )
-        total_bytes, budget_bytes = sum(sizes.values()), self._actuator.budget.bytes
         above = (
             f"; together {format_size(total_bytes)}, above the budget of "
             f"{format_size(budget_bytes)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -91,14 +92,31 @@ class Engagement:
         }
         return {**self._store.now.targets_bytes, **limits}
 
-    def under_way(self) -> dict[str, int]:
-        """``maxmemory`` of the servers that SPREDS is giving another one."""
+    def stop(self) -> dict[str, int] | None:
+        """Let the servers that are given other sizes have what they have, in a pause from its end
+        on; all sizes then, ``None`` where nothing was under way.
+
+        Raises:
+            DocumentError: as ``initial_sizes``.
+        """
         state = self._store.now
-        return {
+        last_known = {
+            one.name: int(one.maxmemory_bytes)
+            for one in self._actuator.latest
+            if not one.reachable and one.maxmemory_bytes < math.inf
+        }
+        under_way = {
             name: size
-            for name, size in self.sizes_in_force().items()
+            for name, size in {**self.sizes_in_force(), **last_known}.items()
             if size and size != state.targets_bytes[name] and name not in state.control.held
         }
+        if not state.control.engaged or not under_way:
+            return None
+        if state.control.sets_sizes:
+            return self.back_to(under_way, "stopped")
+        with self._store.update() as state:
+            state.targets_bytes = {**state.targets_bytes, **under_way}
+            return state.targets_bytes
 
     def objection_to(self, plan: AdaptationPlan, made_with: tuple[ServerConfig, ...]) -> str | None:
         """Why its sizes cannot be had now, though they could when it was made, with these

@@ -219,8 +219,9 @@ def test_the_files_mode_counts_again_when_it_is_edited(
         wait_for(lambda: sidecar.status()["mode"] == "apply", sidecar)
 
 
+@pytest.mark.parametrize("paused", [False, True])
 def test_who_only_recommends_stops_what_is_under_way(
-    path: Path, servers: dict[str, LocalServer]
+    path: Path, servers: dict[str, LocalServer], paused: bool
 ) -> None:
     in_mode(path, "apply")
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
@@ -229,11 +230,15 @@ def test_who_only_recommends_stops_what_is_under_way(
             sidecar.order(Order("apply_from_now_on", "ann"))
             with sidecar._store.update() as state:
                 state.targets_bytes = {"s0": 4 * MB, "s1": 20 * MB}
+            if paused:
+                sidecar.order(Order("pause", "ann"))
             said = sidecar.order(Order("recommend", "ann"))
+            if paused:
+                sidecar.order(Order("resume", "ann"))
         assert "the plan under way stops: s0 " in said
         wait_for(lambda: arrived(sidecar), sidecar)
         stopped = sizes(servers)
-        assert stopped["s0"] > 4 * MB
+        assert stopped["s1"] < 20 * MB
         cycles = sidecar.cycles
         wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
         assert sizes(servers) == stopped
