@@ -58,6 +58,6 @@ class Outlook:
         margin = 1 + _MARGIN_ERRORS / np.sqrt(max(_FEWEST_OBJECTS, self._objects))
         grown = np.ones(len(depths_bytes))
         if growth := self.growth_ratio:
-            held = np.minimum(1.0, depths_bytes / self._weights[-1])
+            held = np.minimum(depths_bytes, self._weights[-1]) / self._weights[-1]
             grown = 1 + _GROWTH * growth * held**2
         return np.asarray(depths_bytes * margin * grown)
