@@ -76,7 +76,7 @@ class ServerMonitor:
         self._widening = Widening(self.cycle_seconds)
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
-        self._depth_bytes = self._resident_bytes = np.inf
+        self._depth_bytes = self._resident_bytes = self._most_depth_bytes = np.inf
         self._window_misses = self._window_reads = 0.0
 
     def take(self, batch: Batch) -> None:
@@ -133,9 +133,9 @@ class ServerMonitor:
         self.counts.object_bytes = self.calibration.object_bytes or FIRST_OBJECT_BYTES
         self.counts.step(seconds, cycles)
         rate = self.shards.rate
-        self.counts.outlook.step(
-            self.shards.stack.total_weight / rate if rate else 0.0, len(self.shards)
-        )
+        weight_bytes = self.shards.stack.total_weight / rate if rate else 0.0
+        # What lies deeper is dropped with each observation, and its coming back is no growth.
+        self.counts.outlook.step(min(weight_bytes, self._most_depth_bytes), len(self.shards))
         factor = 0.5**cycles
         self.latency.decay(factor)
         self.anchor.decay(factor)
@@ -250,7 +250,8 @@ class ServerMonitor:
     def _tend_stack(self, reading: ServerReading, budget_bytes: int) -> None:
         self._calibrate(reading)
         self._follow_policy(reading, budget_bytes)
-        self.shards.forget_below(_DEPTH_MARGIN * budget_bytes)
+        self._most_depth_bytes = _DEPTH_MARGIN * budget_bytes
+        self.shards.forget_below(self._most_depth_bytes)
         self.shards = self._widening.step(self.shards, self._last)
         self.lifetimes.keep_only(self.shards.stack)
         self.lifetimes.distribution.refresh(reading.average_ttl_seconds)

@@ -43,3 +43,23 @@ def test_a_memory_tells_its_own_rate_and_a_curve_with_a_margin() -> None:
     margin = 1 + 2 / np.sqrt(told.sampled_objects)
     ahead = told.curve.miss_ratio(BASELINE + depths * margin)
     assert ahead == pytest.approx(told.raw_curve.miss_ratio(BASELINE + depths), abs=1e-3)
+
+
+def test_keys_that_come_back_after_they_were_dropped_are_no_growth() -> None:
+    """With each observation objects are dropped that lie deeper than the budget reaches."""
+    budget_bytes = 4_000_000
+    monitor = monitor_of(STATS, budget_bytes)
+    keys = np.random.default_rng(1).integers(0, 60_000, 400_000)  # they take three budgets
+    known_bytes = []
+    for number, cycle in enumerate(np.split(keys, 4), start=1):
+        for part in np.array_split(cycle, 12):
+            for batch in batches(part):
+                monitor.take(batch)
+            monitor.step(CYCLE_SECONDS / 12)
+        known_bytes.append(monitor.shards.stack.total_weight / monitor.shards.rate)
+        stats = later(STATS, seconds=number * CYCLE_SECONDS, misses=number * len(cycle))
+        told = monitor.observe(stats, budget_bytes, memory=MEMORIES[0])
+    assert min(known_bytes) > 1.5 * budget_bytes  # they do come back
+    assert monitor.counts.outlook.growth_ratio == 0
+    assert told is not None
+    assert told.curve_error_ratio < 0.1
