@@ -1,0 +1,1 @@
+"""``experiment all``: every study, and one report of them."""

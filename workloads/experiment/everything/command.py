@@ -1,0 +1,138 @@
+"""``experiment all``: every study of the evaluation, and one report of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from workloads.experiment.everything import markdown
+from workloads.experiment.everything.page import page
+from workloads.experiment.everything.published import FOLDER, publish
+from workloads.experiment.everything.results import Result, file_of, read_results
+from workloads.experiment.studies import STUDIES
+from workloads.experiment.study.command import add_scope
+from workloads.experiment.study.picture import check_matplotlib, draw
+from workloads.experiment.study.study import StudyError
+from workloads.running_program import ROOT, running_program
+
+HELP = "all experiments of the evaluation one after the other, and one report (docs/evaluation.md)"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    add_scope(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--only",
+        type=_names,
+        metavar="NAME,...",
+        help=f"measure these again, report on all that are there: {', '.join(STUDIES)}",
+    )
+    which.add_argument(
+        "--report-only", action="store_true", help="measure nothing, report on what is there"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=ROOT / "build/evaluation",
+        metavar="FOLDER",
+        help="where results and report go (default: build/evaluation)",
+    )
+    parser.add_argument(
+        "--publish", action="store_true", help="also write docs/evaluation and the README's table"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0; 1: something could not be measured; 2: no report can be made."""
+    folder: Path = arguments.output
+    try:
+        check_matplotlib()
+        if not arguments.report_only:
+            if folder.resolve() == ROOT / FOLDER:
+                raise StudyError(f"--output {folder} has what was published: --publish changes it")
+            _make(folder)
+            _measure(arguments.only or tuple(STUDIES), folder, arguments)
+        results = read_results(folder)
+        told = "docs/evaluation.md"  # the report of what was published
+        if folder.resolve() != ROOT / FOLDER:
+            told = _report(results, folder)
+        if arguments.publish:
+            publish(results, ROOT)
+    except (StudyError, OSError) as error:
+        print(f"experiment all: {error}", file=sys.stderr)
+        return 2
+    for one in results:
+        said = one.error or one.study.conclude(one.data)
+        print(f"{one.study.name}: {'NOT MEASURED: ' if one.error else ''}{said}\n")
+    print(told)
+    return 1 if any(one.error for one in results) else 0
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(f"--output {folder} cannot be made: {error.strerror}") from error
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in STUDIES:
+            raise argparse.ArgumentTypeError(
+                f"there is no experiment {name!r}: choose from {', '.join(STUDIES)}"
+            )
+    return names
+
+
+def _measure(names: Sequence[str], folder: Path, arguments: argparse.Namespace) -> None:
+    """One process a study, so that none finds what another left in memory."""
+    from tqdm import tqdm
+
+    options = ["--seed", str(arguments.seed)]
+    options += ["--traces", str(arguments.traces)] if arguments.traces.is_dir() else []
+    options += ["--quick"] if arguments.quick else []
+    options += ["--seeds", str(arguments.seeds)] if arguments.seeds else []
+    with tqdm(total=len(names), file=sys.stderr, disable=None, unit="study") as bar:
+        for number, name in enumerate(names, start=1):
+            bar.set_description(name)
+            bar.write(f"{name} ({number} of {len(names)})", file=sys.stderr)
+            try:
+                _run_one(name, folder, options)
+            except KeyboardInterrupt:
+                bar.write(f"what was measured is in {folder}: --report-only", file=sys.stderr)
+                raise
+            bar.update()
+
+
+def _run_one(name: str, folder: Path, options: list[str]) -> None:
+    """Its figures, or why there are none, in its file; beside it what it says, and the figures that
+    were there where there are none now."""
+    result, log, new = file_of(folder, name), folder / f"{name}.log", folder / f".{name}.json"
+    command = ["workloads", "experiment", name, *options, "--json", str(new)]
+    with running_program(command, log, signal.SIGTERM) as process:
+        code = process.wait()
+    if code:
+        said = log.read_text(errors="replace").strip().splitlines() or [f"exit code {code}"]
+        error = {"study": name, "error": said[-1].removeprefix(f"{name}: ")}
+        new.write_text(json.dumps(error) + "\n")
+        if result.exists():
+            result.replace(folder / f"{name}.before.json")
+    new.replace(result)  # until there is another
+
+
+def _report(results: Sequence[Result], folder: Path) -> str:
+    """Where it is."""
+    for one in results:
+        if one.error is None:
+            draw(one.study, one.data, folder / f"{one.study.name}.svg")
+    title = f"# SPREDS: the evaluation\n\n{markdown.machines(results)}\n\n"
+    as_markdown, as_page = folder / "report.md", folder / "report.html"
+    as_markdown.write_text(title + markdown.report(results, pictures=""))
+    as_page.write_text(page(results, folder))
+    return f"{as_page}\n{as_markdown}"

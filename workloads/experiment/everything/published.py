@@ -1,0 +1,85 @@
+"""What the documents say of the evaluation: made by command, between two marks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from workloads.experiment.everything import markdown
+from workloads.experiment.everything.results import Result, file_of
+from workloads.experiment.studies import STUDIES
+from workloads.experiment.study.command import SEEDS
+from workloads.experiment.study.picture import draw
+from workloads.experiment.study.study import StudyError
+
+FOLDER = Path("docs/evaluation")
+BEGIN = "<!-- made by: python -m workloads experiment all --publish -->"
+END = "<!-- end of what is made -->"
+
+
+def publish(
+    results: Sequence[Result], root: Path, studies: Collection[str] = tuple(STUDIES)
+) -> None:
+    """Write figures and pictures to ``docs/evaluation``, and the text of both documents.
+
+    Raises:
+        StudyError: one of ``studies`` was not measured, or quickly, or a document has no marks.
+    """
+    missing = sorted(set(studies) - {one.study.name for one in results})
+    if missing:
+        raise StudyError(f"not measured: {', '.join(missing)}; nothing was published")
+    for one in results:
+        if why := _unfit(one):
+            raise StudyError(f"'{one.study.name}' {why}: nothing was published")
+    texts = {path: between(root / path, text) for path, text in documents(results).items()}
+    folder = root / FOLDER
+    folder.mkdir(exist_ok=True)
+    for one in results:
+        text = json.dumps(one.record, separators=(",", ":"), allow_nan=False)
+        file_of(folder, one.study.name).write_text(f"{text}\n")
+        draw(one.study, one.data, folder / f"{one.study.name}.svg")
+    for path, text in texts.items():
+        (root / path).write_text(text)
+
+
+def _unfit(one: Result) -> str:
+    """Why it is not for others; empty if it is."""
+    if one.error is not None:
+        return "could not be measured"
+    if one.record["is_quick"]:
+        return "was measured with --quick"
+    if len(one.record["seeds"]) < SEEDS:
+        return f"was measured with fewer than {SEEDS} seeds"
+    if " " in one.record["provenance"]["commit"]:
+        return f"was measured on commit {one.record['provenance']['commit']}"
+    return ""
+
+
+def documents(results: Sequence[Result]) -> dict[Path, str]:
+    """What stands between the marks of each document."""
+    evaluation = (
+        "## Where it was measured\n\nBeside the thesis' Table 8.5:\n\n"
+        f"{markdown.machines(results)}\n\n"
+        f"{markdown.report(results, pictures='evaluation/')}"
+    )
+    return {
+        Path("docs/evaluation.md"): evaluation,
+        Path("README.md"): f"{markdown.headlines(results)}\n",
+    }
+
+
+def between(path: Path, text: str) -> str:
+    """The document with ``text`` between its marks.
+
+    Raises:
+        StudyError: it has not each mark once, in their order.
+    """
+    before = path.read_text()
+    if before.count(BEGIN) != 1 or before.count(END) != 1:
+        raise StudyError(f"{path} needs one line '{BEGIN}' and one '{END}'")
+    head, _, rest = before.partition(BEGIN)
+    _, mark, tail = rest.partition(END)
+    if not mark:
+        raise StudyError(f"{path} has '{END}' before '{BEGIN}'")
+    return f"{head}{BEGIN}\n\n{text}\n{END}{tail}"

@@ -1,0 +1,77 @@
+"""What was measured, as files: one a study, as ``experiment NAME --json`` writes it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workloads.experiment.studies import CHAPTERS, STUDIES
+from workloads.experiment.study.study import Data, Study, StudyError
+
+
+@dataclass(frozen=True)
+class Result:
+    """A study and what it measured.
+
+    Attributes:
+        chapter: in which it stands.
+        record: the file's contents; without ``data`` where it could not be measured.
+    """
+
+    chapter: str
+    study: Study
+    record: dict[str, Any]
+
+    @property
+    def error(self) -> str | None:
+        """Why there are no figures."""
+        return self.record.get("error")
+
+    @property
+    def data(self) -> Data:
+        """The figures."""
+        data: Data = self.record["data"]
+        return data
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """Where a study's figures lie."""
+    return folder / f"{name}.json"
+
+
+def study_of(name: str) -> Study:
+    """By its verb's name."""
+    study: Study = importlib.import_module(STUDIES[name]).STUDY
+    return study
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Of those studies that have a file, in the order of the chapters.
+
+    Raises:
+        StudyError: a file is not one of ours, or there is none.
+    """
+    results = [
+        Result(chapter, study_of(name), _record(file_of(folder, name), name))
+        for chapter, names in CHAPTERS.items()
+        for name in names
+        if file_of(folder, name).exists()
+    ]
+    if not results:
+        raise StudyError(f"{folder} has no results: run without --report-only first")
+    return results
+
+
+def _record(path: Path, name: str) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path} cannot be read: {error}") from error
+    if not isinstance(record, dict) or record.get("study") != name:
+        raise StudyError(f"{path} is not a result of 'experiment {name}'")
+    if "error" not in record and not {"data", "seeds", "provenance"} <= set(record):
+        raise StudyError(f"{path} has no key 'data', 'seeds' or 'provenance'")
+    return record

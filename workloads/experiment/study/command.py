@@ -1,0 +1,130 @@
+"""``experiment NAME`` of each study: measure, write, draw, and say what came out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from workloads.arguments import output_file, picture_file, positive, seed
+from workloads.experiment.study.machine import provenance
+from workloads.experiment.study.picture import check_matplotlib, draw
+from workloads.experiment.study.study import Data, Scope, Study, StudyError
+from workloads.shared_traces import (
+    ORM_BUSY,
+    ORM_NIGHT,
+    TWITTER,
+    add_traces,
+    trace_file,
+    trace_names,
+)
+from workloads.table import text_table
+
+SEEDS = 5
+
+
+class StudyVerb:
+    """What ``python -m workloads`` calls: ``HELP``, ``add_arguments`` and ``run``."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self.HELP = study.question
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options, the same for each study."""
+        add_scope(parser, *self._study.traces)
+        parser.add_argument(
+            "--json", type=output_file, metavar="FILE", help="also write the figures here"
+        )
+        parser.add_argument(
+            "--picture", type=picture_file, metavar="FILE", help="also draw the figures here"
+        )
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Exit code 0; 1: it could not be measured; 2: a package is missing."""
+        study = self._study
+        if arguments.picture:
+            try:
+                check_matplotlib()
+            except StudyError as error:
+                print(f"{study.name}: {error}", file=sys.stderr)
+                return 2
+        for name in study.traces:
+            if not trace_file(arguments.traces, name).exists():
+                print(
+                    f"{study.name}: there is no {trace_names(name)} in {arguments.traces}: "
+                    "measured without it",
+                    file=sys.stderr,
+                )
+        try:
+            result = _measured(study, arguments)
+        except (StudyError, OSError, RuntimeError) as error:
+            print(f"{study.name}: {error}", file=sys.stderr)
+            return 1
+        if arguments.json:
+            arguments.json.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
+        if arguments.picture:
+            draw(study, result["data"], arguments.picture)
+        print(as_text(study, result["data"]))
+        return 0
+
+
+def add_scope(parser: argparse.ArgumentParser, *traces: str) -> None:
+    """Add the options that say how much is measured; ``traces`` are what may be used."""
+    parser.add_argument(
+        "--quick", action="store_true", help="one seed, and as little as shows that it works"
+    )
+    parser.add_argument(
+        "--seeds", type=positive, metavar="N", help=f"repetitions (default: {SEEDS}; quick: 1)"
+    )
+    parser.add_argument("--seed", type=seed, default=1, help="the first seed (default: 1)")
+    add_traces(parser, *(traces or (TWITTER, ORM_BUSY, ORM_NIGHT)))
+
+
+def _measured(study: Study, arguments: argparse.Namespace) -> Data:
+    count = arguments.seeds or (1 if arguments.quick else SEEDS)
+    seeds = tuple(range(arguments.seed, arguments.seed + count))
+    started = time.monotonic()
+    with _progress(study.name) as progress:
+        data = study.measure(Scope(seeds, arguments.quick, arguments.traces, progress))
+    return {
+        "study": study.name,
+        "is_quick": arguments.quick,
+        "seeds": seeds,
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - started, 1),
+        "provenance": provenance(),
+        "data": data,
+    }
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[str, float], None]]:
+    """A bar on a terminal; nowhere else."""
+    from tqdm import tqdm
+
+    layout = "{desc} {percentage:3.0f} % |{bar}| {elapsed}"
+    with tqdm(total=1.0, desc=name, file=sys.stderr, disable=None, bar_format=layout) as bar:
+
+        def progress(what: str, share: float) -> None:
+            bar.set_description_str(f"{name}: {what}", refresh=False)
+            bar.n = min(share, 1.0)
+            bar.refresh()
+
+        yield progress
+
+
+def as_text(study: Study, data: Data) -> str:
+    """Tables and words for a terminal."""
+    parts = [f"{study.title}\n{study.question}"]
+    parts += [
+        f"{table.title}\n{text_table(table.header, table.rows)}" for table in study.tables(data)
+    ]
+    parts += [study.conclude(data), f"Beside it: {study.beside}"]
+    parts += [f"Difference: {words}" for words in study.differences]
+    parts += [f"MISSED: {words}" for words in study.missed(data)]
+    return "\n\n".join(parts)

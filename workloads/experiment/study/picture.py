@@ -1,0 +1,38 @@
+"""A study's picture as a file: the same figures give the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workloads.experiment.study.study import Data, Study, StudyError
+
+
+def check_matplotlib() -> None:
+    """Before minutes have passed.
+
+    Raises:
+        StudyError: it is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise StudyError(
+            "a picture needs the Python package 'matplotlib' (pip install '.[workloads]')"
+        ) from error
+
+
+def draw(study: Study, data: Data, path: Path) -> None:
+    """In the format that the ending of ``path`` names.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    # Names of parts are drawn at random otherwise, and the time of drawing is written.
+    with mpl.rc_context({"svg.hashsalt": study.name, "svg.fonttype": "none", "font.size": 9.0}):
+        figure = Figure(figsize=study.size_inches, layout="constrained")
+        study.draw(figure, data)
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(path, dpi=120, metadata=metadata)
