@@ -1,0 +1,1 @@
+"""Experiments with clients that others wrote, and with traces in their own time."""

@@ -1,0 +1,173 @@
+"""The recipe's runs: two nodes side by side, equal shares and SPREDS, under the same workers."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.traces.trace_reader import TraceError, load_trace
+from workloads.embedded_sidecar import NodeServer, NodeSettings, plans_in, running_sidecar
+from workloads.experiment.clients.closed_loop import Answers, Application, play_closed
+from workloads.experiment.study.study import Data, Scope, StudyError
+from workloads.interruption import uninterrupted
+from workloads.load import Load
+from workloads.local_server import LocalServer, settled_sizes
+from workloads.shared_traces import TWITTER, trace_file
+from workloads.zipf import key_sizes, zipf_keys
+
+WORKLOADS = ("Replay", "Zipf")
+WAYS = {"equal": "equal shares", "spreds": "SPREDS"}
+# Of each of the four applications; the thesis' have 8 each.
+WORKERS = (16, 8, 4, 4)
+BUDGETS_BYTES = {"small": 16 << 20, "large": 32 << 20}
+REQUESTS = 30_000  # more than an application makes in a run
+# One application's objects alone are more than the large caches hold together.
+ZIPF_KEYS, ZIPF_SKEW = 6_000, 0.5
+STAND_IN_KEYS, STAND_IN_SKEW = 20_000, 0.9
+MEAN_BYTES = 8 << 10
+BACKEND_SECONDS = 0.015
+CYCLE_SECONDS, QUICK_CYCLE_SECONDS = 1.0, 0.5
+WARM_SECONDS, RUN_SECONDS = 6.0, 10.0
+QUICK_WARM_SECONDS, QUICK_RUN_SECONDS = 0.0, 1.0
+WINDOW_SECONDS = 0.5
+PERCENTILES = (5, 25, 50, 75, 95, 99)
+
+
+def measure(scope: Scope) -> Data:
+    """Each seed plays each workload with each budget, once on both nodes at the same time.
+
+    Raises:
+        StudyError: the trace cannot be read.
+    """
+    trace = trace_file(scope.traces, TWITTER)
+    limit = 3 * REQUESTS if scope.is_quick else None
+    keys = _trace_keys(trace, limit) if trace.exists() else None
+    budgets = ["small"] if scope.is_quick else list(BUDGETS_BYTES)
+    workloads = WORKLOADS[:1] if scope.is_quick else WORKLOADS
+    plan = [(w, size, seed) for seed in scope.seeds for w in workloads for size in budgets]
+    runs = []
+    for done, (workload, size, seed) in enumerate(plan):
+        scope.progress(f"{workload}, {size} caches", done / len(plan))
+        loads = _loads(workload, seed, keys)
+        # Whose workers come first in the loop may matter by a little.
+        ways = list(WAYS)[:: 1 if seed % 2 else -1]
+        found = _run(loads, BUDGETS_BYTES[size], ways, scope.is_quick)
+        runs.append({"workload": workload, "size": size, "seed": seed, **found})
+    return {
+        "has_trace": keys is not None,
+        "run_seconds": QUICK_RUN_SECONDS if scope.is_quick else RUN_SECONDS,
+        "warm_seconds": QUICK_WARM_SECONDS if scope.is_quick else WARM_SECONDS,
+        "window_seconds": WINDOW_SECONDS,
+        "cycle_seconds": QUICK_CYCLE_SECONDS if scope.is_quick else CYCLE_SECONDS,
+        "budgets_bytes": BUDGETS_BYTES,
+        "runs": runs,
+    }
+
+
+def _trace_keys(path: Path, limit: int | None) -> npt.NDArray[np.uint64]:
+    try:
+        return load_trace(path, limit=limit).keys
+    except TraceError as error:
+        raise StudyError(str(error)) from error
+
+
+def _loads(workload: str, seed: int, trace: npt.NDArray[np.uint64] | None) -> list[Load]:
+    """One for each application: sections of the trace, or draws of their own."""
+    random = np.random.default_rng(seed)
+    loads = []
+    for number in range(len(WORKERS)):
+        if workload == "Replay" and trace is not None:
+            start = int(random.integers(len(trace) - REQUESTS))
+            keys = trace[start : start + REQUESTS]
+            what = f"requests {start:,} to {start + REQUESTS:,}"
+        elif workload == "Replay":
+            keys = zipf_keys(STAND_IN_KEYS, STAND_IN_SKEW, REQUESTS, random)
+            what = "generated in place of the trace"
+        else:
+            keys = zipf_keys(ZIPF_KEYS, ZIPF_SKEW, REQUESTS, random)
+            what = "generated"
+        _, places = np.unique(keys, return_inverse=True)
+        sizes = key_sizes(int(places.max()) + 1, MEAN_BYTES, random)
+        loads.append(
+            Load(
+                [b"%d:%d" % (number, key) for key in keys.tolist()],
+                sizes[places].tolist(),
+                random.exponential(BACKEND_SECONDS, REQUESTS),
+                what,
+            )
+        )
+    return loads
+
+
+def _run(loads: list[Load], budget_bytes: int, ways: list[str], is_quick: bool) -> Data:
+    names = [f"application-{number + 1}" for number in range(len(loads))]
+    cycle_seconds = QUICK_CYCLE_SECONDS if is_quick else CYCLE_SECONDS
+    with tempfile.TemporaryDirectory(prefix="spreds-recipe-") as name, ExitStack() as stack:
+        nodes: dict[str, dict[str, LocalServer]] = {}
+        for way in ways:
+            nodes[way] = {}
+            for server in names:
+                settings = {
+                    "maxmemory": budget_bytes // len(names),
+                    "maxmemory-policy": "allkeys-lru",
+                }
+                with uninterrupted():
+                    nodes[way][server] = stack.enter_context(LocalServer(settings))
+        node = NodeSettings(
+            [NodeServer(server, 1.0, BACKEND_SECONDS) for server in names],
+            budget_bytes,
+            cycle_seconds,
+            rss_wait_seconds=cycle_seconds / 60,
+            cache_latency_seconds=0.0002,
+        )
+        stack.enter_context(running_sidecar(node, nodes["spreds"], Path(name)))
+        applications = [
+            Application(server.socket, workers, load)
+            for servers in nodes.values()
+            for server, workers, load in zip(servers.values(), WORKERS, loads, strict=True)
+        ]
+        answers = play_closed(applications, QUICK_RUN_SECONDS if is_quick else RUN_SECONDS)
+        moves = sum(plan.decision == "apply" for plan in plans_in(Path(name)))
+        return {
+            "moves": moves,
+            "ways": {
+                way: {
+                    **_summary(answers, place * len(names), len(names), is_quick),
+                    "sizes_bytes": list(settled_sizes(nodes[way]).values()),
+                }
+                for place, way in enumerate(ways)
+            },
+        }
+
+
+def _summary(answers: Answers, first: int, count: int, is_quick: bool) -> Data:
+    """Of the applications of one node, after the caches are warm."""
+    warm = QUICK_WARM_SECONDS if is_quick else WARM_SECONDS
+    end = QUICK_RUN_SECONDS if is_quick else RUN_SECONDS
+    ours = (answers.application >= first) & (answers.application < first + count)
+    ours &= answers.at_seconds >= warm
+    at, seconds = answers.at_seconds[ours], answers.seconds[ours]
+    edges = np.arange(warm, end + WINDOW_SECONDS / 2, WINDOW_SECONDS)
+    numbers = np.histogram(at, edges)[0]
+    sums = np.histogram(at, edges, weights=seconds)[0]
+    whose = answers.application[ours] - first
+    counts = np.bincount(whose, minlength=count)
+    return {
+        "requests": len(seconds),
+        "hit_ratio": float(answers.hits[ours].mean()),
+        "mean_seconds": float(seconds.mean()),
+        "per_second": len(seconds) / (end - warm),
+        "percentiles_seconds": dict(
+            zip(map(str, PERCENTILES), np.percentile(seconds, PERCENTILES).tolist(), strict=True)
+        ),
+        "applications_per_second": (counts / (end - warm)).tolist(),
+        "applications_mean_seconds": (
+            np.bincount(whose, weights=seconds, minlength=count) / counts.clip(1)
+        ).tolist(),
+        "windows_mean_seconds": (sums / numbers.clip(1)).tolist(),
+        "windows_per_second": (numbers / WINDOW_SECONDS).tolist(),
+    }

@@ -1,0 +1,140 @@
+"""A node whose applications are YCSB processes: a server each, equal shares or SPREDS."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads.embedded_sidecar import NodeServer, NodeSettings, plans_in, running_sidecar
+from workloads.experiment.study.study import StudyError
+from workloads.interruption import uninterrupted
+from workloads.local_server import LocalServer, free_port, settled_sizes
+from workloads.lookaside import Tally
+from workloads.ycsb.build import YcsbError
+from workloads.ycsb.client import YcsbClient, YcsbLoad, running_ycsb
+
+CACHE_LATENCY_SECONDS = 0.0002
+
+
+@dataclass(frozen=True)
+class Application:
+    """A server, and what YCSB asks of it."""
+
+    name: str
+    load: YcsbLoad
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one run measured of one application.
+
+    Attributes:
+        whole, late: reads of the whole run, and of what came after ``settle_seconds``.
+        late_percentiles_seconds: access time of the late ones.
+        asked_reads_per_second: what the load asks for, the same in all ways.
+        maxmemory_bytes: at the end.
+    """
+
+    whole: Tally
+    late: Tally
+    late_percentiles_seconds: dict[str, float]
+    asked_reads_per_second: float
+    operations_per_second: float
+    maxmemory_bytes: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """All applications of one run, by name; ``moves``: plans that changed sizes."""
+
+    applications: dict[str, Played]
+    moves: int
+
+    @property
+    def late_access_seconds(self) -> float:
+        """Mean over late reads: (8.1), all servers of one weight, f as it is asked for.
+
+        By the reads that a run happened to make, two runs would weigh the applications otherwise.
+        """
+        return self._mean(lambda tally: tally.effective_access_time_seconds)
+
+    @property
+    def late_hit_ratio(self) -> float:
+        """Of late reads, each application in the same proportion."""
+        return self._mean(lambda tally: tally.hit_ratio)
+
+    def _mean(self, of: Callable[[Tally], float]) -> float:
+        played = self.applications.values()
+        return sum(one.asked_reads_per_second * of(one.late) for one in played) / sum(
+            one.asked_reads_per_second for one in played
+        )
+
+
+def play(
+    applications: Sequence[Application], budget_bytes: int, cycle_seconds: float | None
+) -> Run:
+    """All of them at once, from empty caches; equal shares where ``cycle_seconds`` is ``None``.
+
+    Raises:
+        StudyError: YCSB cannot be built, or failed.
+        RuntimeError, OSError: a server or the sidecar failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="spreds-ycsb-") as name, ExitStack() as stack:
+        folder = Path(name)
+        ports = {one.name: free_port() for one in applications}
+        running: dict[str, LocalServer] = {}
+        for one in applications:
+            settings: dict[str, object] = {
+                "port": ports[one.name],
+                "bind": "127.0.0.1",
+                "maxmemory": budget_bytes // len(applications),
+                "maxmemory-policy": "allkeys-lru",
+            }
+            with uninterrupted():
+                running[one.name] = stack.enter_context(LocalServer(settings))
+        if cycle_seconds is not None:
+            node = NodeSettings(
+                [NodeServer(a.name, 1.0, a.load.backend_latency_seconds) for a in applications],
+                budget_bytes,
+                cycle_seconds,
+                rss_wait_seconds=cycle_seconds / 60,
+                cache_latency_seconds=CACHE_LATENCY_SECONDS,
+            )
+            stack.enter_context(running_sidecar(node, running, folder))
+        try:
+            clients = {
+                one.name: stack.enter_context(
+                    running_ycsb(one.load, ports[one.name], folder / f"{one.name}.log")
+                )
+                for one in applications
+            }
+            for client in clients.values():
+                client.wait()
+        except YcsbError as error:
+            raise StudyError(str(error)) from error
+        sizes = settled_sizes(running)
+        moves = 0
+        if cycle_seconds is not None:
+            moves = sum(plan.decision == "apply" for plan in plans_in(folder))
+        return Run(
+            {one.name: _played(one, clients[one.name], sizes[one.name]) for one in applications},
+            moves,
+        )
+
+
+def _played(application: Application, client: YcsbClient, maxmemory_bytes: int) -> Played:
+    load = application.load
+    assert load.rate_per_second is not None
+    early = [window for window in client.windows if window.seconds <= load.settle_seconds + 0.5]
+    before = early[-1].tally if early else Tally()
+    return Played(
+        client.tally,
+        client.tally.minus(before),
+        client.settled_seconds,
+        load.rate_per_second * load.read_ratio,
+        client.summary["OVERALL"]["Throughput(ops/sec)"],
+        maxmemory_bytes,
+    )

@@ -1,0 +1,1 @@
+"""Where each part of SPREDS ends as servers, keys, samples and plans grow."""

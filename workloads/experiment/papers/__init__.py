@@ -1,0 +1,1 @@
+"""What the papers around the thesis measured, in the form that it takes here."""

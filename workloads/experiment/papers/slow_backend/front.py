@@ -1,0 +1,110 @@
+"""The front: an HTTP server that looks aside in Redis, and asks a slow backend for what is missing.
+
+``/plain/KEY`` always asks the backend; ``/cached/KEY`` looks aside, and each user who misses asks;
+``/coalesced/KEY`` looks aside as well, and whoever misses a key that another one is asking for
+waits for that answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import redis.asyncio
+from redis.exceptions import RedisError
+
+from workloads.experiment.papers.slow_backend.small_http import get, serving
+
+WAYS = ("plain", "cached", "coalesced")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Front:
+    """Where it is served, and what it asked of the backend.
+
+    Attributes:
+        port: of HTTP.
+        calls: of the backend, by key, counted when they are made.
+        answered: how many the backend has answered.
+        failed_fills: how often the cache was not filled with what was missing in it.
+    """
+
+    port: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+    answered: int = 0
+    failed_fills: int = 0
+
+
+@asynccontextmanager
+async def running_front(backend_seconds: float, redis_url: str) -> AsyncIterator[Front]:
+    """A front and its backend, which takes ``backend_seconds`` a call, one after the other.
+
+    Args:
+        redis_url: of a database for this front alone; it is emptied first.
+    """
+    serial = asyncio.Lock()
+    front = Front()
+    cache: redis.asyncio.Redis = redis.asyncio.Redis.from_url(redis_url)
+    asking: dict[str, asyncio.Task[bytes]] = {}
+
+    async def backend(path: str) -> bytes:
+        async with serial:
+            await asyncio.sleep(backend_seconds)
+            front.answered += 1
+        return b'{"key": "%b"}' % path.rpartition("/")[2].encode()
+
+    async def ask(key: str) -> bytes:
+        front.calls[key] += 1
+        return await get(backend_port, f"/{key}")
+
+    async def fill(key: str) -> bytes:
+        try:
+            value = await ask(key)
+            await cache.set(key, value)
+        except (OSError, RedisError) as error:
+            front.failed_fills += 1
+            log.warning("the key %s was not filled: %s", key, error)
+            raise ConnectionError(f"the key {key} was not filled") from error
+        return value
+
+    def forget(task: asyncio.Task[bytes], key: str) -> None:
+        asking.pop(key)
+        # All who waited may have given up: that it failed is counted, and nobody else asks.
+        if not task.cancelled():
+            task.exception()
+
+    async def answer(path: str) -> bytes:
+        _, way, key = path.split("/", 2)
+        if way == "plain":
+            return await ask(key)
+        value = await cache.get(key)
+        if isinstance(value, bytes):
+            return value
+        if way == "cached":
+            return await fill(key)
+        if key not in asking:
+            asking[key] = asyncio.create_task(fill(key))
+            asking[key].add_done_callback(lambda task: forget(task, key))
+        # Who gives up does not take the answer from the others.
+        return await asyncio.shield(asking[key])
+
+    await cache.flushdb()
+    try:
+        async with serving(backend) as backend_port:
+            try:
+                async with serving(answer) as front.port:
+                    yield front
+            finally:
+                # While the backend is still there: what it is asked for at the end fails not.
+                left = list(asking.values())
+                for task in left:
+                    task.cancel()
+                await asyncio.gather(*left, return_exceptions=True)
+    finally:
+        await cache.aclose()

@@ -1,0 +1,1 @@
+"""YCSB as a client of our servers, with a binding of ours that fills on a miss."""
