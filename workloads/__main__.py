@@ -7,11 +7,13 @@ import importlib
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
+from workloads.experiment.studies import STUDIES
 from workloads.interruption import unwind_when_interrupted
 
-# Verb, or verb and subject, and the module that has HELP, add_arguments and run.
-VERBS = {
+# Verb, or verb and subject, and the module that has HELP, add_arguments and run; or STUDY.
+VERBS: dict[tuple[str, ...], str] = {
     ("demo",): "workloads.demo.command",
     ("replay",): "workloads.replay_verb",
     ("bench", "redis"): "workloads.bench.sampling.redis_verb",
@@ -21,8 +23,8 @@ VERBS = {
     ("bench", "function"): "workloads.bench.solver.function_verb",
     ("bench", "engine"): "workloads.bench.curves.engine_verb",
     ("experiment", "curves"): "workloads.experiment.curves",
+    ("experiment", "all"): "workloads.experiment.everything.command",
     ("experiment", "commands"): "workloads.experiment.commands.command",
-    ("experiment", "cycle"): "workloads.experiment.cycle",
     ("experiment", "faults"): "workloads.experiment.faults.command",
     ("experiment", "fuzz"): "workloads.experiment.fuzz.command",
     ("experiment", "gain"): "workloads.experiment.gain.command",
@@ -30,6 +32,7 @@ VERBS = {
     ("experiment", "resident"): "workloads.experiment.resident",
     ("experiment", "shrink"): "workloads.experiment.shrink.command",
     ("experiment", "soak"): "workloads.experiment.soak.command",
+    **{("experiment", name): module for name, module in STUDIES.items()},
 }
 
 
@@ -43,12 +46,21 @@ def main(arguments: Sequence[str]) -> int:
             f"usage (each has --help):\n{usage}", file=sys.stdout if asked_for_help else sys.stderr
         )
         return 0 if asked_for_help else 2
-    module = importlib.import_module(VERBS[words])
+    module = verb_of(importlib.import_module(VERBS[words]))
     parser = argparse.ArgumentParser(
         prog=f"python -m workloads {' '.join(words)}", description=module.HELP
     )
     module.add_arguments(parser)
     return int(module.run(parser.parse_args(arguments[len(words) :])))
+
+
+def verb_of(module: Any) -> Any:
+    """What has HELP, add_arguments and run."""
+    if not hasattr(module, "STUDY"):
+        return module
+    from workloads.experiment.study.command import StudyVerb
+
+    return StudyVerb(module.STUDY)
 
 
 def _main() -> int:

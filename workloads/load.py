@@ -22,12 +22,14 @@ class Load:
         backend_seconds: shape (n,), what a miss of each request costs. Drawn for hits too, so
             that two runs with other hits compare the same draws.
         description: for people.
+        times_seconds: shape (n,), as a trace has them; ``None`` where the load is generated.
     """
 
     keys: list[bytes]
     sizes_bytes: list[int]
     backend_seconds: npt.NDArray[np.float64]
     description: str
+    times_seconds: npt.NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -87,4 +89,5 @@ def trace_load(
         sizes,
         random.exponential(backend_latency_seconds, count),
         f"trace {path.name}, requests {start:,} to {start + count:,}",
+        chunk.times_seconds[part],
     )

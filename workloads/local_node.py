@@ -97,10 +97,10 @@ class LocalNode:
         }
 
     @contextmanager
-    def load(self) -> Iterator[None]:
+    def load(self, seed: int = 1) -> Iterator[None]:
         """Requests to both servers, in a thread that leaves time for others."""
         stop = threading.Event()
-        thread = threading.Thread(target=self._request, args=(stop,), name="load")
+        thread = threading.Thread(target=self._request, args=(stop, seed), name="load")
         thread.start()
         try:
             yield
@@ -108,8 +108,8 @@ class LocalNode:
             stop.set()
             thread.join()
 
-    def _request(self, stop: threading.Event) -> None:
-        choice = random.Random(1)
+    def _request(self, stop: threading.Event, seed: int) -> None:
+        choice = random.Random(seed)
         with ExitStack() as stack:
             clients = {
                 keys: stack.enter_context(LookAsideClient(self.servers[name].url))

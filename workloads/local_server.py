@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -28,6 +29,13 @@ def built(name: str) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"{path} is not built: run 'make setup' first")
     return path
+
+
+def free_port() -> int:
+    """A TCP port that nobody has on this machine now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class LocalServer:

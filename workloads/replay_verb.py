@@ -8,11 +8,15 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from sidecar.traces.trace_reader import FORMATS, TraceError
 from workloads.arguments import at_least, positive, seconds, seed
 from workloads.load import Load, trace_load, zipf_load
-from workloads.lookaside import LookAsideClient, ServerRefusedError, replay
+from workloads.lookaside import LookAsideClient, ServerRefusedError, Tally, replay
 from workloads.table import milliseconds, percent, text_table
+from workloads.timed_replay import LATE_SECONDS, TimedReplay, due_seconds, timed_replay
 
 HELP = "replay a trace, or a generated load, against one Redis server as a look-aside client"
 
@@ -55,6 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="requests a second (default: as many as possible)",
     )
     parser.add_argument(
+        "--speed",
+        type=at_least(1e-3),
+        metavar="N",
+        help="send the trace's requests at their own times, N times as fast (60: an hour a "
+        "minute), answered or not; a request that is late counts from when it was due",
+    )
+    parser.add_argument(
         "--backend-latency",
         type=seconds,
         default=0.05,
@@ -79,9 +90,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1 if the server fails; 2 for a bad trace."""
+    """Exit code 0; 1 if the server fails; 2 for a bad trace, or options that do not go together."""
+    if arguments.speed and (arguments.rate or not arguments.trace):
+        print("replay: --speed needs a --trace, and no --rate", file=sys.stderr)
+        return 2
+    timed = None
     try:
         load = _load(arguments)
+        due = _due_seconds(load, arguments.trace) if arguments.speed else None
         began = time.monotonic()
         with LookAsideClient(
             arguments.url,
@@ -89,7 +105,10 @@ def run(arguments: argparse.Namespace) -> int:
             sleeps=arguments.sleep,
             ttl_seconds=arguments.ttl,
         ) as client:
-            replay(load, client, rate_per_second=arguments.rate)
+            if due is None:
+                replay(load, client, rate_per_second=arguments.rate)
+            else:
+                timed = timed_replay(load, client, due, speed=arguments.speed)
         seconds = time.monotonic() - began
     except TraceError as error:
         print(f"replay: {error}", file=sys.stderr)
@@ -100,27 +119,56 @@ def run(arguments: argparse.Namespace) -> int:
     except (ValueError, OverflowError) as error:
         print(f"replay: URL {arguments.url!r}: {error}", file=sys.stderr)
         return 2
-    tally = client.tally
     result = {
         "load": load.description,
-        "requests": tally.requests,
-        "hits": tally.hits,
-        "hit_ratio": tally.hit_ratio,
-        "eat_ms": tally.effective_access_time_seconds * 1000,
+        "requests": client.tally.requests,
+        "hits": client.tally.hits,
+        "hit_ratio": client.tally.hit_ratio,
+        "eat_ms": client.tally.effective_access_time_seconds * 1000,
         "seconds": seconds,
     }
-    if arguments.json:
-        print(json.dumps(result, indent=2))
-    else:
-        row = [
-            load.description,
-            f"{tally.requests:,}",
-            percent(tally.hit_ratio),
-            milliseconds(tally.effective_access_time_seconds),
-            f"{tally.requests / seconds:,.0f}",
-        ]
-        print(text_table(["load", "requests", "hits", "EAT", "requests/s"], [row]))
+    if timed is not None and due is not None:
+        result |= {
+            "speed": arguments.speed,
+            "trace_seconds": float(due[-1]),
+            "p50_ms": timed.percentile(50) * 1000,
+            "p99_ms": timed.percentile(99) * 1000,
+            "late_requests": timed.late,
+            "most_late_ms": float(timed.behind_seconds.max()) * 1000,
+        }
+    print(json.dumps(result, indent=2) if arguments.json else _table(load, client.tally, seconds))
+    if timed is not None and not arguments.json:
+        print(f"\n{_in_words(timed, arguments.speed)}")
     return 0
+
+
+def _due_seconds(load: Load, path: Path) -> npt.NDArray[np.float64]:
+    assert load.times_seconds is not None
+    try:
+        return due_seconds(load.times_seconds)
+    except ValueError as error:
+        raise TraceError(f"{path}: {error}") from error
+
+
+def _table(load: Load, tally: Tally, seconds: float) -> str:
+    row = [
+        load.description,
+        f"{tally.requests:,}",
+        percent(tally.hit_ratio),
+        milliseconds(tally.effective_access_time_seconds),
+        f"{tally.requests / seconds:,.0f}",
+    ]
+    return text_table(["load", "requests", "hits", "EAT", "requests/s"], [row])
+
+
+def _in_words(timed: TimedReplay, speed: float) -> str:
+    return (
+        f"at {speed:g} times the trace's pace, from when a request was due until the cache had "
+        f"answered: median {milliseconds(timed.percentile(50))}, p99 "
+        f"{milliseconds(timed.percentile(99))}; {timed.late:,} requests were sent more than "
+        f"{milliseconds(LATE_SECONDS)} late, by "
+        f"{milliseconds(float(timed.behind_seconds.max()))} at most"
+    )
 
 
 def _load(arguments: argparse.Namespace) -> Load:

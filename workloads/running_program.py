@@ -1,4 +1,4 @@
-"""Our own programs, run as a user would run them."""
+"""Programs, run as a user would run them, and ended with everything that they started."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from workloads.interruption import uninterrupted
@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parent.parent
 STOP_LIMIT_SECONDS = 20.0
 
 
-@contextmanager
 def running_program(
     command: list[str],
     log: Path,
@@ -24,13 +23,28 @@ def running_program(
     *,
     environment: dict[str, str] | None = None,
     stdout: int | None = None,
-) -> Iterator[subprocess.Popen[str]]:
+) -> AbstractContextManager[subprocess.Popen[str]]:
     """Run one of our programs as a user would, in a process group of its own."""
+    return running_command(
+        [sys.executable, "-m", *command], log, stopped_by, environment=environment, stdout=stdout
+    )
+
+
+@contextmanager
+def running_command(
+    command: list[str],
+    log: Path,
+    stopped_by: signal.Signals,
+    *,
+    environment: dict[str, str] | None = None,
+    stdout: int | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """The same, of any program."""
     with ExitStack() as stack:
         messages = stack.enter_context(log.open("wb"))
         with uninterrupted():
             process = subprocess.Popen(
-                [sys.executable, "-m", *command],
+                command,
                 cwd=ROOT,
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,

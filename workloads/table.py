@@ -29,3 +29,8 @@ def milliseconds(seconds: float) -> str:
 def percent(ratio: float) -> str:
     """For example ``98.7 %``."""
     return f"{ratio * 100:.1f} %"
+
+
+def signed_percent(ratio: float, digits: int = 1) -> str:
+    """For example ``−1.3 %`` or ``+0.4 %``."""
+    return f"{ratio * 100:+.{digits}f} %".replace("-", "−")

@@ -26,6 +26,7 @@ from workloads.demo.scenario import (
     find_trace,
 )
 from workloads.table import mebibytes, milliseconds, percent, text_table
+from workloads.ycsb.build import ycsb_class_path
 
 HELP = "run one load with equal shares and then with SPREDS, on real servers, with a local cloud"
 HEADER = [
@@ -54,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "../shared/traces)",
     )
     parser.add_argument(
+        "--client",
+        choices=("ours", "ycsb"),
+        default="ours",
+        help="ycsb: one of the servers, catalogue, is driven by YCSB; needs a JDK and Maven",
+    )
+    parser.add_argument(
         "--seconds",
         type=at_least(LEAST_SECONDS),
         default=80.0,
@@ -72,7 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit code 0; 1 if something failed; 2 for a bad trace."""
     try:
         trace = find_trace(arguments.trace)
-        servers = demo_servers(arguments.seed, arguments.seconds, trace)
+        servers = demo_servers(
+            arguments.seed, arguments.seconds, trace, with_ycsb=arguments.client == "ycsb"
+        )
+        if arguments.client == "ycsb":
+            ycsb_class_path()  # so that what is missing is said at once
         if trace is None:
             _say(f"no trace found (--trace, {TRACE_VARIABLE}): all loads are generated")
         for server in servers:
@@ -97,7 +108,7 @@ def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> No
         tempfile.tempdir = name
         began = time.monotonic()
         _say("starting the emulator and deploying the stack to it")
-        with local_cloud(servers, folder) as cloud:
+        with local_cloud([server.name for server in servers], folder) as cloud:
             _say(f"deployed in {time.monotonic() - began:.0f} s; first half: equal shares")
             static = run_half("static", servers, BUDGET_BYTES, lambda _: nullcontext())
             _say("second half: SPREDS")

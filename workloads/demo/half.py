@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
 from workloads.interruption import uninterrupted
-from workloads.local_server import LocalServer, settled_sizes
+from workloads.local_server import LocalServer, free_port, settled_sizes
 from workloads.lookaside import LookAsideClient, Tally, replay
 from workloads.table import percent
+from workloads.ycsb.client import running_ycsb
 
 WATCH_SECONDS = 0.05
 SAMPLE_SECONDS = 1.0
 LINE_SECONDS = 10.0  # between lines of progress when they do not overwrite each other
 
 Adaptation = Callable[[dict[str, LocalServer]], AbstractContextManager[object]]
+
+
+class _Client(Protocol):
+    """Ours or YCSB."""
+
+    tally: Tally
 
 
 @dataclass(frozen=True)
@@ -87,36 +97,52 @@ def run_half(
     result = HalfResult()
     with ExitStack() as stack:
         running: dict[str, LocalServer] = {}
+        ports: dict[str, int] = {}
         for server in servers:
-            settings = {
+            settings: dict[str, object] = {
                 "maxmemory": budget_bytes // len(servers),
                 "maxmemory-policy": "allkeys-lru",
             }
+            if server.ycsb:  # whose Redis client knows no Unix sockets
+                ports[server.name] = free_port()
+                settings |= {"port": ports[server.name], "bind": "127.0.0.1"}
             with uninterrupted():
                 running[server.name] = stack.enter_context(LocalServer(settings))
         stack.enter_context(adaptation(running))
-        clients = {
+        ours = {
             server.name: stack.enter_context(
                 LookAsideClient(
                     running[server.name].url, cache_latency_seconds=CACHE_LATENCY_SECONDS
                 )
             )
             for server in servers
+            if not server.ycsb
         }
         stop = threading.Event()
         pool = stack.enter_context(ThreadPoolExecutor(len(servers)))
         stack.callback(stop.set)
-        watch = _Watch(name, running, clients, result)
         replays = [
             pool.submit(
                 replay,
                 server.load,
-                clients[server.name],
+                ours[server.name],
                 rate_per_second=server.rate_per_second,
                 stop=stop,
             )
             for server in servers
+            if not server.ycsb
         ]
+        clients: dict[str, _Client] = dict(ours)
+        logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spreds-ycsb-")))
+        for server in servers:
+            if server.ycsb:
+                # Begun last: where all ends early, it is ended first, and nobody waits for it.
+                client = stack.enter_context(
+                    running_ycsb(server.ycsb, ports[server.name], logs / server.name)
+                )
+                clients[server.name] = client
+                replays.append(pool.submit(client.wait))
+        watch = _Watch(name, running, {one.name: clients[one.name] for one in servers}, result)
         while not all(done.done() for done in replays):
             watch.look()
             time.sleep(WATCH_SECONDS)
@@ -134,7 +160,7 @@ class _Watch:
         self,
         name: str,
         running: dict[str, LocalServer],
-        clients: dict[str, LookAsideClient],
+        clients: dict[str, _Client],
         result: HalfResult,
     ) -> None:
         self._name = name

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from sidecar.state.state_store import load_state
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, free_port
 from workloads.running_program import ROOT, running_program
 
 NODE = "demo"
@@ -43,21 +42,23 @@ class Cloud:
 
 
 @contextmanager
-def local_cloud(servers: list[DemoServer], folder: Path) -> Iterator[Cloud]:
+def local_cloud(
+    servers: Sequence[str], folder: Path, nodes: Sequence[str] = (NODE,)
+) -> Iterator[Cloud]:
     """Start the emulator and deploy the stack to it, by the commands an operator would use.
+
+    The stack is for ``nodes`` that have ``servers`` of these names each.
 
     Raises:
         RuntimeError: it does not come up.
     """
     stack, outputs, log = folder / "demo.toml", folder / "outputs.json", folder / "cloud.log"
-    names = ", ".join(f'"{server.name}"' for server in servers)
-    stack.write_text(f'name = "spreds"\n[nodes]\n{NODE} = {{ servers = [{names}] }}\n')
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = ["infra.deploy_local", "--port", str(port), "--stack", str(stack)]
+    names = ", ".join(f'"{server}"' for server in servers)
+    lines = [f"{node} = {{ servers = [{names}] }}\n" for node in nodes]
+    stack.write_text(f'name = "spreds"\n[nodes]\n{"".join(lines)}')
+    command = ["infra.deploy_local", "--port", str(free_port()), "--stack", str(stack)]
     command += ["--outputs", str(outputs)]
-    with running_program(command, log, signal.SIGINT, stdout=subprocess.PIPE) as process:
+    with running_program(command, log, signal.SIGTERM, stdout=subprocess.PIPE) as process:
         yield Cloud(_exported(process, log), outputs)
 
 
@@ -73,11 +74,11 @@ def _exported(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
     raise RuntimeError(f"the stack was not deployed: {log.read_text()[-4000:]}")
 
 
-def controller_text(cloud: Cloud) -> str:
-    """``[controller]`` of the stack's node, by the command an operator would use."""
+def controller_text(cloud: Cloud, node: str = NODE) -> str:
+    """``[controller]`` of a node of the stack, by the command an operator would use."""
     return subprocess.run(
         [
-            *(sys.executable, "-m", "infra.node_config", "--node", NODE),
+            *(sys.executable, "-m", "infra.node_config", "--node", node),
             *("--outputs", str(cloud.outputs)),
             *("--endpoint-url", cloud.environment["AWS_ENDPOINT_URL"]),
         ],

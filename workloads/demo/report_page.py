@@ -19,38 +19,7 @@ from workloads.demo.report_pictures import (
     ratios_picture,
     sizes_picture,
 )
-
-_STYLE = """
-:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --soft: #57606a; --line: #d0d7de;
-  --c0: #0072b2; --c1: #c65000; --c2: #00805c; --c3: #a84d88; --c4: #8a6d00 }
-@media (prefers-color-scheme: dark) {
-  :root { --back: #0d1117; --text: #e6edf3; --soft: #9da7b3; --line: #3d4754;
-    --c0: #56b4e9; --c1: #f28e4b; --c2: #2fc79a; --c3: #e29cc6; --c4: #e5c04a } }
-* { box-sizing: border-box }
-body { font: 1rem/1.5 system-ui, "DejaVu Sans", sans-serif; max-width: 64rem; margin: 0 auto;
-  padding: 1.5rem 1rem 3rem; background: var(--back); color: var(--text); overflow-wrap: anywhere }
-h1, h2 { line-height: 1.25 }
-h2 { margin: 2rem 0 .5rem }
-h3 { margin: .5rem 0 0; font-size: 1rem }
-.pictures { display: grid; gap: 1rem 2rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)) }
-svg { display: block; width: 100%; max-width: 30rem; height: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line) }
-th:first-child, td:first-child { text-align: left }
-li { margin: .4rem 0 }
-.soft, time { color: var(--soft); font-size: .9rem }
-ol { padding-left: 0; list-style: none }
-summary { cursor: pointer }
-:focus-visible { outline: 3px solid var(--c0); outline-offset: 2px }
-@media (max-width: 46rem) {
-  table, tbody, tr, td { display: block }
-  thead { position: absolute; left: -100rem }
-  tr { padding: .6rem 0; border-bottom: 1px solid var(--line) }
-  td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: .15rem 0 }
-  td:first-child { font-weight: 700 }
-  td:not(:first-child)::before { content: attr(data-title); color: var(--soft) } }
-"""
+from workloads.page_style import STYLE, html_table
 
 
 @dataclass(frozen=True)
@@ -83,7 +52,7 @@ def write_report(report: Report, path: Path) -> None:
 <html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>SPREDS: static split against SPREDS</title>
-<style>{_STYLE}</style>
+<style>{STYLE}</style>
 <h1>Static split against SPREDS</h1>
 <p>Weighted mean access time: <b>{times["static"]:.2f} ms</b> with equal shares,
 <b>{times["spreds"]:.2f} ms</b> with SPREDS (<b>{-gain:+.1%}</b>), over the whole load, the time
@@ -92,7 +61,7 @@ that SPREDS needed to learn included. In the second half of the load:
 <p>Budget {report.result["budget_bytes"] / MEBIBYTE:.0f} MiB; the sum of <code>maxmemory</code>
 was never above {report.result["max_total_maxmemory_bytes"] / MEBIBYTE:.2f} MiB;
 {report.result["cycles"]} cycles; seed {report.result["seed"]}.</p>
-{_html_table(report.header, report.rows)}
+{html_table(report.header, report.rows)}
 <p class="soft">EAT, the effective access time, is what a read takes on average: from the cache if
 it hits, from the backend if it misses.</p>
 <ul>{_loads(report.result["servers"])}</ul>
@@ -118,25 +87,6 @@ def _loads(servers: list[dict[str, Any]]) -> str:
         f"{server['rate_per_second']:,.0f} requests a second</li>"
         for server in servers
     )
-
-
-def _html_table(header: list[str], rows: list[list[str]]) -> str:
-    """On a narrow screen each row becomes a list, whose items have their column's title."""
-    head = "".join(f"<th>{html.escape(title)}</th>" for title in header)
-    titles = [
-        html.escape(before.replace("before", "after") if title == "after" else title, quote=True)
-        for before, title in zip(["", *header], header, strict=False)
-    ]
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td data-title="{title}">{html.escape(cell)}</td>'
-            for title, cell in zip(titles, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _pictures(report: Report) -> str:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.load import Load, trace_load, zipf_load
-from workloads.shared_traces import TRACES_FOLDER, TWITTER
+from workloads.shared_traces import TRACES_FOLDER, TWITTER, trace_file
+from workloads.ycsb.client import YcsbLoad
+from workloads.ycsb.draws import ycsb_draws
 
 BUDGET_BYTES = 48 << 20
 CACHE_LATENCY_SECONDS = 0.0002
 TRACE_VARIABLE = "SPREDS_TRACE"
-SHARED_TRACE = TRACES_FOLDER / TWITTER
+SHARED_TRACE = trace_file(TRACES_FOLDER, TWITTER)
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class DemoServer:
         backend_latency_seconds: bd of (8.2), the mean.
         rate_per_second: f.
         load: what the application asks for.
+        ycsb: where YCSB is its client, what it is told; ``load`` is then drawn alike, but is not
+            what it sends.
     """
 
     name: str
@@ -31,6 +35,7 @@ class DemoServer:
     backend_latency_seconds: float
     rate_per_second: float
     load: Load
+    ycsb: YcsbLoad | None = None
 
 
 def find_trace(wanted: Path | None) -> Path | None:
@@ -39,10 +44,13 @@ def find_trace(wanted: Path | None) -> Path | None:
     return named or (SHARED_TRACE if SHARED_TRACE.exists() else None)
 
 
-def demo_servers(seed: int, seconds: float, trace: Path | None) -> list[DemoServer]:
+def demo_servers(
+    seed: int, seconds: float, trace: Path | None, with_ycsb: bool = False
+) -> list[DemoServer]:
     """The servers, each with a load of ``seconds``; one seed gives one load.
 
-    * ``catalogue``: a slow backend and a working set larger than an equal share;
+    * ``catalogue``: a slow backend and a working set larger than an equal share; YCSB drives it if
+      that is asked for, and its keys are then by no seed;
     * ``sessions``: a small working set, all of which fits with room to spare;
     * ``timeline``: the trace, if there is one, and in the middle between them.
 
@@ -51,20 +59,7 @@ def demo_servers(seed: int, seconds: float, trace: Path | None) -> list[DemoServ
     Raises:
         TraceError: the trace cannot be read or is too short.
     """
-    catalogue = DemoServer(
-        "catalogue",
-        1.0,
-        0.080,
-        3000.0,
-        zipf_load(
-            request_count=round(3000 * seconds),
-            key_count=50_000,
-            skew=0.8,
-            mean_bytes=900,
-            backend_latency_seconds=0.080,
-            seed=seed,
-        ),
-    )
+    catalogue = _catalogue(seed, round(3000 * seconds), with_ycsb)
     sessions = DemoServer(
         "sessions",
         2.0,
@@ -97,3 +92,28 @@ def demo_servers(seed: int, seconds: float, trace: Path | None) -> list[DemoServ
             seed=seed + 2_000_003,
         )
     return [catalogue, sessions, DemoServer("timeline", 1.0, 0.020, 2500.0, timeline_load)]
+
+
+def _catalogue(seed: int, request_count: int, with_ycsb: bool) -> DemoServer:
+    backend_latency_seconds = 0.080
+    ycsb = None
+    if with_ycsb:
+        ycsb = YcsbLoad(
+            key_count=50_000,
+            value_bytes=876,  # its keys have 23 or 24
+            request_count=request_count,
+            rate_per_second=3000.0,
+            backend_latency_seconds=backend_latency_seconds,
+            seed=seed,
+        )
+        load = ycsb_draws(ycsb)
+    else:
+        load = zipf_load(
+            request_count=request_count,
+            key_count=50_000,
+            skew=0.8,
+            mean_bytes=900,
+            backend_latency_seconds=backend_latency_seconds,
+            seed=seed,
+        )
+    return DemoServer("catalogue", 1.0, backend_latency_seconds, 3000.0, load, ycsb)

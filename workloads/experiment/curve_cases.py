@@ -9,7 +9,7 @@ import numpy as np
 
 from sidecar.traces.trace_reader import load_trace
 from workloads.experiment.fast_replay import Load
-from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, TWITTER
+from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, TWITTER, trace_file
 from workloads.zipf import zipf_keys
 
 TRACE_FILES = {"twitter": TWITTER, "orm-busy": ORM_BUSY, "orm-night": ORM_NIGHT}
@@ -83,7 +83,7 @@ def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
         exponent = float(case.trace.removeprefix("zipf-"))
         asked = zipf_keys(_ZIPF_KEYS, exponent, requests, random)
     else:
-        trace = load_trace(traces / file, limit=requests)
+        trace = load_trace(trace_file(traces, file), limit=requests)
         asked = trace.keys
     names, first, keys = np.unique(asked, return_index=True, return_inverse=True)
     sizes = np.clip(random.lognormal(5.2, 0.9, len(names)), 16, 20_000)

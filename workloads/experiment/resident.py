@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from workloads.experiment.real_gain.node import is_sampled
+from workloads.embedded_sidecar import is_sampled
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient

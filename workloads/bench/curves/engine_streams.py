@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
 from sidecar.traces.trace_reader import load_trace
 from workloads.sample_batches import SampledServer, number_hashes
-from workloads.shared_traces import TWITTER
+from workloads.shared_traces import TWITTER, trace_file
 from workloads.zipf import key_sizes, zipf_keys
 
 _UPDATED, _DELETED, _WITH_TTL = 0.05, 0.01, 0.3
@@ -36,7 +36,7 @@ def zipf_requests(key_count: int, count: int) -> Requests:
 
 def twitter_requests(traces: Path) -> Requests:
     """A million requests to Twitter's cluster 52. Raises OSError, TraceError."""
-    trace = load_trace(traces / TWITTER)
+    trace = load_trace(trace_file(traces, TWITTER))
     _, first, keys = np.unique(trace.keys, return_index=True, return_inverse=True)
     return Requests("Twitter", keys, trace.sizes_bytes[first])
 

@@ -15,7 +15,7 @@ from sidecar.traces.binary import ORACLE_GENERAL_RECORD
 from sidecar.traces.trace_reader import read_trace
 from workloads.bench.curves.libcachesim import data_file
 from workloads.local_server import BUILD
-from workloads.shared_traces import ORM_BUSY
+from workloads.shared_traces import ORM_BUSY, trace_file
 from workloads.zipf import zipf_keys
 
 FOLDER = BUILD / "bench-mrc"
@@ -50,7 +50,7 @@ def small_traces(folder: Path) -> Iterator[BenchTrace]:
     libCacheSim's source, and orm-busy if it is in the folder. Raises TraceError, OSError."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     yield _trace("cloudPhysics, binary", data_file("cloudPhysicsIO.oracleGeneral.bin"), _AS_BINARY)
-    busy = folder / ORM_BUSY
+    busy = trace_file(folder, ORM_BUSY)
     if busy.exists():
         binary = FOLDER / "orm-busy.oracleGeneral.bin"
         if not binary.exists():

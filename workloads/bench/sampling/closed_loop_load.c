@@ -2,13 +2,14 @@
  * replies to the last ones are complete. redis-benchmark does the same, but tells latencies in
  * steps of 8 microseconds, some per cent of what is measured here.
  *
- *   closed_loop_load SOCKET get|set CLIENTS PIPELINE KEYS VALUE_BYTES SECONDS SEED
+ *   closed_loop_load SOCKET get|set CLIENTS PIPELINE KEYS VALUE_BYTES SECONDS SEED SKEW
  *
- * Keys are "key:" and 12 digits, drawn uniformly of 0 to KEYS - 1; all must exist, with values of
- * VALUE_BYTES. On standard output, as binary: elapsed nanoseconds (u64), then for each PIPELINE
+ * Keys are "key:" and 12 digits, of 0 to KEYS - 1, where key k is drawn with a probability in
+ * proportion to 1 / (k + 1)^SKEW; all must exist, with values of VALUE_BYTES. On standard output, as binary: elapsed nanoseconds (u64), then for each PIPELINE
  * requests the nanoseconds from the first one's sending to the last one's reply (u32). */
 
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,6 @@
 #include <unistd.h>
 
 #define KEY_BYTES 16
-#define MAX_EVENTS 64
 
 typedef struct {
     int socket;
@@ -30,10 +30,11 @@ typedef struct {
 
 static int pipeline, set;
 static size_t value_bytes, request_bytes, reply_bytes;
-static char *requests;  /* PIPELINE of them, one after the other */
+static char *requests;   /* PIPELINE of them, one after the other */
 static size_t key_place; /* of the key's digits within a request */
 static char reply_start[32];
 static uint64_t random_state, keys;
+static double *cumulative; /* of the keys' probabilities, not yet divided by their sum */
 
 static void give_up(const char *what) {
     fprintf(stderr, "closed_loop_load: %s: %s\n", what, errno ? strerror(errno) : "unexpected");
@@ -52,6 +53,27 @@ static uint64_t draw(void) {
     random_state ^= random_state >> 7;
     random_state ^= random_state << 17;
     return random_state;
+}
+
+static void prepare_keys(double skew) {
+    double sum = 0;
+    cumulative = malloc(keys * sizeof *cumulative);
+    if (!cumulative) give_up("memory");
+    for (uint64_t key = 0; key < keys; key++) cumulative[key] = sum += pow((double)key + 1, -skew);
+}
+
+static uint64_t draw_key(void) {
+    double at = (double)(draw() >> 11) * 0x1p-53 * cumulative[keys - 1];
+    uint64_t low = 0, high = keys - 1;
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        if (cumulative[middle] > at) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
 }
 
 /* Makes PIPELINE requests; only the digits of their keys will change. */
@@ -85,7 +107,7 @@ static void prepare(void) {
 static void send_requests(client *c) {
     for (int i = 0; i < pipeline; i++) {
         char *digits = requests + request_bytes * (size_t)i + key_place;
-        uint64_t key = draw() % keys;
+        uint64_t key = draw_key();
         for (int place = KEY_BYTES - 5; place >= 0; place--, key /= 10) {
             digits[place] = (char)('0' + key % 10);
         }
@@ -110,57 +132,20 @@ static int receive(client *c) {
     return c->received >= reply_bytes * (size_t)pipeline;
 }
 
+#include "closed_loop.h"
+
 int main(int argc, char **argv) {
-    if (argc != 9) {
-        fprintf(stderr, "closed_loop_load: 8 arguments are needed, see its source\n");
+    if (argc != 10) {
+        fprintf(stderr, "closed_loop_load: 9 arguments are needed, see its source\n");
         return 2;
     }
     set = !strcmp(argv[2], "set");
-    int client_count = atoi(argv[3]), poll = epoll_create1(0), busy = client_count;
     pipeline = atoi(argv[4]);
     keys = strtoull(argv[5], NULL, 10);
     value_bytes = strtoul(argv[6], NULL, 10);
     random_state = strtoull(argv[8], NULL, 10) * 2 + 1;
+    prepare_keys(atof(argv[9]));
     prepare();
-
-    client *clients = calloc((size_t)client_count, sizeof *clients);
-    size_t taken = 0, room = 1 << 20;
-    uint32_t *latencies_ns = malloc(room * sizeof *latencies_ns);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    strncpy(address.sun_path, argv[1], sizeof address.sun_path - 1);
-    if (!clients || !latencies_ns) give_up("memory");
-    for (int i = 0; i < client_count; i++) {
-        client *c = &clients[i];
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-        c->socket = socket(AF_UNIX, SOCK_STREAM, 0);
-        if (connect(c->socket, (struct sockaddr *)&address, sizeof address)) give_up(argv[1]);
-        epoll_ctl(poll, EPOLL_CTL_ADD, c->socket, &event);
-    }
-
-    uint64_t began_ns = now_ns(), ended_ns = began_ns;
-    uint64_t stop_ns = began_ns + (uint64_t)(atof(argv[7]) * 1e9);
-    for (int i = 0; i < client_count; i++) send_requests(&clients[i]);
-    while (busy) {
-        struct epoll_event events[MAX_EVENTS];
-        int count = epoll_wait(poll, events, MAX_EVENTS, -1);
-        for (int i = 0; i < count; i++) {
-            client *c = events[i].data.ptr;
-            if (!receive(c)) continue;
-            ended_ns = now_ns();
-            if (taken == room) {
-                latencies_ns = realloc(latencies_ns, (room *= 2) * sizeof *latencies_ns);
-                if (!latencies_ns) give_up("memory");
-            }
-            latencies_ns[taken++] = (uint32_t)(ended_ns - c->sent_ns);
-            if (ended_ns < stop_ns) {
-                send_requests(c);
-            } else {
-                busy--;
-            }
-        }
-    }
-    uint64_t elapsed_ns = ended_ns - began_ns;
-    fwrite(&elapsed_ns, sizeof elapsed_ns, 1, stdout);
-    fwrite(latencies_ns, sizeof *latencies_ns, taken, stdout);
+    play(argv[1], atoi(argv[3]), atof(argv[7]));
     return 0;
 }

@@ -63,7 +63,7 @@ class LoadProgram:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="spreds-load-")
         self._program = Path(self._folder.name) / "load"
-        subprocess.run(["cc", "-O2", "-o", self._program, _SOURCE], check=True)
+        subprocess.run(["cc", "-O2", "-o", self._program, _SOURCE, "-lm"], check=True)
 
     def __enter__(self) -> LoadProgram:
         return self
@@ -71,18 +71,29 @@ class LoadProgram:
     def __exit__(self, *exception: object) -> None:
         self._folder.cleanup()
 
-    def run(self, server: LocalServer, kind: Kind, seconds: float, seed: int) -> Slice:
+    def run(
+        self,
+        server: LocalServer,
+        kind: Kind,
+        seconds: float,
+        seed: int,
+        *,
+        clients: int = CLIENTS,
+        skew: float = 0.0,
+    ) -> Slice:
         """Load ``server``, which ``fill`` has filled.
+
+        ``skew`` is the exponent of Zipf's law for the keys; 0: all are asked for as often.
 
         Raises:
             subprocess.CalledProcessError: a reply was not the expected one; stderr says more.
         """
-        before = _processor_times(server)
-        arguments = [kind.command, CLIENTS, kind.pipeline, KEYS, VALUE_BYTES, seconds, seed]
+        before = processor_times(server)
+        arguments = [kind.command, clients, kind.pipeline, KEYS, VALUE_BYTES, seconds, seed, skew]
         output = subprocess.run(
             [self._program, server.socket, *map(str, arguments)], check=True, stdout=subprocess.PIPE
         ).stdout
-        after = _processor_times(server)
+        after = processor_times(server)
         elapsed_seconds = int(np.frombuffer(output, np.uint64, 1)[0]) / 1e9
         latencies_ns = np.frombuffer(output, np.uint32, offset=8)
         requests = len(latencies_ns) * kind.pipeline
@@ -99,7 +110,8 @@ def fill(server: LocalServer) -> None:
     server.client.mset({f"key:{number:012d}": b"x" * VALUE_BYTES for number in range(KEYS)})
 
 
-def _processor_times(server: LocalServer) -> tuple[float, float]:
+def processor_times(server: LocalServer) -> tuple[float, float]:
+    """Of the server's main thread, and of all its threads, since it began; seconds."""
     cpu = server.client.info("cpu")
     main = cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]
     return main, cpu["used_cpu_user"] + cpu["used_cpu_sys"]

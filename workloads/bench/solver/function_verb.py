@@ -61,9 +61,9 @@ def realistic_curve(random: np.random.Generator) -> MissRatioCurve:
     return simplified(edges, 0.02 + 0.98 * tails)
 
 
-def realistic_observation(servers: int) -> Observation:
-    """An observation of a 16 GiB node, every field filled in."""
-    random = np.random.default_rng(servers)
+def realistic_observation(servers: int, seed: int = 0) -> Observation:
+    """An observation of a 16 GiB node, every field filled in; another seed, another load."""
+    random = np.random.default_rng((servers, seed) if seed else servers)
     share = BUDGET_BYTES // servers
     return Observation(
         node="cache-node-17",

@@ -15,7 +15,7 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.problem_grid import build_problem
 from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.solvers.partition_problem import PartitionProblem
-from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, TWITTER
+from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, TWITTER, trace_file
 
 UNIT_BYTES = 1 << 20
 TRACES = (ORM_BUSY, ORM_NIGHT, TWITTER)
@@ -83,8 +83,9 @@ def any_random_curve(generator: np.random.Generator, units: int) -> MissRatioCur
 def trace_slices(folder: Path) -> Iterator[TraceChunk]:
     """Stretches of the real traces that are in ``folder``, none if it is missing."""
     for name in TRACES:
-        if (folder / name).exists():
-            trace = load_trace(folder / name, limit=_SLICE_REQUESTS * _SLICES_OF_A_TRACE)
+        path = trace_file(folder, name)
+        if path.exists():
+            trace = load_trace(path, limit=_SLICE_REQUESTS * _SLICES_OF_A_TRACE)
             for start in range(0, len(trace) - _SLICE_REQUESTS + 1, _SLICE_REQUESTS):
                 part = slice(start, start + _SLICE_REQUESTS)
                 yield TraceChunk(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sidecar.config.fields import size
 from sidecar.traces.trace_reader import load_trace
 from solver_lambda.documents.reader import DocumentError, Fields
+from workloads.shared_traces import trace_file
 from workloads.zipf import key_sizes, zipf_keys
 
 IntArray = npt.NDArray[np.int64]
@@ -140,7 +141,8 @@ def _read_trace(fields: Fields, folders: Sequence[Path]) -> TraceLoad:
     first = fields.integer("first", 0, low=0)
     count = fields.integer("requests", low=1) if fields.has("requests") else None
     fields.done()
-    path = next((folder / name for folder in folders if (folder / name).exists()), None)
+    files = (trace_file(folder, name) for folder in folders)
+    path = next((file for file in files if file.exists()), None)
     if path is None:
         looked = " nor in ".join(map(str, folders))
         raise MissingTraceError(str(fields.refuse("file", f"{name!r} is not in {looked}")))

@@ -18,6 +18,7 @@ from sidecar.servers.actuator import IDLE_SECONDS
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
 from workloads.arguments import output_file, seconds, seed
+from workloads.embedded_sidecar import plans_in, running_sidecar
 from workloads.experiment.gain.exact_lru import OVERHEAD_BYTES
 from workloads.experiment.gain.mix import Mix
 from workloads.experiment.gain.mix_files import mix_files
@@ -25,7 +26,7 @@ from workloads.experiment.gain.oracle import Oracle
 from workloads.experiment.gain.recorded_mix import Requests, record
 from workloads.experiment.gain.simulation import STEPS_A_CYCLE, Division, Outcome, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.real_gain.node import plans_in, running_sidecar
+from workloads.experiment.real_gain.node import node_settings
 from workloads.experiment.real_gain.play import Played, play
 from workloads.experiment.real_gain.report import Run, by_cycle, compared
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
@@ -81,7 +82,7 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> int:
                 mix,
                 requests,
                 cycle_seconds,
-                lambda running: running_sidecar(mix, running, cycle_seconds, folder),
+                lambda running: running_sidecar(node_settings(mix, cycle_seconds), running, folder),
             )
         finally:
             if arguments.log and (folder / "sidecar.log").exists():

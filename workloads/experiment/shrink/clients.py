@@ -25,16 +25,23 @@ from workloads.interruption import deaf_to_ctrl_c, uninterrupted
 
 VALUE = b"x" * 512
 REPLY_BYTES = 1 << 16
+MISS = b"$-1\r\n"
+FOUND = b"$%d\r\n" % len(VALUE)
 
 
 @dataclass(frozen=True)
 class Clients:
     """``count`` connections. Closed loop: each sends the next request when it has its reply. Open
     loop: ``rate`` requests a second, whatever the server does; a request that finds all
-    connections busy waits, and its time counts from when it was due."""
+    connections busy waits, and its time counts from when it was due.
+
+    Requests are SETs or, where they look aside, GETs; what is missed is set at once, by the same
+    connection, and only the GET is measured. ``seed``: of their keys."""
 
     count: int
     rate: float | None
+    looks_aside: bool = False
+    seed: int = 1
 
     @property
     def name(self) -> str:
@@ -47,11 +54,13 @@ class ClientsEndedError(RuntimeError):
 
 
 class Latencies:
-    """``at_seconds``: monotonic, when each request was due; ``seconds``: until its reply."""
+    """``at_seconds``: monotonic, when each request was due; ``seconds``: until its reply;
+    ``hits``: whether it found its key, true of a SET."""
 
     def __init__(self) -> None:
         self.at_seconds: npt.NDArray[np.float64] = np.empty(0)
         self.seconds: npt.NDArray[np.float64] = np.empty(0)
+        self.hits: npt.NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
 
     def between(self, begin: float, end: float) -> npt.NDArray[np.float64]:
         """Of the requests that were due then."""
@@ -60,7 +69,7 @@ class Latencies:
 
 @contextmanager
 def running_clients(clients: Clients, server: Path, key_count: int) -> Iterator[Latencies]:
-    """SETs of random keys until the end of the block; what it yields is filled by then.
+    """Requests of random keys until the end of the block; what it yields is filled by then.
 
     Raises:
         ClientsEndedError: their process died.
@@ -79,7 +88,7 @@ def running_clients(clients: Clients, server: Path, key_count: int) -> Iterator[
         _received(receiving, process)
         yield found
         stop.set()
-        found.at_seconds, found.seconds = _received(receiving, process)
+        found.at_seconds, found.seconds, found.hits = _received(receiving, process)
     finally:
         if process.pid is not None:
             process.terminate()
@@ -105,18 +114,21 @@ def _send(clients: Clients, server: str, key_count: int, result: object, stop: E
     while not stop.is_set():
         for _ in range(200):
             load.turn()
-    result.send((np.array(load.at), np.array(load.seconds)))  # type: ignore[attr-defined]
+    result.send((np.array(load.at), np.array(load.seconds), np.array(load.hits, dtype=np.bool_)))  # type: ignore[attr-defined]
 
 
 class _Load:
     def __init__(self, clients: Clients, server: str, key_count: int) -> None:
         self.at: list[float] = []
         self.seconds: list[float] = []
+        self.hits: list[bool] = []
+        self._looks_aside = clients.looks_aside
         self._interval = 1 / clients.rate if clients.rate else None
-        self._keys = random.Random(1)
+        self._keys = random.Random(clients.seed)
         self._key_count = key_count
         self._poll = select.epoll()
-        self._busy: dict[int, tuple[socket.socket, float]] = {}
+        # When the request was due; not of what fills a miss.
+        self._busy: dict[int, tuple[socket.socket, float | None, bytes]] = {}
         self._free: deque[socket.socket] = deque()
         for _ in range(clients.count):
             connection = socket.socket(socket.AF_UNIX)
@@ -136,17 +148,34 @@ class _Load:
                 self._request(self._due)
                 self._due += self._interval
         for number, _ in self._poll.poll(0):
-            connection, due = self._busy.pop(number)
-            if not connection.recv(REPLY_BYTES).startswith(b"+OK"):
-                raise RuntimeError("the server refused a SET")
-            self.at.append(due)
-            self.seconds.append(time.monotonic() - due)
+            connection, due, key = self._busy.pop(number)
+            reply = connection.recv(REPLY_BYTES)
+            if due is not None:
+                self._note(due, is_hit=reply != MISS)
+            if reply == MISS:
+                connection.send(_set(key))
+                self._busy[number] = connection, None, key
+                continue
+            if not reply.startswith((b"+OK", FOUND)):
+                raise RuntimeError(f"the server refused a request: {reply[:80]!r}")
             self._free.append(connection)
+
+    def _note(self, due: float, *, is_hit: bool) -> None:
+        self.at.append(due)
+        self.seconds.append(time.monotonic() - due)
+        self.hits.append(is_hit)
 
     def _request(self, due: float) -> None:
         connection = self._free.popleft()
-        key = b"key:%012d" % self._keys.randrange(self._key_count)
-        connection.send(
-            b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(VALUE), VALUE)
-        )
-        self._busy[connection.fileno()] = connection, due
+        number = self._keys.randrange(self._key_count)
+        if self._looks_aside:
+            key = b"key:%d" % number  # as DEBUG POPULATE calls them
+            connection.send(b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key))
+        else:
+            key = b"key:%012d" % number
+            connection.send(_set(key))
+        self._busy[connection.fileno()] = connection, due, key
+
+
+def _set(key: bytes) -> bytes:
+    return b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(VALUE), VALUE)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sidecar.base.metrics import Metrics
@@ -59,6 +60,14 @@ def by_sidecar_at_once(server: LocalServer, size_bytes: int, over: threading.Eve
 
 
 def _shrink(server: LocalServer, size_bytes: int, over: threading.Event, *, gradual: bool) -> None:
+    with running_actuator(server, gradual=gradual) as actuator:
+        shrink_to(actuator, size_bytes)
+        over.wait()
+
+
+@contextmanager
+def running_actuator(server: LocalServer, *, gradual: bool) -> Iterator[Actuator]:
+    """The sidecar's actuator for a server, which it finds as it is: that is all its budget."""
     before_bytes = int(str(server.client.config_get("maxmemory")["maxmemory"]))
     with tempfile.TemporaryDirectory(prefix="spreds-shrink-") as folder:
         path = Path(folder) / "node.toml"
@@ -74,11 +83,23 @@ def _shrink(server: LocalServer, size_bytes: int, over: threading.Event, *, grad
         )
         actuator.set_targets({"server": before_bytes}, "as it is")
         actuator.step()
-        actuator.waypoints.bounds_bytes = {"server": (0, size_bytes)}
-        actuator.set_targets({"server": size_bytes}, "half of it")
         actuator.start()
-        over.wait()
-        actuator.stop()
+        try:
+            yield actuator
+        finally:
+            actuator.stop()
+
+
+def shrink_to(actuator: Actuator, size_bytes: int) -> None:
+    """As a maximum that was lowered: nobody wants the memory, so that it would be kept."""
+    actuator.waypoints.bounds_bytes = {"server": (0, size_bytes)}
+    actuator.set_targets({"server": size_bytes}, "less of it")
+
+
+def grow_to(actuator: Actuator, size_bytes: int) -> None:
+    """As a plan says it: memory comes as it is filled."""
+    actuator.waypoints.bounds_bytes = {}
+    actuator.set_targets({"server": size_bytes}, "more of it")
 
 
 WAYS: dict[str, Way] = {

@@ -17,7 +17,7 @@ import numpy as np
 
 from sidecar.control.client import SidecarClient
 from workloads.arguments import at_least, between
-from workloads.experiment.real_gain.node import is_sampled
+from workloads.embedded_sidecar import is_sampled
 from workloads.experiment.soak.full_load import KEYS, full_load
 from workloads.experiment.soak.process_watch import Usage, usage
 from workloads.local_node import wait_until
