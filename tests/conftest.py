@@ -3,11 +3,16 @@ together where several processes share them."""
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("gate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gate")
+
+# A job in the background may have it ignored, and so would the programs whose end by it is tested.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is made once for all of a folder is made in one process.
 _WHOLE_FOLDERS = ("infra", "end_to_end")

@@ -73,7 +73,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "cycles": 13,
         "mean_access_time_ms": {"static": 10.1, "spreds": 6.24},
         "late_mean_access_time_ms": {"static": 9.3, "spreds": 3.73},
-        "kept_gain": {"kept_ratio": 0.97, "late_kept_ratio": 0.98},
+        "kept_gain": {"has_drawn_load": False, "kept_ratio": 0.97, "late_kept_ratio": 0.98},
         "servers": [
             {
                 "name": name,

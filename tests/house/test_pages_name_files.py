@@ -13,17 +13,20 @@ PAGES = [
     for name in (
         "architecture.md",
         "documents.md",
+        "evaluation.md",
         "faults.md",
         "fuzzing.md",
         "gain.md",
         "install.md",
         "metrics.md",
         "operating.md",
+        "papers.md",
     )
 ]
 LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
-# With a folder, and where documents lie in S3 is no file.
-FILE = re.compile(r"(?<![\w/.-])(?!(?:observations|plans|settings)/)[\w.-]+(?:/[\w.-]+)*/[\w.-]*\w")
+# With a folder; where documents lie in S3 is no file of ours, nor are traces.
+ELSEWHERE = r"(?!(?:observations|plans|settings|twitter|cache2k|libcachesim-[\d.]+)/)"
+FILE = re.compile(rf"(?<![\w/.-]){ELSEWHERE}[\w.-]+(?:/[\w.-]+)*/[\w.-]*\w")
 
 
 def anchors(page: Path) -> set[str]:

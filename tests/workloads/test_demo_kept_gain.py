@@ -53,6 +53,21 @@ def test_what_was_saved_is_set_against_what_was_possible():
     assert "50.0 % in the second half" in kept_in_words(kept)
 
 
+def test_more_than_all_is_explained():
+    def told(has_drawn_load: bool, late_kept_ratio: float) -> str:
+        return kept_in_words(
+            {
+                "has_drawn_load": has_drawn_load,
+                "kept_ratio": 0.9,
+                "late_kept_ratio": late_kept_ratio,
+            }
+        )
+
+    assert told(False, 0.9).endswith("90.0 % in the second half")
+    assert "107.2 % in the second half; more than 100 %, for" in told(False, 1.072)
+    assert "drawn as YCSB draws" in told(True, 1.072)
+
+
 def test_where_nothing_could_be_gained_that_is_said():
     servers = [server("wide", 100), server("narrow", 100)]
     kept = kept_gain(servers, BUDGET_BYTES, half(0.008, 0.006), half(0.008, 0.006))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from workloads.__main__ import main
+from workloads.embedded_sidecar import NodeSettings
 from workloads.experiment.gain.exact_lru import BASELINE_BYTES
-from workloads.experiment.real_gain import node
+from workloads.experiment.real_gain import command
 from workloads.experiment.real_gain.key_weights import key_weights
+from workloads.experiment.real_gain.node import node_settings
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
 
@@ -64,7 +67,10 @@ def test_a_mix_is_played_for_real_and_simulated(tiny, tmp_path, capsys):
 
 
 def test_a_sidecar_that_fails_is_told_of(tiny, capsys, monkeypatch):
-    monkeypatch.setattr(node, "NODE", "no name for a node")
+    def unnamed(*arguments: object) -> NodeSettings:
+        return replace(node_settings(*arguments), node="no name for a node")
+
+    monkeypatch.setattr(command, "node_settings", unnamed)
     assert real_gain("--mix", tiny, "--cycle", "50ms") == 1
     assert "no name for a node" in capsys.readouterr().err.splitlines()[-1]
 

@@ -1,0 +1,87 @@
+"""Workers in a closed loop, against real servers; and the tests of chapter 7's recipe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from workloads.experiment.clients import carlos
+from workloads.experiment.clients.carlos_figures import METRICS, alike_mean_seconds, significance
+from workloads.experiment.clients.closed_loop import Application, play_closed
+from workloads.load import Load
+from workloads.local_server import LocalServer
+
+BACKEND_SECONDS = 0.01
+
+
+def load_of(keys: list[int]) -> Load:
+    texts = [b"%d" % key for key in keys]
+    return Load(texts, [3000] * len(keys), np.full(len(keys), BACKEND_SECONDS), "")
+
+
+def test_a_miss_waits_for_its_backend_and_a_hit_does_not() -> None:
+    with LocalServer() as one, LocalServer() as other:
+        applications = [
+            Application(one.socket, 3, load_of(list(range(7)) * 20)),
+            Application(other.socket, 1, load_of(list(range(100_000)))),
+        ]
+        answers = play_closed(applications, 0.3)
+        # What the last workers asked for may not have been filled.
+        missed = int(np.count_nonzero(~answers.hits & (answers.application == 1)))
+        assert missed - 1 <= other.client.dbsize() <= missed
+        assert one.client.dbsize() == 7
+        assert one.client.strlen("0") == 2999
+    first = answers.application == 0
+    assert np.all(answers.seconds[~answers.hits] >= BACKEND_SECONDS)
+    assert not answers.hits[~first].any()
+    # Three workers may miss the same key at once, and never again.
+    assert np.count_nonzero(~answers.hits[first]) <= 3 * 7
+    assert np.count_nonzero(answers.hits[first]) > 100
+    assert np.all(np.diff(answers.at_seconds) >= 0)
+
+
+def figures(speed_up: float, windows: int = 8) -> carlos.Data:
+    random = np.random.default_rng(1)
+
+    def way(factor: float) -> carlos.Data:
+        rates = factor * random.normal(1000, 20, windows)
+        return {
+            "per_second": float(rates.mean()),
+            "windows_per_second": rates.tolist(),
+            "windows_mean_seconds": (32 / rates).tolist(),
+        }
+
+    runs = [
+        {
+            "workload": "Zipf",
+            "size": "large",
+            "seed": seed,
+            "moves": 1,
+            "ways": {"equal": way(1.0), "spreds": way(speed_up)},
+        }
+        for seed in range(5)
+    ]
+    return {"has_trace": True, "budgets_bytes": {"large": 1}, "runs": runs}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_an_effect_is_told_from_chance(metric: str) -> None:
+    assert max(significance(figures(1.05)["runs"], metric)) < 1e-4
+    assert min(significance(figures(1.0)["runs"], metric)) > 0.01
+
+
+def test_who_asks_more_weighs_no_more() -> None:
+    rates = {"equal": [600.0, 400.0], "spreds": [900.0, 300.0]}
+    ways = {
+        way: {"applications_per_second": of, "applications_mean_seconds": [0.01, 0.02]}
+        for way, of in rates.items()
+    }
+    for way in ways:
+        assert alike_mean_seconds([{"ways": ways}], way) == pytest.approx([0.014])
+
+
+def test_what_is_slower_or_chance_is_missed() -> None:
+    assert not carlos.missed(figures(1.05))
+    assert "SPREDS is slower" in carlos.missed(figures(0.95))[0]
+    assert "Zipf, large caches 0.9" in carlos.conclude(figures(0.95))
+    assert "(ANOVA over windows): 1 of 1." in carlos.conclude(figures(0.95))

@@ -1,0 +1,95 @@
+"""What the growth experiments stand on: Che's approximation, learning, cycles of any length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workloads.experiment.gain.exact_lru import BASELINE_BYTES, OVERHEAD_BYTES, ExactLru
+from workloads.experiment.gain.mix import read_mix
+from workloads.experiment.growth import keys, samples, servers
+from workloads.experiment.growth.che import ZipfLaw
+from workloads.experiment.growth.learning import learn
+from workloads.experiment.growth.plans import MIX, with_cycles
+from workloads.zipf import zipf_keys
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.6])
+@pytest.mark.parametrize("after", [20_000, 300_000])
+def test_ches_approximation_is_what_playing_every_request_gives(share: float, after: int) -> None:
+    key_count, reads, times = 20_000, 4_000, 25
+    held = int(share * key_count)
+    missed = []
+    for seed in range(times):
+        random = np.random.default_rng(seed)
+        keys = zipf_keys(key_count, 0.99, after + reads, random).astype(np.int64)
+        sizes = np.full(key_count, 100, dtype=np.uint32)
+        cache = ExactLru(1, sizes, BASELINE_BYTES + held * (100 + OVERHEAD_BYTES))
+        cache.read(keys[:after][-8 * key_count :])  # whatever was read before is out of any cache
+        missed.append(1 - np.mean(cache.read(keys[after:])))
+    seen = min(after, 8 * key_count)
+    told = ZipfLaw(key_count, 0.99).miss_ratios(np.array([held]), seen + reads / 2)
+    # Of 100,000 reads: three standard errors at most.
+    assert told[0] == pytest.approx(np.mean(missed), abs=0.005)
+
+
+def test_a_hundred_million_keys_taken_together_are_a_law() -> None:
+    law = ZipfLaw(10**8, 0.99)
+    assert law.different(1e-6) == pytest.approx(1e-6, rel=1e-4)
+    assert law.different(1e15) == pytest.approx(10**8)
+    few = ZipfLaw(10**5, 0.99)
+    assert few.probabilities(np.arange(10**5)).sum() == pytest.approx(1.0, rel=1e-4)
+
+
+def test_a_curve_of_many_samples_is_right_and_one_of_few_is_not() -> None:
+    good = learn(100_000, 0.1, 40_000, 8192, seed=1, before=80_000)
+    bad = learn(100_000, 0.1, 1_000, 8192, seed=1)
+    assert good.mean_error < 0.01 < bad.mean_error
+
+
+@pytest.mark.parametrize("cycle_seconds", [900.0, 1800.0, 7200.0, 28_800.0])
+def test_other_cycles_have_the_same_requests_at_the_same_times(cycle_seconds: float) -> None:
+    mix = read_mix(Path(MIX))
+    other = with_cycles(mix, cycle_seconds)
+    assert other.cycles * other.cycle_seconds == mix.cycles * mix.cycle_seconds
+    for before, after in zip(mix.servers, other.servers, strict=True):
+        for hour in range(mix.cycles):
+            cycle = int(hour * mix.cycle_seconds / cycle_seconds) + 1
+            assert after.phase(cycle).load == before.phase(hour + 1).load
+        for server, whole in ((before, mix), (after, other)):
+            asked = sum(server.requests(cycle) for cycle in range(1, whole.cycles + 1))
+            assert asked == 30_000 * 16
+
+
+def test_what_is_not_good_enough_is_told() -> None:
+    def missed(live_objects: int, error: float, small_error: float) -> list[str]:
+        row = {"keys": 10**8, "live_objects": live_objects}
+        return keys.STUDY.missed(
+            {"rows": [{**row, "mean_error": [error], "small_error": [small_error]}]}
+        )
+
+    assert missed(8192, 0.001, 0.002) == []
+    assert missed(1024, 0.1, 0.1) == []  # quickly, fewer are followed
+    assert "0.0060, wanted 0.005" in missed(8192, 0.006, 0.002)[0]
+    assert "0.0117 of caches of 0.1 to 5 % of the keys" in missed(8192, 0.001, 0.0117)[0]
+
+    def kept_up(processor_ratio: float) -> str:
+        one = {"taken_ratio": 1.0, "microseconds_a_sample": 1.1, "mean_error": 0.01}
+        rows = [
+            {"rate": rate, "rounds": [{**one, "processor_ratio": used}]}
+            for rate, used in ((1000, 0.1), (2000, processor_ratio))
+        ]
+        return samples.STUDY.conclude({"rows": rows})
+
+    assert "keeps up with all rates that were tried" in kept_up(0.9)
+    assert "keeps up with 1,000 samples a second" in kept_up(1.1)  # its queue grows
+
+    times = {"planned_seconds": [0.1], "mean_error": [0.1], "samples": 10}
+    rows = [
+        {**times, "servers": 2, "in_force_seconds": [1.0]},
+        {**times, "servers": 9, "in_force_seconds": [2.0]},
+    ]
+    (slow,) = servers.STUDY.missed({"cycle_seconds": 1.5, "rows": rows})
+    assert "with 9 servers" in slow
