@@ -1,4 +1,4 @@
-.PHONY: help setup demo deploy-local test check coverage mutation format clean
+.PHONY: help setup demo evaluation deploy-local test check coverage mutation format clean
 .DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
@@ -14,6 +14,10 @@ setup: ## install everything: system packages, .venv/, the CDK command, the serv
 
 demo: setup ## static split against SPREDS, on this machine, in under five minutes
 	@$(PYTHON) -m workloads demo $(DEMO)
+
+evaluation: ## every experiment of docs/evaluation.md, about an hour; quick: make evaluation EVALUATION=--quick
+	@.ci/setup evaluation
+	@$(PYTHON) -m workloads experiment all $(EVALUATION)
 
 deploy-local: setup ## cdk bootstrap and cdk deploy, unmodified, to a local emulator
 	@$(PYTHON) -m infra.deploy_local

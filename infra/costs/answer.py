@@ -86,6 +86,13 @@ def as_json(answer: Answer) -> dict[str, Any]:
             "terms": [_term(term) for term in thesis_terms(CYCLES_PER_DAY)],
             "usd": thesis_usd(CYCLES_PER_DAY, free_tier=False),
             "usd_with_free_tier": thesis_usd(CYCLES_PER_DAY, free_tier=True),
+            "cycles_per_day": {
+                str(cycles): {
+                    "usd": thesis_usd(cycles, free_tier=False),
+                    "usd_with_free_tier": thesis_usd(cycles, free_tier=True),
+                }
+                for cycles in answer.by_cycles
+            },
             "findings": [dataclasses.asdict(finding) for finding in findings()],
         },
         "time_limit_seconds": answer.time_limit_seconds,
