@@ -75,6 +75,24 @@ private_apt() {
         -o APT::Sandbox::User="$(id -un)" "$@" >&2
 }
 
+download() { # URI FILE SHA256
+    /usr/lib/apt/apt-helper -o APT::Sandbox::User="$(id -un)" download-file "$1" "$2" "SHA256:$3" >&2
+}
+
+# A version of before, checksums and all from earlier_sources.txt; fails where there is none.
+take_earlier() { # ARCHIVE
+    archive=${1%/}
+    grep -v '^#' "$here/earlier_sources.txt" | grep "^$package  *$number[.+~-]" >"$work/earlier" || return 1
+    read -r _ full folder checksum <"$work/earlier"
+    dsc=${package}_$full.dsc
+    download "$archive/$folder/$dsc" "$work/$dsc" "$checksum" || return 1
+    sed -n '/^Checksums-Sha256:/,/^[^ C]/ s/^ //p' "$work/$dsc" >"$work/files"
+    while read -r checksum _ file; do
+        download "$archive/$folder/$file" "$work/$file" "$checksum" || return 1
+    done <"$work/files"
+    echo "fetch_source.sh: took $package $full, of earlier_sources.txt, in place of a newer one" >&2
+}
+
 take_debian() {
     command -v apt-get >/dev/null ||
         fail "there is no apt-get here: set $variable to a folder or tarball of $package $version"
@@ -93,8 +111,10 @@ take_debian() {
         echo "fetch_source.sh: $package $full could not be had" >&2
         rm -f "$work"/*.dsc
     done
-    ls "$work"/*.dsc >/dev/null 2>&1 ||
-        fail "Debian $release has no source package $package $version: set $variable"
+    if ! ls "$work"/*.dsc >/dev/null 2>&1; then
+        main=$(sed -n "s/^deb-src .*\(http[^ ]*\) $release main\$/\1/p" "$work/sources.list" | head -1)
+        take_earlier "$main" || fail "Debian $release has no source package $package $version: set $variable"
+    fi
     dpkg-source -x "$work"/*.dsc "$work/tree" >&2
     # Its test is true when the variable is undefined, and breaks the link with the bundled jemalloc.
     jemalloc=$(ls "$work"/tree/debian/patches/*USE_SYSTEM_JEMALLOC* 2>/dev/null || true)

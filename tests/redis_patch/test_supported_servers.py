@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -32,3 +33,14 @@ def test_a_server_that_is_not_in_the_list_is_named() -> None:
         )
         assert run.returncode == 1
         assert "redis9" in run.stderr
+
+
+def test_each_earlier_source_is_of_a_supported_server_and_has_a_checksum() -> None:
+    lines = (FOLDER / "earlier_sources.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    versions = {(server.package, server.version) for server in supported_servers().values()}
+    assert rows
+    for package, version, folder, checksum in rows:
+        assert any(package == p and version.startswith(f"{v}.") for p, v in versions), version
+        assert folder.startswith("pool/main/"), folder
+        assert re.fullmatch("[0-9a-f]{64}", checksum), checksum
