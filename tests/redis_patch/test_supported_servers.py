@@ -41,6 +41,8 @@ def test_each_earlier_source_is_of_a_supported_server_and_has_a_checksum() -> No
     versions = {(server.package, server.version) for server in supported_servers().values()}
     assert rows
     for package, version, folder, checksum in rows:
-        assert any(package == p and version.startswith(f"{v}.") for p, v in versions), version
+        assert any(
+            package == p and re.match(rf"{re.escape(v)}[.+~-]", version) for p, v in versions
+        ), version
         assert folder.startswith("pool/main/"), folder
         assert re.fullmatch("[0-9a-f]{64}", checksum), checksum
