@@ -33,16 +33,6 @@ def _interrupt(number: int, _frame: object) -> None:
 
 
 @contextmanager
-def deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes that are started in here never get SIGINT: it is for us, who then end them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
 def uninterrupted() -> Iterator[None]:
     """What is done in here is finished first; short things.
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from workloads.interruption import deaf_to_ctrl_c, uninterrupted
+from workloads.deaf_process import start_deaf_to_ctrl_c
 from workloads.lookaside import LookAsideClient
 from workloads.zipf import zipf_keys
 
@@ -27,8 +27,7 @@ def paced_load(urls: Sequence[str], seed: int) -> Iterator[None]:
     spawn = multiprocessing.get_context("spawn")
     client = spawn.Process(target=_send, args=(list(urls), seed), daemon=True)
     try:
-        with uninterrupted(), deaf_to_ctrl_c():
-            client.start()
+        start_deaf_to_ctrl_c(client)
         yield
     finally:
         if client.pid is not None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.interruption import deaf_to_ctrl_c, uninterrupted
+from workloads.deaf_process import start_deaf_to_ctrl_c
 
 VALUE = b"x" * 512
 REPLY_BYTES = 1 << 16
@@ -82,8 +82,7 @@ def running_clients(clients: Clients, server: Path, key_count: int) -> Iterator[
     )
     found = Latencies()
     try:
-        with uninterrupted(), deaf_to_ctrl_c():
-            process.start()
+        start_deaf_to_ctrl_c(process)
         sending.close()  # theirs alone now: its end is the end of what can be received
         _received(receiving, process)
         yield found

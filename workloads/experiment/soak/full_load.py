@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from workloads.interruption import deaf_to_ctrl_c, uninterrupted
+from workloads.deaf_process import start_deaf_to_ctrl_c
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
 from workloads.zipf import zipf_keys
@@ -37,8 +37,7 @@ def full_load(servers: Sequence[LocalServer], processes: int) -> Iterator[None]:
     ]
     try:
         for client in clients:
-            with uninterrupted(), deaf_to_ctrl_c():
-                client.start()
+            start_deaf_to_ctrl_c(client)
         yield
     finally:
         for client in clients:
