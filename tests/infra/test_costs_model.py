@@ -63,7 +63,7 @@ def test_lambda_by_hand() -> None:
         "SNS filtering": 8760 * 1024 / 2**30 * 0.10,
         # SNS sends, the node receives once and deletes.
         "SQS requests": 8760 * 3 * 0.4e-6,
-        "CloudWatch alarms": 6 * 12 * 0.10,
+        "CloudWatch alarms": 2 * 12 * 0.10,
         # 500 bytes of ours and 600 of the platform's.
         "logs ingested": 8760 * 1100 / 2**30 * 0.50,
         "logs kept": 24 * 180 * 1100 / 2**30 * 12 * 0.03,
@@ -71,7 +71,7 @@ def test_lambda_by_hand() -> None:
     assert {t.name: t.usd(False) for t in found.terms} == pytest.approx(expected)
     # Added up on paper: .001752 .060533 .0876 .01752 .016319 .00438 .000835 .010512 .004487 .001593
     assert found.nodes_usd(free_tier=False) == pytest.approx(0.205531, abs=2e-6)
-    assert found.shared_usd(free_tier=False) == pytest.approx(7.20)
+    assert found.shared_usd(free_tier=False) == pytest.approx(2.40)
     # The free tier covers all but S3, filtering and kept logs.
     assert found.usd(free_tier=True) == pytest.approx(0.123867, abs=2e-6)
 
