@@ -7,10 +7,12 @@ import dataclasses
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observati
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.function.openwhisk import main
 from solver_lambda.planning.planner import make_plan
+from workloads.running_program import ROOT
 from workloads.solver_service import HOST, SolverService, running_service
 
 TOKEN = "only-for-tests-0123456789"
@@ -92,6 +95,27 @@ def test_an_action_that_refuses_gives_one_error(observation: Observation) -> Non
     assert answer["error"]["statusCode"] == 422
     assert "neither JSON nor base64" in answer["error"]["body"]["error"]
     assert "not a text" in main({"__ow_body": 7})["error"]["body"]["error"]
+
+
+def test_an_action_is_a_zip_with_a_main(observation: Observation, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "solver-elsewhere.md").read_text()
+    (line,) = re.findall(r"echo '(.*)' > __main__.py", page)
+    (tmp_path / "observation.json").write_bytes(observation.dumps())
+    archive = tmp_path / "action.zip"
+    with zipfile.ZipFile(archive, "w") as written:
+        written.writestr("__main__.py", line + "\n")
+        for path in (ROOT / "solver_lambda").rglob("*.py"):
+            written.write(path, path.relative_to(ROOT))
+    # As OpenWhisk's runtime has it: unpacked, and its main called with a dictionary
+    # (https://github.com/apache/openwhisk-runtime-python).
+    with zipfile.ZipFile(archive) as found:
+        found.extractall(tmp_path / "action")
+    call = (
+        "import json, runpy; main = runpy.run_path('__main__.py')['main']; "
+        "open('../plan.json', 'w').write(json.dumps(main(json.load(open('../observation.json')))))"
+    )
+    subprocess.run([sys.executable, "-c", call], cwd=tmp_path / "action", check=True)
+    assert is_the_plan_of(json.loads((tmp_path / "plan.json").read_text()), observation)
 
 
 def test_an_action_that_s3_starts_does_as_the_function(
