@@ -32,6 +32,7 @@ QUERIES: dict[str, tuple[str, str, dict[str, str]]] = {
     "cloudwatch_alarm_month": ("AmazonCloudWatch", "CW:AlarmMonitorUsage", {}),
     "logs_ingested_gb": ("AmazonCloudWatch", "DataProcessing-Bytes", {}),
     "logs_gb_month": ("AmazonCloudWatch", "TimedStorage-ByteHrs", {}),
+    "data_out_gb": ("AWSDataTransfer", "DataTransfer-Out-Bytes", {}),
 }
 
 
@@ -41,12 +42,17 @@ class PriceError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Price:
-    """``usd`` dollars buy ``per`` of ``unit``; ``as_of`` is the source's own date, or ``None``."""
+    """``usd`` dollars buy ``per`` of ``unit``.
+
+    Attributes:
+        as_of, region: when and where the source read it at AWS, or ``None``.
+    """
 
     usd: float
     per: float
     unit: str
     as_of: str | None
+    region: str | None
     source: str
 
     @property

@@ -109,6 +109,7 @@ def refreshed(
             old,
             usd=round(first_paid_tier(products, key) * old.per, 12),
             as_of=today.isoformat(),
+            region=listed.region,
             source=f"AWS Price List API, {service}, {attributes['usagetype']}",
         )
     return dataclasses.replace(

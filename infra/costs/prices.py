@@ -59,7 +59,8 @@ def _show(listed: PriceList, as_json: bool) -> int:
     print(f"Prices of {listed.date} for {listed.region}. {listed.note}\n")
     for key, price in listed.prices.items():
         amount = f"${plain(price.usd)} per {price.per:,.0f} {price.unit}"
-        print(f"{key:24} {amount:38} {price.as_of or 'undated':10}  {price.source}")
+        region = price.region or "no region"
+        print(f"{key:24} {amount:38} {price.as_of or 'undated':10} {region:14}  {price.source}")
     print("\nFree each month:")
     for key, free in listed.free_tier.items():
         amount = f"{free.monthly:,.0f} {free.unit}"

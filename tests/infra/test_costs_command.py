@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import infra.costs.__main__ as costs_command
 from infra.costs.__main__ import main
 from infra.costs.measured import MEASURED_FILE
+from infra.costs.price_list import read_prices
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
@@ -23,13 +25,13 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
     return answer
 
 
-def test_hourly_cycles_of_one_node_stay_below_half_a_dollar(
+def test_hourly_cycles_of_one_node_stay_below_a_quarter_of_a_dollar(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answer = run_json(capsys)
     function = answer["controllers"]["lambda"]
     assert answer["workload"]["cycles_per_day"] == 24
-    assert function["nodes_usd"] < answer["target"]["usd"] == 0.5
+    assert function["nodes_usd"] < answer["target"]["usd"] == 0.25
     # The stack's alarms are told apart, and are not in it.
     assert function["stack_usd"] == pytest.approx(12 * 0.10 * answer["workload"]["alarms"])
     assert function["usd"] == pytest.approx(function["nodes_usd"] + function["stack_usd"])
@@ -37,7 +39,7 @@ def test_hourly_cycles_of_one_node_stay_below_half_a_dollar(
 
 def test_json_is_complete_and_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
     answer = run_json(capsys, "--nodes", "3", "--delivery", "http")
-    assert set(answer["controllers"]) == {"lambda", "fargate", "instance", "embedded"}
+    assert set(answer["controllers"]) == {"lambda", "fargate", "instance", "http", "embedded"}
     for found in answer["controllers"].values():
         assert sum(term["usd"] for term in found["terms"]) == pytest.approx(found["usd"])
         with_free = sum(term["usd_with_free_tier"] for term in found["terms"])
@@ -53,7 +55,7 @@ def test_text_shows_each_part(capsys: pytest.CaptureFixture[str]) -> None:
     text, messages = capsys.readouterr()
     assert messages == ""
     for words in (
-        "below the target of $0.50",
+        "below the target of $0.25",
         "stack: CloudWatch alarms",
         "= without free tier",
         "= with free tier",
@@ -61,10 +63,49 @@ def test_text_shows_each_part(capsys: pytest.CaptureFixture[str]) -> None:
         "Table 8.7",
         "$1.92 takes 24 times the stated storage",
         "606 a day",
-        "Lambda costs as much as an always-on t4g.micro",
+        "Lambda costs as much as an always-on t4g.micro, without the free tier: never",
         "Recommended: embedded",
     ):
         assert words in text, words
+
+
+def test_a_thousand_nodes_cost_less_than_200_dollars(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that they share included, without the free tier."""
+    thousand, two = (
+        run_json(capsys, "--nodes", nodes)["controllers"]["lambda"] for nodes in ("1000", "2000")
+    )
+    assert thousand["usd"] < 200
+    assert two["nodes_usd"] == pytest.approx(2 * thousand["nodes_usd"])
+
+
+def test_a_minutes_cycles_cost_more_than_five_dollars_for_their_puts_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Over S3 that goal cannot be met; over HTTP it can, where 26 nodes share the machine."""
+    answer = run_json(capsys, "--cycles-per-day", "1440")["controllers"]
+    (puts,) = (term["usd"] for term in answer["lambda"]["terms"] if term["name"] == "S3 PUT")
+    assert puts == pytest.approx(525_600 * 2 * 5e-6)
+    many = run_json(capsys, "--cycles-per-day", "1440", "--nodes", "26")["controllers"]["http"]
+    assert many["usd"] / 26 < 5 < puts
+
+
+def test_markdown_is_tables_of_what_the_json_has(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = run_json(capsys)
+    assert main(["--markdown"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("# What SPREDS costs a year\n")
+    tables = re.findall(r"(?:^\|.*\|\n?)+", text, re.MULTILINE)
+    assert len(tables) == 4
+    for table in tables:
+        widths = {line.count("|") for line in table.splitlines()}
+        assert len(widths) == 1, table
+    names = [term["name"] for term in answer["controllers"]["lambda"]["terms"]]
+    assert [line.split(" | ")[0] for line in tables[1].splitlines()[2:]] == [
+        f"| {name}" for name in names
+    ]
+    for key, price in read_prices().prices.items():
+        assert f"| {key} |" in tables[3]
+        assert price.source in tables[3]
 
 
 def test_polling_always_misses_the_target_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +148,7 @@ def test_an_overloaded_machine_has_no_latency(capsys: pytest.CaptureFixture[str]
         (["--servers", "2.5"], "--servers must be a whole number, not '2.5'"),
         (["--servers", "1025"], "--servers must be a number from 1 to 1,024, not '1025'"),
         (["--nodes", "0"], "--nodes"),
+        (["--nodes-per-cell", "201"], "--nodes-per-cell must be a number from 1 to 200, not '201'"),
         (["--alarms", "-1"], "--alarms"),
         (["--memory", "100"], "--memory"),
         (["--retention-days", "0"], "--retention-days"),
@@ -115,7 +157,7 @@ def test_an_overloaded_machine_has_no_latency(capsys: pytest.CaptureFixture[str]
         (["--duration", "61s"], "--duration must be at most 60s, when the function is ended, not"),
         (["--time-limit", "soon"], "--time-limit"),
         (["--latency", "lambda"], "--latency lambda must be a duration"),
-        (["--latency", "cron=3s"], "must be one of lambda, fargate, instance, embedded"),
+        (["--latency", "cron=3s"], "must be one of lambda, fargate, instance, http, embedded"),
         (["--controllers", ""], "a controller must be one of"),
         (["--instance", "m5.huge"], "--instance must be one of"),
         (["--observation-bytes", "0"], "--observation-bytes"),
