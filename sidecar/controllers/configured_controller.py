@@ -24,7 +24,7 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-# The share of the plan's deadline that is left for the answer to a long poll to arrive.
+# The share of the plan's deadline that is left when a long poll or a service has had its time.
 SPARE_SHARE = 0.2
 
 
@@ -47,7 +47,9 @@ def make_controller(
     embedded = EmbeddedController(take_plan, metrics, documents)
     if kind != "embedded" and service is not None:
         log.info("controller %s: observations go to %s", kind, service.url)
-        asked = SolverService(service, config.controller.plan_deadline_seconds)
+        # So that it has failed, and another one stands in, before the plan is overdue.
+        limit_seconds = (1 - SPARE_SHARE) * config.controller.plan_deadline_seconds
+        asked = SolverService(service, limit_seconds)
 
         def make_service(failed: Callable[[Observation], None]) -> SolverServiceController:
             return SolverServiceController(asked, take_plan, metrics, documents, failed)
