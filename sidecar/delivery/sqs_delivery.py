@@ -62,6 +62,7 @@ class SqsDelivery:
 
     def expect(self, key: str) -> None:
         """The plan under ``key`` will come soon."""
+        self._is_draining = False  # older plans, if there are more, come along with this one
         self._expected = (key, time.monotonic() + self._expect_seconds)
         self._expecting.set()
 
@@ -80,8 +81,8 @@ class SqsDelivery:
             if self._stop.is_set():
                 return
             try:
-                had_messages = self._poll()
-                self._is_draining = self._is_draining and had_messages
+                if not self._poll():
+                    self._is_draining = False
                 if self._is_draining or self._is_awaiting():
                     self._expecting.set()
             except self._errors as error:
