@@ -60,13 +60,13 @@ class Answer(NamedTuple):
 
 
 def prepare(store: PlanStore, asked: Asked) -> None:
-    """Make the views that the questions are about. Raises StoreError."""
+    """Make what the questions begin with. Raises StoreError."""
     columns = ", ".join(f"{value!r} AS {name}" for name, value in asked._asdict().items())
     store.ask(f"CREATE OR REPLACE TEMP VIEW asked AS SELECT {columns}")
     for statement in (HERE / "views.sql").read_text().split(";\n"):
         if statement.strip():
-            # Not kept with the plans: they are this question's.
-            store.ask(statement.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMP VIEW"))
+            # As tables of this run, each is worked out once and not again for each question.
+            store.ask(statement.replace("OR REPLACE VIEW", "OR REPLACE TEMP TABLE"))
 
 
 def answer(store: PlanStore, question: Question) -> Answer:
