@@ -307,7 +307,7 @@ def _deployed(client: Client) -> str:
 
 _ROLES = "`tests/end_to_end/test_roles_keep_to_their_own.py`, by an evaluator of policies"
 _RULES = "`tests/infra/test_who_may_send_to_whom.py`, on the template"
-_LIMITS = "`infra/template_limits.py`, before synthesis"
+_LIMITS = "`infra/limits.py`, before synthesis"
 
 PROBES = (
     Probe(
