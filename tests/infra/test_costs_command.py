@@ -10,12 +10,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import infra.costs.__main__ as costs_command
 from infra.costs.__main__ import main
-from infra.costs.measured import MEASURED_FILE
+from infra.costs.figure import crossings, make
+from infra.costs.measured import MEASURED_FILE, read_measured
+from infra.costs.model import break_even
 from infra.costs.price_list import read_prices
+from infra.costs.thesis import thesis_break_even
+from infra.costs.workload import Workload
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
@@ -194,6 +199,29 @@ def test_draws_the_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert content.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", content[16:24])
     assert width > height > 500
+
+
+def test_the_figure_says_date_and_region_and_where_lines_cross() -> None:
+    measured, prices = read_measured(), read_prices()
+    figure = make(Workload(nodes=1000), measured, prices)
+    assert f"{prices.date}, {prices.region}" in figure.get_suptitle()
+    left, right = figure.axes
+    assert "in the sidecar: $0" in {line.get_label() for line in right.lines}
+    marks = {text.get_text() for text in left.texts}
+    assert marks == {
+        f"{thesis_break_even():,} a day",
+        f"{thesis_break_even(free_tier=True):,} a day",
+    }
+    many = break_even(Workload(nodes=1000), measured, prices)
+    assert f"{many:,} a day" in {text.get_text() for text in right.texts}
+    (embedded,) = (line for line in right.lines if "sidecar" in str(line.get_label()))
+    assert right.get_ylim()[0] < min(embedded.get_ydata()) == 0
+
+
+def test_lines_cross_between_points() -> None:
+    cycles = np.array([1, 3, 5])
+    assert crossings(cycles, np.array([0.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.0])) == [(2.0, 1.0)]
+    assert crossings(cycles, np.array([2.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.0])) == []
 
 
 def imported(nodes: Iterable[ast.AST]) -> set[str]:
