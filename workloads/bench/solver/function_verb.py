@@ -90,6 +90,7 @@ def realistic_observation(servers: int, seed: int = 0) -> Observation:
                 mean_object_bytes=812.123456,
                 changed_at_seconds=1_794_990_000.5,
                 settings_version="3f2a9c1d5e7b",
+                installed_bytes=share,
             )
             for i in range(servers)
         ),
