@@ -19,9 +19,10 @@ TOPIC_ARN = re.compile(
 
 @dataclass(frozen=True)
 class CloudConfig:
-    """The stack's outputs.
+    """The node's cell.
 
     Attributes:
+        account_id: that both buckets belong to, or ``None``: whose they are is not asked.
         endpoint_url: of an emulator, or ``None`` for AWS.
         delivery: ``sqs`` or ``http``.
         queue_url: of the node's queue, for ``sqs``.
@@ -36,6 +37,7 @@ class CloudConfig:
     queue_url: str | None = None
     listen: tuple[str, int] | None = None
     endpoint_url: str | None = None
+    account_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def _read_cloud(fields: Fields) -> CloudConfig:
         queue_url=_url(fields, "queue_url") if delivery == "sqs" else None,
         listen=_listen(fields) if delivery == "http" else None,
         endpoint_url=_url(fields, "endpoint_url") if fields.has("endpoint_url") else None,
+        account_id=_account(fields) if fields.has("account_id") else None,
     )
 
 
@@ -138,6 +141,13 @@ def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
             raise fields.refuse("ssl_ca_certs", f"is for an https url, and this one is {url!r}")
         check_ca_certs(fields, ca_certs)
     return ServiceConfig(url, secret(fields, "token", folder), ca_certs)
+
+
+def _account(fields: Fields) -> str:
+    account = fields.text("account_id")
+    if not re.fullmatch(r"[0-9]{12}", account):
+        raise fields.refuse("account_id", f"must be the 12 digits of an account, not {account!r}")
+    return account
 
 
 def _url(fields: Fields, key: str) -> str:
