@@ -10,6 +10,7 @@ from constructs import Construct, IDependable
 from infra import names
 from infra.configuration import Cell, Configuration
 from infra.document_bucket import DocumentBucket
+from infra.fleet_tables import FleetTables
 from infra.here import HERE
 from infra.plan_delivery import PlanDelivery
 from infra.plan_topic import PlanTopic, topic_notification
@@ -53,6 +54,16 @@ class CellStack(Stack):
             ("Controller", controller),
         ):
             CfnOutput(self, name, value=value)
+        if configuration.analytics:
+            FleetTables(
+                self,
+                "Fleet",
+                name=configuration.name,
+                cell=cell.name,
+                observations_bucket=self._observations_name,
+                plans_bucket=self._plans_name,
+                nodes=[node.name for node in cell.nodes],
+            )
         undelivered = names.undelivered_queue(configuration.name)
         for node in cell.nodes:
             PlanDelivery(

@@ -86,6 +86,7 @@ class Configuration:
         retention_days: how long observations and plans are kept; six months by default.
         log_retention_days: one of the values that CloudWatch Logs takes.
         reserved_concurrency: of each function; ``None``: what the account has.
+        analytics: whether AWS Glue has tables over the documents, to be asked by Athena.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Configuration:
     retention_days: int = 180
     log_retention_days: int = 180
     reserved_concurrency: int | None = None
+    analytics: bool = False
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -159,6 +161,7 @@ def _configuration(fields: Fields) -> Configuration:
         nodes_per_cell=nodes_per_cell,
         retention_days=fields.integer("retention_days", 180, low=1, high=MOST_RETENTION_DAYS),
         log_retention_days=log_retention_days,
+        analytics=fields.boolean("analytics", False),
         reserved_concurrency=(
             fields.integer("reserved_concurrency", low=1)
             if fields.has("reserved_concurrency")
@@ -270,7 +273,10 @@ def _check_limits(fields: Fields, configuration: Configuration) -> None:
     functions = 0
     for cell in configuration.cells:
         size = limits.CellSize(
-            cell.name, tuple(node.delivery for node in cell.nodes), len(cell.methods)
+            cell.name,
+            tuple(node.delivery for node in cell.nodes),
+            len(cell.methods),
+            configuration.analytics,
         )
         functions += size.functions
         for sentence in limits.too_much_in_a_cell(configuration.controller, size):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sidecar.storage.aws import USUAL_SECONDS, aws_errors, client
-from sidecar.storage.store import StoreError, StoreUnreachableError
+from sidecar.storage.store import StoreError, StoreUnreachableError, Version
 
 _ABSENT = ("NoSuchKey", "404")
 _FORBIDDEN = ("AccessDenied", "403")
 # An empty document has no first byte, so every range of it is refused.
 _EMPTY = ("InvalidRange", "416")
+_UNCHANGED = ("NotModified", "304")
 
 
 class S3Store:
@@ -65,6 +66,33 @@ class S3Store:
         except self._errors:
             return False
         return all(item["Key"] != key for item in listed.get("Contents", []))
+
+    def version(self, key: str, known: str | None) -> Version:
+        condition = {"IfNoneMatch": known} if known else {}
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=key, **condition)
+            answer["Body"].close()
+            return Version(str(answer["ETag"]))
+        except self._errors as error:
+            code = error_code(error)
+            if code in _UNCHANGED:
+                return Version(known)
+            if code in _ABSENT or code in _FORBIDDEN:
+                return Version(None, is_certain=code in _ABSENT)
+            raise self._failure(key, error) from error
+
+    def versions(self, prefix: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        more: dict[str, str] = {}
+        try:
+            while True:
+                answer = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **more)
+                found |= {item["Key"]: item["ETag"] for item in answer.get("Contents", [])}
+                if not answer.get("IsTruncated"):
+                    return found
+                more = {"ContinuationToken": answer["NextContinuationToken"]}
+        except self._errors as error:
+            raise self._failure(prefix, error) from error
 
     def delete(self, key: str) -> None:
         self._call("delete_object", Bucket=self._bucket, Key=key)
