@@ -84,6 +84,7 @@ CELL = {
     "fargate": Counts(resources=30, outputs=5, size_bytes=40_000),
     "auto": Counts(resources=30, outputs=5, size_bytes=40_000),  # the larger of the two
 }
+FUNCTION_TOPIC = Counts(resources=3, outputs=0, size_bytes=3_500)
 FUNCTION = Counts(resources=6, outputs=0, size_bytes=9_000)
 # Where there are analytics: the shared stack's database, a cell's tables.
 DATABASE = Counts(resources=1, outputs=0, size_bytes=1_000)
@@ -102,6 +103,7 @@ class CellSize:
     deliveries: tuple[str, ...]
     functions: int
     analytics: bool = False
+    has_topics: bool = False  # that call the functions
 
     def counts(self, controller: str) -> Counts:
         needed = CELL[controller]
@@ -109,6 +111,8 @@ class CellSize:
             needed = needed.plus(TABLES)
         if controller == "lambda":
             needed = needed.plus(FUNCTION, self.functions)
+            if self.has_topics:
+                needed = needed.plus(FUNCTION_TOPIC, self.functions)
         for delivery in self.deliveries:
             needed = needed.plus(NODE[delivery])
         return needed

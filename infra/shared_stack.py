@@ -49,6 +49,11 @@ class SharedStack(Stack):
                 refused.add_to_resource_policy(
                     _may_send(refused, "RulesSend", "events.amazonaws.com", rules)
                 )
+            if configuration.topics == "two":
+                topics = HERE.regional_arn("sns", f"{names.observations_topic(any_cell)}*")
+                refused.add_to_resource_policy(
+                    _may_send(refused, "ObservationTopicsSend", "sns.amazonaws.com", topics)
+                )
         if configuration.analytics:
             FleetDatabase(self, "Fleet", name=name)
         CfnOutput(self, "AlarmsTopicArn", value=self._alarms.topic_arn)

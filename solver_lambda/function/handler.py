@@ -1,24 +1,27 @@
-"""The function's entry: S3 tells of new observations, each is answered with one plan."""
+"""The function's entry: S3, or SNS for it, tells of new observations; each gets one plan."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
+from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import parse_observation_key, plan_key
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
-from solver_lambda.documents.reader import DocumentError, Fields
+from solver_lambda.documents.reader import DocumentError, Fields, shown
 from solver_lambda.function.answering import RefusedError, read_observation
 from solver_lambda.function.object_store import ObjectStore, ObjectStoreError
 from solver_lambda.function.run_log import log_event, log_plan
 from solver_lambda.planning.planner import make_plan
 
+MAX_MESSAGE_BYTES = 256 << 10  # what SNS takes
+
 
 def handler(event: object, context: object) -> dict[str, Any]:  # noqa: ARG001
-    """Answer each observation that an S3 event tells of.
+    """Answer each observation that an event tells of, S3's own or one that SNS hands on.
 
     S3 delivers at least once. A plan is written only if its key is free, so a repeated event
     changes nothing and announces nothing. S3's test event is ignored.
@@ -30,11 +33,8 @@ def handler(event: object, context: object) -> dict[str, Any]:  # noqa: ARG001
         RefusedError: for the first observation that got no plan, after all have been tried; out
             of the function, so that the event goes to the on-failure destination.
     """
-    if isinstance(event, dict) and event.get("Event") == "s3:TestEvent":
-        log_event("test_event")
-        return {"plans": []}
     plans, refusals = [], []
-    for bucket, key in _records(event):
+    for bucket, key in _told(event):
         try:
             plans.append(answer(bucket, key))
         except RefusedError as error:
@@ -90,14 +90,39 @@ def _setting(environment: Mapping[str, str], name: str) -> str:
     return environment[name]
 
 
-def _records(event: object) -> list[tuple[str, str]]:
-    """Bucket and key of each record; S3 encodes keys as in a form."""
+def _told(event: object) -> list[tuple[str, str]]:
+    """Bucket and key of each record. Raises RefusedError."""
     try:
-        return [
-            (s3.table("bucket").text("name"), unquote_plus(s3.table("object").text("key")))
-            for record in Fields(event, "the event").tables("Records")
-            for s3 in [record.table("s3")]
-        ]
+        return [found for inner in _s3_events(event) for found in _records(inner)]
     except DocumentError as error:
         log_event("refused", reason=str(error))
         raise RefusedError(f"the event is not one of S3: {error}") from error
+
+
+def _s3_events(event: object) -> Iterator[Fields]:
+    """The event itself, or those in the messages that SNS hands on."""
+    fields = Fields(event, "the event")
+    messages = [
+        record.table("Sns")
+        for record in (fields.tables("Records") if fields.has("Records") else ())
+        if record.has("Sns")
+    ]
+    if not messages:
+        yield fields
+    for message in messages:
+        text = message.value("Message")
+        if not isinstance(text, str):
+            raise message.refuse("Message", f"must be a text, not {shown(text)}")
+        yield parse_json(text, "the event's message", MAX_MESSAGE_BYTES)
+
+
+def _records(event: Fields) -> list[tuple[str, str]]:
+    """Bucket and key of each record; S3 encodes keys as in a form."""
+    if event.has("Event") and event.value("Event") == "s3:TestEvent":
+        log_event("test_event")
+        return []
+    return [
+        (s3.table("bucket").text("name"), unquote_plus(s3.table("object").text("key")))
+        for record in event.tables("Records")
+        for s3 in [record.table("s3")]
+    ]

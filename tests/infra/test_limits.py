@@ -26,6 +26,7 @@ LONG = tuple(Node(f"{'n' * 60}-{number:02d}", cell="c" * 13) for number in range
         {"nodes": SOLVERS},
         {"controller": "embedded", "nodes": POSTED},
         {"nodes": LONG},
+        {"nodes": SOLVERS, "topics": "two"},
         {"analytics": True},
         {"nodes": LONG, "analytics": True},
     ],
@@ -34,7 +35,13 @@ def test_the_counts_are_those_of_the_templates(changes: Any, synthesise: Callabl
     made = synthesise(**changes)
     (cell,) = made.configuration.cells
     analytics = made.configuration.analytics
-    size = CellSize(cell.name, tuple(n.delivery for n in cell.nodes), len(cell.methods), analytics)
+    size = CellSize(
+        cell.name,
+        tuple(node.delivery for node in cell.nodes),
+        len(cell.methods),
+        analytics,
+        made.configuration.topics == "two",
+    )
     counts = size.counts(made.configuration.controller)
     assert len(made.cell.template["Resources"]) == counts.resources
     assert len(made.cell.template["Outputs"]) == counts.outputs
