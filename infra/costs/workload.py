@@ -89,7 +89,7 @@ class Workload:
     polling: str = "waiting"
     retention_days: float = 180
     log_retention_days: float = 180
-    alarms: int = 6
+    alarms: int = 2
     memory_mb: int = 512
     duration_seconds: float | None = None
     observation_bytes: int | None = None

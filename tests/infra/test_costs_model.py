@@ -69,7 +69,7 @@ def test_lambda_by_hand() -> None:
         "SNS filtering": 8760 * 1024 / 2**30 * 0.10,
         # SNS sends, the node receives once and deletes.
         "SQS requests": 8760 * 3 * 0.4e-6,
-        "CloudWatch alarms": 6 * 12 * 0.10,
+        "CloudWatch alarms": 2 * 12 * 0.10,
         # 500 bytes of ours and 600 of the platform's.
         "logs ingested": 8760 * 1100 / 2**30 * 0.50,
         "logs kept": 24 * 180 * 1100 / 2**30 * 12 * 0.03,
@@ -77,7 +77,7 @@ def test_lambda_by_hand() -> None:
     assert {t.name: t.usd(False) for t in found.terms} == pytest.approx(expected)
     # On paper: .001752 .056903 .0876 .001825 .010512 .0165 .00438 .000835 .010512 .004487 .001593
     assert found.nodes_usd(free_tier=False) == pytest.approx(0.196899, abs=2e-6)
-    assert found.shared_usd(free_tier=False) == pytest.approx(7.20)
+    assert found.shared_usd(free_tier=False) == pytest.approx(2.40)
     # The free tier covers all but S3, filtering and kept logs.
     assert found.usd(free_tier=True) == pytest.approx(0.118865, abs=2e-6)
 
