@@ -123,11 +123,23 @@ def read_configuration(path: Path) -> Configuration:
         DocumentError: with the key and value at fault.
         OSError: it cannot be read.
     """
+    configuration = configuration_of(path.read_text(), str(path))
+    if not configuration.nodes:
+        raise DocumentError(f"{path}: nodes must have a line for each node or pattern")
+    return configuration
+
+
+def configuration_of(text: str, source: str) -> Configuration:
+    """Check the text of such a file, in which there may be no nodes yet.
+
+    Raises:
+        DocumentError: with the key and value at fault.
+    """
     try:
-        table = tomllib.loads(path.read_text())
+        table = tomllib.loads(text)
     except ValueError as error:
-        raise DocumentError(f"{path}: not a TOML document: {error}") from error
-    return _configuration(Fields(table, str(path)))
+        raise DocumentError(f"{source}: not a TOML document: {error}") from error
+    return _configuration(Fields(table, source))
 
 
 def _configuration(fields: Fields) -> Configuration:
@@ -136,8 +148,6 @@ def _configuration(fields: Fields) -> Configuration:
         allowed = ", ".join(map(str, LOG_RETENTION_DAYS))
         raise fields.refuse("log_retention_days", f"must be one of {allowed}")
     nodes = fields.table("nodes")
-    if not nodes.names():
-        raise fields.refuse("nodes", "must be a table with one line for each node or pattern")
     nodes_per_cell = fields.integer(
         "nodes_per_cell", NODES_PER_CELL, low=1, high=limits.TOPIC_FILTERS.most
     )

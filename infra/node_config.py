@@ -72,6 +72,7 @@ def controller_table(
         "region": place.region,
         "observations_bucket": place.bucket(cell.stack, "observations"),
         "plans_bucket": place.bucket(cell.stack, "plans"),
+        "account_id": place.account,
         "topic_arn": place.regional_arn("sns", names.plans_topic(cell.stack)),
     }
     if found.delivery == "http":

@@ -18,9 +18,10 @@ TOPIC_ARN = re.compile(
 
 @dataclass(frozen=True)
 class CloudConfig:
-    """The stack's outputs.
+    """The node's cell.
 
     Attributes:
+        account_id: that both buckets belong to, or ``None``: whose they are is not asked.
         endpoint_url: of an emulator, or ``None`` for AWS.
         delivery: ``sqs`` or ``http``.
         queue_url: of the node's queue, for ``sqs``.
@@ -35,6 +36,7 @@ class CloudConfig:
     queue_url: str | None = None
     listen: tuple[str, int] | None = None
     endpoint_url: str | None = None
+    account_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,15 @@ def _read_cloud(fields: Fields) -> CloudConfig:
         queue_url=_url(fields, "queue_url") if delivery == "sqs" else None,
         listen=_listen(fields) if delivery == "http" else None,
         endpoint_url=_url(fields, "endpoint_url") if fields.has("endpoint_url") else None,
+        account_id=_account(fields) if fields.has("account_id") else None,
     )
+
+
+def _account(fields: Fields) -> str:
+    account = fields.text("account_id")
+    if not re.fullmatch(r"[0-9]{12}", account):
+        raise fields.refuse("account_id", f"must be the 12 digits of an account, not {account!r}")
+    return account
 
 
 def _url(fields: Fields, key: str) -> str:

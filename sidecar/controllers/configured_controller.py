@@ -54,6 +54,7 @@ def make_controller(
             cloud.region,
             cloud.endpoint_url,
             config.controller.plan_deadline_seconds,
+            cloud.account_id,
         )
         before = instead_of.delivery if instead_of is not None else None
         delivery = _delivery(config, cloud, take_plan, metrics, before)
@@ -123,7 +124,9 @@ def _inbox(
     sns = client("sns", cloud.region, cloud.endpoint_url, limit_seconds=deadline)
     return PlanInbox(
         check,
-        make_bucket(cloud.plans_bucket, cloud.region, cloud.endpoint_url, deadline),
+        make_bucket(
+            cloud.plans_bucket, cloud.region, cloud.endpoint_url, deadline, cloud.account_id
+        ),
         take_plan,
         confirmer(sns, cloud.topic_arn, aws_errors()),
         metrics,

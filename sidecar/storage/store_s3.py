@@ -15,7 +15,8 @@ _UNCHANGED = ("NotModified", "304")
 
 
 class S3Store:
-    """Documents in one bucket. A call fails within ``limit_seconds`` if nobody answers."""
+    """Documents in one bucket. A call fails within ``limit_seconds`` if nobody answers, and at once
+    if the bucket is not of the account ``owner`` (``None``: whose it is, is not asked)."""
 
     def __init__(
         self,
@@ -23,10 +24,14 @@ class S3Store:
         region: str,
         endpoint_url: str | None,
         limit_seconds: float = USUAL_SECONDS,
+        owner: str | None = None,
     ) -> None:
         self._bucket = bucket
         self._s3 = client("s3", region, endpoint_url, limit_seconds)
         self._errors = aws_errors()
+        self._owner = owner
+        if owner:
+            self._s3.meta.events.register("before-parameter-build.s3", self._name_owner)
 
     def __str__(self) -> str:
         return f"s3://{self._bucket}"
@@ -98,9 +103,16 @@ class S3Store:
         except self._errors as error:
             raise self._failure(parameters["Key"], error) from error
 
+    def _name_owner(self, params: dict[str, Any], **_: Any) -> None:
+        """Of each request, before it is built."""
+        params["ExpectedBucketOwner"] = self._owner
+
     def _failure(self, key: str, error: Exception) -> StoreError:
-        kind = StoreError if error_code(error) else StoreUnreachableError
-        return kind(f"{self}/{key}: {error}")
+        code = error_code(error)
+        kind = StoreError if code else StoreUnreachableError
+        # S3 answers both the same.
+        why = f", or the bucket is not of the account {self._owner}" if self._owner else ""
+        return kind(f"{self}/{key}: {error}{why if code in _FORBIDDEN else ''}")
 
 
 def error_code(error: Exception) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 import sidecar
 from infra.configuration import Configuration, Node
-from infra.names import Place, place
+from infra.names import place
 from infra.node_config import (
     NodeConfigError,
     controller_table,
@@ -111,10 +111,8 @@ def test_each_region_that_the_client_knows_has_its_partition() -> None:
     session = botocore.session.get_session()
     checked = 0
     for partition in ("aws", "aws-cn", "aws-us-gov"):
-        suffix = session.get_component("endpoint_resolver").get_partition_dns_suffix(partition)
         for region in session.get_available_regions("sqs", partition):
-            expected = Place("123456789012", region, partition, suffix)
-            assert place("123456789012", region) == expected
+            assert place("123456789012", region).partition == partition
             checked += 1
     assert checked > 30
 

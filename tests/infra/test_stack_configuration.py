@@ -47,7 +47,7 @@ HTTP = 'delivery = "http", public_url = '
         ('controller = "lamda"\n' + NODES, "controller must be one of auto, lambda, fargate"),
         ('name = "Spreds"\n' + NODES, "name must match"),
         ("", "nodes is missing"),
-        ("nodes = {}", "nodes must be a table"),
+        ("nodes = {}", "nodes must have a line"),
         ("[nodes]\nA = {}\n", "nodes.A names no node: 'A' does not match"),
         (
             'controller = "auto"\n[nodes]\na = { solver = "dirichlet" }\n',

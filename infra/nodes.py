@@ -1,0 +1,140 @@
+"""Lists EC2 instances that carry the tag of a node, and writes lines for the new ones.
+
+Usage: python -m infra.nodes --tag spreds-node [--stack FILE] [--into FILE]
+
+The tag's value is the node's name. A node that the stack's file does not name yet gets a line with
+a cell that stays its own: the first of ``tagged-0``, ``tagged-1`` and so on with room for it.
+``--into`` appends the lines to a file, which has to end with its ``[nodes]``; without it they are
+printed.
+Lines of machines that are gone stay: a stopped machine may come back, and whose plans and settings
+are to go is for you to say. This is the only part that asks AWS; the synthesis never does.
+The exit code is 0, or 1 with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from infra.configuration import Configuration, configuration_of
+from infra.names import NODE_TAG
+from solver_lambda.documents.keys import NODE_PATTERN
+from solver_lambda.documents.reader import shown
+
+STACK_FILE = Path(__file__).resolve().parent / "stack.toml"
+CELL = "tagged"
+
+
+class NodesError(ValueError):
+    """The tagged machines cannot be nodes; the message says which, and why."""
+
+
+def tagged_nodes(ec2: Any, tag: str) -> list[str]:
+    """Names of the nodes on machines that run or can be started again.
+
+    Raises:
+        NodesError: two machines have the same name, or a name cannot be a node's.
+    """
+    instances: dict[str, str] = {}
+    pages = ec2.get_paginator("describe_instances").paginate(
+        Filters=[
+            {"Name": "tag-key", "Values": [tag]},
+            {
+                "Name": "instance-state-name",
+                "Values": ["pending", "running", "stopping", "stopped"],
+            },
+        ]
+    )
+    for page in pages:
+        for reservation in page["Reservations"]:
+            for instance in reservation["Instances"]:
+                (name,) = (item["Value"] for item in instance["Tags"] if item["Key"] == tag)
+                identity = instance["InstanceId"]
+                if not NODE_PATTERN.fullmatch(name):
+                    raise NodesError(
+                        f"{identity} has {tag} = {shown(name)}, which cannot be a node's name: it "
+                        f"must match {NODE_PATTERN.pattern}"
+                    )
+                if name in instances:
+                    raise NodesError(
+                        f"{instances[name]} and {identity} have the same {tag} = {name}: a node is "
+                        "one machine"
+                    )
+                instances[name] = identity
+    return sorted(instances)
+
+
+def new_lines(configuration: Configuration, names: Iterable[str]) -> list[str]:
+    """Lines for the names that the configuration does not have."""
+    known = {node.name for node in configuration.nodes}
+    members = Counter(node.cell for node in configuration.nodes)
+    lines = []
+    number = 0
+    for name in names:
+        if name in known:
+            continue
+        while members[f"{CELL}-{number}"] >= configuration.nodes_per_cell:
+            number += 1
+        cell = f"{CELL}-{number}"
+        members[cell] += 1
+        lines.append(f'{name} = {{ cell = "{cell}" }}')
+    return lines
+
+
+def append(path: Path, lines: list[str]) -> None:
+    """Append the lines, whole or not at all, if the file can be read with them.
+
+    Raises:
+        NodesError: the file does not end with its ``[nodes]``.
+        DocumentError: it would be refused.
+        OSError: it cannot be written.
+    """
+    text = path.read_text()
+    tables = [line.strip() for line in text.splitlines() if line.lstrip().startswith("[")]
+    if not tables or tables[-1].partition("#")[0].strip() != "[nodes]":
+        raise NodesError(f"{path}: must end with the lines of its [nodes]")
+    longer = "\n".join([text.rstrip("\n"), *lines, ""])
+    configuration_of(longer, str(path))
+    written = path.with_name(f".{path.name}.new")
+    written.write_text(longer)
+    written.chmod(path.stat().st_mode)
+    written.replace(path)
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.nodes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--tag", default=NODE_TAG, metavar="KEY")
+    parser.add_argument("--stack", type=Path, default=STACK_FILE, metavar="FILE")
+    parser.add_argument("--into", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    stack = arguments.into or arguments.stack
+    try:
+        configuration = configuration_of(stack.read_text(), str(stack))
+        ec2 = boto3.Session().client("ec2", endpoint_url=os.environ.get("AWS_ENDPOINT_URL"))
+        names = tagged_nodes(ec2, arguments.tag)
+        lines = new_lines(configuration, names)
+        if arguments.into and lines:
+            append(arguments.into, lines)
+    except (ValueError, OSError, BotoCoreError, ClientError) as error:
+        print(f"nodes: {error}", file=sys.stderr)
+        return 1
+    for line in lines:
+        print(line)
+    print(f"nodes: {len(names)} machines, {len(lines)} of them new", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
