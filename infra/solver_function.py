@@ -17,7 +17,7 @@ from aws_cdk import (
 )
 from constructs import Construct
 
-from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS
+from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS, Workload
 from infra.dead_letters import ALARM_PERIOD, raise_alarm
 from infra.naming import bucket_arn, regional_arn
 from infra.notifications import key_filter
@@ -108,7 +108,8 @@ class SolverFunction(Construct):
             code=code,
             role=self.role,
             environment=environment,
-            memory_size=512,
+            # Which size is the best for the money: python -m workloads experiment memory.
+            memory_size=Workload.memory_mb,
             timeout=Duration.seconds(FUNCTION_TIMEOUT_SECONDS),
             reserved_concurrent_executions=reserved_concurrency,
             # The run itself repeats requests that S3 could not answer, and an observation that it

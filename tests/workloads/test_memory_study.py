@@ -64,11 +64,15 @@ def test_a_run_is_billed_by_begun_milliseconds_and_memory() -> None:
 
 
 def test_who_computes_pays_the_same_and_who_waits_pays_for_memory() -> None:
-    # Up to a whole processor a cold start gets cheaper hardly at all, but much longer.
+    # A cold start with 128 MB takes 2.82 s and 0.353 GB-s, with 512 MB 0.75 s and 6 % more, with
+    # 1,024 MB 0.41 s and 15 % more. A warm run waits, and with 256 MB costs 30 % more.
     assert cheapest_mb(USUAL, "3", "cold") == 128
-    assert best_mb(USUAL, "3", "cold") == 1769
+    assert best_mb(USUAL, "3", "cold") == 512
     assert cheapest_mb(USUAL, "3", "warm") == 128
-    assert best_mb(USUAL, "3", "warm") < 1769
+    assert best_mb(USUAL, "3", "warm") == 128
+    # What only computes costs the same everywhere up to a whole processor.
+    computing = figures({512: (2.0, 1.0), 1024: (1.0, 1.0), 1769: (0.579, 1.0), 3008: (0.579, 1.0)})
+    assert best_mb(computing, "3", "cold") == 1769
 
 
 def test_a_size_that_the_function_does_not_fit_in_is_not_chosen() -> None:
@@ -94,10 +98,11 @@ def test_neighbours_are_told_apart_only_by_enough_runs() -> None:
 def test_it_says_what_follows_and_whether_the_function_has_it() -> None:
     told = conclude(USUAL)
     assert "128 MB is the cheapest size" in told
-    assert "1,769 MB the fastest for the money (260 ms" in told
+    assert "512 MB the fastest for the money (751 ms" in told
     assert told.endswith("Ours has 512 MB.")
-    assert missed(USUAL) == ["The function has 512 MB, and 1,769 MB are faster for the money."]
-    assert missed({**USUAL, "chosen_mb": 1769}) == []
+    assert missed(USUAL) == []
+    other = {**USUAL, "chosen_mb": 1769}
+    assert missed(other) == ["The function has 1,769 MB, and 512 MB are the better size."]
 
 
 def test_what_waits_is_not_stretched() -> None:
