@@ -1,4 +1,4 @@
-"""The CDK application: `cdk synth`, `cdk diff`, `cdk deploy` from this folder."""
+"""The CDK application: `cdk synth`, `cdk diff`, `cdk deploy --all` from this folder."""
 
 from __future__ import annotations
 
@@ -9,28 +9,21 @@ from aws_cdk import App
 
 from infra.configuration import read_configuration
 from infra.function_bundle import bundled_code, target_platform
-from infra.review_exceptions import review
-from infra.stack import SpredsStack
-from solver_lambda.documents.reader import DocumentError
+from infra.installation import add_stacks
 
 DEFAULT = Path(__file__).resolve().parent / "stack.toml"
 
 
 def main() -> None:
-    """Synthesise the stack of `stack.toml`, or of the file given by `-c configuration=FILE`."""
+    """Synthesise the stacks of `stack.toml`, or of the file given by `-c configuration=FILE`."""
     app = App()
     path = Path(app.node.try_get_context("configuration") or DEFAULT)
     try:
         configuration = read_configuration(path)
-    except (DocumentError, OSError) as error:
+        platform = target_platform()
+        add_stacks(app, configuration, lambda: bundled_code(platform))
+    except (OSError, ValueError) as error:
         sys.exit(str(error))
-    stack = SpredsStack(
-        app,
-        configuration.name,
-        configuration=configuration,
-        function_code=bundled_code(target_platform()),
-    )
-    review(app, stack)
     app.synth()
 
 

@@ -1,4 +1,4 @@
-"""Which controller makes the plans of the stack."""
+"""Which controller makes the plans of the cells."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def chosen_controller(configuration: Configuration) -> str:
         return configuration.controller
     workload = Workload(
         cycles_per_day=configuration.cycles_per_day,
-        servers=max(1, *(len(node.servers) for node in configuration.nodes), 1),
+        servers=configuration.servers_per_node,
         nodes=len(configuration.nodes),
         retention_days=configuration.retention_days,
         log_retention_days=configuration.log_retention_days,

@@ -1,31 +1,34 @@
-"""What an operator chooses about the stack: one TOML file."""
+"""What an operator chooses about the installation: one TOML file."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
-from infra.costs.workload import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS
-from infra.node_names import role_name
-from infra.outputs import node_outputs
-from infra.template_limits import excess
-from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
+from infra import limits, names
+from infra.cells import CELL_PATTERN, PatternError, named_by
+from infra.costs.workload import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
+from solver_lambda.documents.keys import NODE_PATTERN
 from solver_lambda.documents.planning_settings import METHODS
-from solver_lambda.documents.reader import DocumentError, Fields, shown
+from solver_lambda.documents.reader import DocumentError, Fields
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
+# Without a hyphen, so that "NAME-" begins the names of no other installation in the account.
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9]{0,16}")
 # With "-observations-", account and region the name of a bucket has 63 characters at most.
-NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+STACK_NAME_CHARACTERS = 20
 # S3 keeps these for itself
 # (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html).
-RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
+RESERVED_PREFIXES = ("sthree-", "amzn-s3-demo-")
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
-ROLE_NAME_CHARACTERS = 64
-LONGEST_REGION = "ap-southeast-1"
+NODES_PER_CELL = 40
+NODE_PLACEHOLDER = "{node}"  # in the public_url of a line that names several
 
 
 @dataclass(frozen=True)
@@ -34,43 +37,85 @@ class Node:
 
     Attributes:
         name: also in its S3 keys.
-        servers: whose teams get a role to write their settings with.
         delivery: ``sqs``: plans wait in the node's queue, and the node only makes outbound calls;
             ``http``: SNS posts them to ``public_url``.
         public_url: of the node's listener, http or https; or empty.
         solver: ``dirichlet`` or ``hill_climbing``: a function of its own that searches with it,
             as the thesis has two; ``auto``: the function that chooses by the number of servers.
+        cell: that the node is in.
     """
 
     name: str
-    servers: tuple[str, ...] = ()
     delivery: str = "sqs"
     public_url: str = ""
     solver: str = "auto"
+    cell: str = "main"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Nodes that share buckets, topic and solver; a CloudFormation stack.
+
+    Attributes:
+        name: without the installation's.
+        stack: name of its stack, and the beginning of its resources' names.
+    """
+
+    name: str
+    stack: str
+    nodes: tuple[Node, ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The solvers that its nodes ask for, each a function."""
+        return tuple(sorted({node.solver for node in self.nodes}))
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The stack.
+    """The installation: a stack that all share, and a stack for each cell.
 
     Attributes:
-        name: prefix of the names of everything in it, so that an account can hold several.
+        name: with which all names begin, so that an account can hold several installations.
         controller: who makes plans: a function, a Fargate task, the nodes themselves
             (``embedded``), or ``auto``, the cheaper of the first two by ``infra.costs``.
-        cycles_per_day: observations of each node, by which ``auto`` estimates costs.
-        nodes: that share the stack.
+        cycles_per_day, servers_per_node: observations and servers of each node, by which ``auto``
+            estimates costs.
+        nodes: in the order of the file.
+        nodes_per_cell: at most.
         retention_days: how long observations and plans are kept; six months by default.
         log_retention_days: one of the values that CloudWatch Logs takes.
-        reserved_concurrency: of the function; ``None``: what the account has.
+        reserved_concurrency: of each function; ``None``: what the account has.
+        analytics: whether AWS Glue has tables over the documents, to be asked by Athena.
     """
 
     name: str
     nodes: tuple[Node, ...]
     controller: str = "lambda"
     cycles_per_day: int = 24
+    servers_per_node: int = 3
+    nodes_per_cell: int = NODES_PER_CELL
     retention_days: int = 180
     log_retention_days: int = 180
     reserved_concurrency: int | None = None
+    analytics: bool = False
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """In the order of their names."""
+        nodes = sorted(self.nodes, key=lambda node: (node.cell, node.name))
+        return tuple(
+            Cell(name, names.cell_stack(self.name, name), tuple(members))
+            for name, members in groupby(nodes, key=lambda node: node.cell)
+        )
+
+    def cell_of(self, node: str) -> tuple[Cell, Node] | None:
+        """A node by its name, with its cell."""
+        for cell in self.cells:
+            for member in cell.nodes:
+                if member.name == node:
+                    return cell, member
+        return None
 
 
 def read_configuration(path: Path) -> Configuration:
@@ -94,102 +139,143 @@ def _configuration(fields: Fields) -> Configuration:
         raise fields.refuse("log_retention_days", f"must be one of {allowed}")
     nodes = fields.table("nodes")
     if not nodes.names():
-        raise fields.refuse("nodes", "must be a table with one line for each node")
-    for name in nodes.names():
-        if not NODE_PATTERN.fullmatch(name):
-            raise nodes.refuse(
-                name, f"is not the name of a node: it must match {NODE_PATTERN.pattern}"
-            )
+        raise fields.refuse("nodes", "must be a table with one line for each node or pattern")
+    nodes_per_cell = fields.integer(
+        "nodes_per_cell", NODES_PER_CELL, low=1, high=limits.TOPIC_FILTERS.most
+    )
     configuration = Configuration(
-        name=_stack_name(fields),
+        name=_name(fields),
         controller=fields.text("controller", "lambda", CONTROLLERS),
         cycles_per_day=fields.integer("cycles_per_day", 24, low=1, high=MOST_CYCLES_PER_DAY),
+        servers_per_node=fields.integer("servers_per_node", 3, low=1, high=MOST_SERVERS),
+        nodes_per_cell=nodes_per_cell,
         retention_days=fields.integer("retention_days", 180, low=1, high=MOST_RETENTION_DAYS),
         log_retention_days=log_retention_days,
+        analytics=fields.boolean("analytics", False),
         reserved_concurrency=(
             fields.integer("reserved_concurrency", low=1)
             if fields.has("reserved_concurrency")
             else None
         ),
-        nodes=tuple(_node(name, nodes.table(name)) for name in nodes.names()),
+        nodes=tuple(_nodes(nodes, nodes_per_cell)),
     )
     fields.done()
-    _check_names(nodes, configuration)
-    _check_size(fields, nodes, configuration)
+    _check_cells(nodes, configuration)
+    _check_limits(fields, configuration)
     return configuration
 
 
-def _stack_name(fields: Fields) -> str:
+def _name(fields: Fields) -> str:
     name = fields.text("name", "spreds")
     if not NAME_PATTERN.fullmatch(name):
         raise fields.refuse("name", f"must match {NAME_PATTERN.pattern}, not {name!r}")
-    for prefix in RESERVED_PREFIXES:
-        if f"{name}-".startswith(prefix):
-            raise fields.refuse("name", f"must not start like S3's own {prefix!r}: {name!r}")
     return name
 
 
-def _node(name: str, fields: Fields) -> Node:
+def _nodes(table: Fields, nodes_per_cell: int) -> Iterator[Node]:
+    """All nodes of all lines."""
+    lines: dict[str, str] = {}
+    for key in table.names():
+        line = table.table(key)
+        node = _node(line)
+        try:
+            named = list(named_by(key, node.cell, nodes_per_cell, limits.ACCOUNT_FILTERS.most))
+        except PatternError as error:
+            raise table.refuse(key, str(error)) from error
+        if len(named) > 1 and node.public_url and NODE_PLACEHOLDER not in node.public_url:
+            raise line.refuse("public_url", f"must have {NODE_PLACEHOLDER} where the name belongs")
+        for one in named:
+            if not NODE_PATTERN.fullmatch(one.node):
+                raise table.refuse(
+                    key,
+                    f"names no node: {one.node!r} does not match {NODE_PATTERN.pattern}",
+                )
+            if one.node in lines:
+                raise table.refuse(
+                    key, f"names {one.node!r}, which {table.where(lines[one.node])} names as well"
+                )
+            lines[one.node] = key
+            public_url = node.public_url.replace(NODE_PLACEHOLDER, one.node)
+            yield replace(node, name=one.node, cell=one.cell, public_url=public_url)
+
+
+def _node(line: Fields) -> Node:
+    """What a line says, with the name still open; ``cell`` is empty where the line has none."""
+    if line.has("servers"):
+        raise line.refuse(
+            "servers",
+            "belongs here no longer: give a team its role by what `python -m infra.roles --team "
+            "NODE/SERVER` prints",
+        )
     node = Node(
-        name=name,
-        servers=_servers(fields),
-        delivery=fields.text("delivery", "sqs", DELIVERIES),
-        public_url=fields.text("public_url") if fields.has("public_url") else "",
-        solver=fields.text("solver", "auto", METHODS),
+        name="",
+        delivery=line.text("delivery", "sqs", DELIVERIES),
+        public_url=line.text("public_url") if line.has("public_url") else "",
+        solver=line.text("solver", "auto", METHODS),
+        cell=line.text("cell") if line.has("cell") else "",
     )
-    fields.done()
+    line.done()
+    if node.cell and not CELL_PATTERN.fullmatch(node.cell):
+        raise line.refuse("cell", f"must match {CELL_PATTERN.pattern}, not {node.cell!r}")
     if (node.delivery == "http") != bool(node.public_url):
-        raise fields.refuse("public_url", 'goes with delivery = "http", and only with it')
+        raise line.refuse("public_url", 'goes with delivery = "http", and only with it')
     if node.public_url and not re.match(r"https?://[^/]+", node.public_url):
-        raise fields.refuse("public_url", f"must be a URL, not {node.public_url!r}")
+        raise line.refuse("public_url", f"must be a URL, not {node.public_url!r}")
     return node
 
 
-def _servers(fields: Fields) -> tuple[str, ...]:
-    names = fields.value("servers", [])
-    if not isinstance(names, list):
-        raise fields.refuse("servers", f"must be a list of names, not {shown(names)}")
-    for name in names:
-        if not isinstance(name, str) or not SERVER_PATTERN.fullmatch(name):
-            raise fields.refuse(
-                "servers", f"must match {SERVER_PATTERN.pattern}, not {shown(name)}"
+def _check_cells(nodes: Fields, configuration: Configuration) -> None:
+    """Refuse names that AWS would not take, and cells with too many nodes."""
+    for cell in configuration.cells:
+        first = cell.nodes[0].name
+        if len(cell.stack) > STACK_NAME_CHARACTERS:
+            raise nodes.refuse(
+                first,
+                f"is in the cell {cell.name!r}, whose stack would be {cell.stack}, and of its name "
+                f"{STACK_NAME_CHARACTERS} characters fit into a bucket's, not {len(cell.stack)}: "
+                "give its line a shorter cell = ",
             )
-    fields.check_distinct("servers", names)
-    return tuple(names)
-
-
-def _check_names(nodes: Fields, configuration: Configuration) -> None:
-    """Refuse names whose roles and outputs cannot be made, or would belong to two nodes."""
-    owners: dict[str, str] = {}
+        for prefix in RESERVED_PREFIXES:
+            if f"{cell.stack}-".startswith(prefix):
+                raise nodes.refuse(
+                    first, f"is in {cell.stack}, which must not start like S3's own {prefix!r}"
+                )
+        if len(cell.nodes) > configuration.nodes_per_cell:
+            raise nodes.refuse(
+                cell.nodes[-1].name,
+                f"is one of {len(cell.nodes)} nodes in the cell {cell.name!r}, and nodes_per_cell "
+                f"is {configuration.nodes_per_cell}: give some of them another cell = ",
+            )
     for node in configuration.nodes:
-        role = role_name(configuration.name, node.name, LONGEST_REGION)
-        if len(role) > ROLE_NAME_CHARACTERS:
+        queue = names.node_queue(configuration.name, node.name)
+        if len(queue) > limits.QUEUE_NAME.most:
             raise nodes.refuse(
                 node.name,
-                f"is too long: its role would be {role}, and IAM takes "
-                f"{ROLE_NAME_CHARACTERS} characters, not {len(role)}",
+                f"is too long: its queue would be {queue}, and AWS takes "
+                f"{limits.QUEUE_NAME.most} {limits.QUEUE_NAME.what}, not {len(queue)}",
             )
-        for output, server in node_outputs(node.name, node.delivery, node.servers):
-            owner = node.name + (f".servers {server!r}" if server else "")
-            if output in owners:
-                raise nodes.refuse(
-                    owner,
-                    f"and {nodes.where(owners[output])} would both give the output {output}: "
-                    "rename one",
-                )
-            owners[output] = owner
-
-
-def _check_size(fields: Fields, nodes: Fields, configuration: Configuration) -> None:
-    """Refuse what does not go together, or is more than one stack may have."""
-    for node in configuration.nodes:
         if node.solver != "auto" and configuration.controller != "lambda":
             raise nodes.refuse(f"{node.name}.solver", 'goes with controller = "lambda"')
-    too_much = excess(
+
+
+def _check_limits(fields: Fields, configuration: Configuration) -> None:
+    """Refuse more than AWS takes."""
+    functions = 0
+    for cell in configuration.cells:
+        size = limits.CellSize(
+            cell.name,
+            tuple(node.delivery for node in cell.nodes),
+            len(cell.methods),
+            configuration.analytics,
+        )
+        functions += size.functions
+        for sentence in limits.too_much_in_a_cell(configuration.controller, size):
+            raise fields.refuse("nodes", sentence)
+    for key, sentence in limits.too_much_in_the_account(
         configuration.controller,
-        functions=len({node.solver for node in configuration.nodes}),
-        deliveries=[node.delivery for node in configuration.nodes],
-        servers=sum(len(node.servers) for node in configuration.nodes),
-    )
-    if too_much:
-        raise fields.refuse("nodes", too_much)
+        len(configuration.cells),
+        len(configuration.nodes),
+        functions,
+        configuration.reserved_concurrency,
+    ):
+        raise fields.refuse(key, sentence)

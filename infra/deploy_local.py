@@ -1,7 +1,7 @@
 """``cdk bootstrap`` and ``cdk deploy``, unmodified, to the local emulator.
 
-``python -m infra.deploy_local`` starts an emulator, deploys ``infra/stack.toml``, writes the
-stack's outputs to ``build/outputs.json``, and keeps the emulator running until it is interrupted.
+``python -m infra.deploy_local`` starts an emulator, deploys ``infra/stack.toml``, writes all
+stacks' outputs to ``build/outputs.json``, and keeps the emulator running until it is interrupted.
 In a program, ``deploy(emulator)`` gives the outputs.
 """
 
@@ -26,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent / "build"
 CDK = HERE / "node_modules" / ".bin" / "cdk"
 STACK_FILE = HERE / "stack.toml"
+CONCURRENT_STACKS = "4"  # as many cells at a time
 KEEP_SECONDS = 3600.0  # what was synthesised from other sources
 
 
@@ -33,8 +34,8 @@ class DeploymentError(RuntimeError):
     """The CDK command failed; the message has what it said."""
 
 
-def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, str]:
-    """Bring the stack of ``stack_file`` to the emulator; the stack's outputs.
+def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, dict[str, str]]:
+    """Bring all stacks of ``stack_file`` to the emulator; their outputs, by the stack's name.
 
     The synthesised application is kept in ``build/``, and made again only when something in it has
     changed.
@@ -63,12 +64,13 @@ def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, str]:
     _finish(
         _start(
             *("deploy", "--app", str(assembly), "--all", "--require-approval", "never"),
+            *("--concurrency", CONCURRENT_STACKS),
             *("--outputs-file", str(outputs)),
             environment=environment,
             cwd=BUILD,
         )
     )
-    (values,) = json.loads(outputs.read_text()).values()
+    values = json.loads(outputs.read_text())
     assert isinstance(values, dict)
     return values
 

@@ -91,27 +91,22 @@ TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 TEXT_OUTPUT = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
 
 
-def database_name(stack: str) -> str:
-    """Of all cells' tables; Athena takes no hyphens without quotes."""
-    return stack.replace("-", "_")
-
-
 def table_name(documents: str, cell: str) -> str:
     """``plans_a`` of the cell ``a``."""
     return f"{documents}_{cell.replace('-', '_')}"
 
 
 class FleetDatabase(Construct):
-    """Of the shared stack."""
+    """Of the shared stack; ``name`` is the installation's."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, stack: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
         super().__init__(scope, construct_id)
         aws_glue.CfnDatabase(
             self,
             "Database",
             catalog_id=Aws.ACCOUNT_ID,
             database_input=aws_glue.CfnDatabase.DatabaseInputProperty(
-                name=database_name(stack), description="Observations and plans of all nodes"
+                name=name, description="Observations and plans of all nodes"
             ),
         )
 
@@ -124,7 +119,7 @@ class FleetTables(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        stack: str,
+        name: str,
         cell: str,
         observations_bucket: str,
         plans_bucket: str,
@@ -136,7 +131,7 @@ class FleetTables(Construct):
             (OBSERVATIONS_PREFIX, observations_bucket, OBSERVATION_COLUMNS),
         ):
             self._table(
-                database_name(stack),
+                name,
                 table_name(documents, cell),
                 f"s3://{bucket}/{documents}/",
                 columns,

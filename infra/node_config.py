@@ -1,10 +1,13 @@
-"""Writes the part of a node's configuration that the stack knows: its ``[controller]``.
+"""Writes the part of a node's configuration that the installation knows: its ``[controller]``.
 
-Usage: python -m infra.node_config --outputs FILE --node NAME --into node.toml
+Usage: python -m infra.node_config --node NAME --outputs FILE [--stack FILE] --into node.toml
+       python -m infra.node_config --node NAME --account ID --region REGION [--stack FILE]
 
-FILE is what ``cdk deploy --outputs-file FILE`` wrote. The table in node.toml is replaced, but for
-``folder`` and limits of time that stand there, unless the file is another node's; without
-``--into`` the new one is printed. The exit code is 0, or 1 with the reason.
+The node's cell follows from the stack's file (infra/stack.toml), and all names from that. FILE is
+what ``cdk deploy --all --outputs-file FILE`` wrote: so a cell that is not deployed is noticed.
+The table in node.toml is replaced, but for ``folder`` and limits of time that stand there, unless
+the file is another node's; without ``--into`` the new one is printed. The exit code is 0, or 1 with
+the reason.
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from infra.outputs import output_name
+from infra import names
+from infra.chosen_controller import chosen_controller
+from infra.configuration import Cell, Configuration, read_configuration
 
+STACK_FILE = Path(__file__).resolve().parent / "stack.toml"
 DEFAULT_LISTEN = "0.0.0.0:8080"
 # A task takes half a minute to start: sooner, the sidecar would plan by itself each time.
 FARGATE_PLAN_DEADLINE = "3m"
@@ -29,55 +35,90 @@ KEPT = ("folder", "plan_deadline", "maximum_plan_age")
 # The table with its comments, up to the next one.
 _SECTION = re.compile(r"^\[controller\].*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 
+Outputs = Mapping[str, Mapping[str, str]]
+
 
 class NodeConfigError(ValueError):
-    """The outputs do not describe the node; the message names what is missing."""
+    """What is asked of does not describe the node; the message names what is missing."""
 
 
 def controller_table(
-    outputs: Mapping[str, str],
+    configuration: Configuration,
     node: str,
+    place: names.Place,
     *,
     listen: str = DEFAULT_LISTEN,
     endpoint_url: str | None = None,
 ) -> dict[str, str]:
     """Keys and values of the sidecar's ``[controller]``.
 
-    Its kind is ``auto``: the stack's solver, and where no plan comes from it in time, the sidecar's
-    own. ``embedded``, if the stack has no solver.
+    Its kind is ``auto``: the cell's solver, and where no plan comes from it in time, the sidecar's
+    own. ``embedded``, if the cell has no solver.
 
     Args:
-        outputs: of the stack.
-        node: one of its nodes.
+        node: one of the configuration's.
+        place: that it is deployed to.
         listen: where the sidecar takes notifications, if they come over HTTP.
         endpoint_url: of an emulator.
 
     Raises:
-        NodeConfigError: an output is missing.
+        NodeConfigError: there is no such node.
+        ValueError: no controller is fast enough.
     """
-
-    def output(name: str) -> str:
-        if name not in outputs:
-            raise NodeConfigError(f"the outputs have no {name}: is {node!r} a node of this stack?")
-        return outputs[name]
-
-    controller = output("Controller")
+    cell, found = _found(configuration, node)
+    controller = chosen_controller(configuration)
     table = {
         "kind": "embedded" if controller == "embedded" else "auto",
-        "region": output("Region"),
-        "observations_bucket": output("ObservationsBucket"),
-        "plans_bucket": output("PlansBucket"),
-        "topic_arn": output("PlansTopicArn"),
+        "region": place.region,
+        "observations_bucket": place.bucket(cell.stack, "observations"),
+        "plans_bucket": place.bucket(cell.stack, "plans"),
+        "account_id": place.account,
+        "topic_arn": place.regional_arn("sns", names.plans_topic(cell.stack)),
     }
-    if output_name(node, "PublicUrl") in outputs:
+    if found.delivery == "http":
         table |= {"delivery": "http", "listen": listen}
     else:
-        table |= {"delivery": "sqs", "queue_url": output(output_name(node, "QueueUrl"))}
+        queue = names.node_queue(configuration.name, node)
+        table |= {"delivery": "sqs", "queue_url": place.queue_url(queue, endpoint_url)}
     if controller == "fargate":
         table["plan_deadline"] = FARGATE_PLAN_DEADLINE
     if endpoint_url:
         table["endpoint_url"] = endpoint_url
     return table
+
+
+def _found(configuration: Configuration, node: str) -> tuple[Cell, Any]:
+    found = configuration.cell_of(node)
+    if found is None:
+        raise NodeConfigError(f"{node!r} is no node of the stack's file")
+    return found
+
+
+def deployed_place(configuration: Configuration, node: str, outputs: Outputs) -> names.Place:
+    """Account and region that the node's cell was deployed to, by the outputs of the stacks.
+
+    Raises:
+        NodeConfigError: it was not, or with another name or controller.
+    """
+    cell, _ = _found(configuration, node)
+    if cell.stack not in outputs:
+        raise NodeConfigError(f"the outputs have no {cell.stack}: {node!r} is not deployed yet")
+    of_cell = outputs[cell.stack]
+    for name in ("PlansTopicArn", "Controller"):
+        if name not in of_cell:
+            raise NodeConfigError(f"the outputs of {cell.stack} have no {name}")
+    controller = chosen_controller(configuration)
+    if of_cell["Controller"] != controller:
+        raise NodeConfigError(
+            f"the outputs of {cell.stack} are of the controller {of_cell['Controller']!r}, and the "
+            f"stack's file is of {controller!r}: deploy it"
+        )
+    parts = of_cell["PlansTopicArn"].split(":")
+    if len(parts) != 6:
+        raise NodeConfigError(
+            f"the outputs of {cell.stack} have {of_cell['PlansTopicArn']!r}, which is no topic"
+        )
+    return names.place(account=parts[4], region=parts[3])
 
 
 def controller_toml(table: Mapping[str, str]) -> str:
@@ -108,8 +149,8 @@ def replace_controller(text: str, table: Mapping[str, str]) -> str:
     return replaced
 
 
-def read_outputs(path: Path) -> dict[str, str]:
-    """The outputs of the one stack in a file written by ``cdk deploy --outputs-file``.
+def read_outputs(path: Path) -> dict[str, dict[str, str]]:
+    """What ``cdk deploy --outputs-file`` wrote: each stack's outputs, by the stack's name.
 
     Raises:
         NodeConfigError: it is not such a file.
@@ -119,21 +160,26 @@ def read_outputs(path: Path) -> dict[str, str]:
         outputs: Any = json.loads(path.read_text())
     except ValueError as error:
         raise NodeConfigError(f"{path}: not a JSON document: {error}") from error
-    if isinstance(outputs, dict) and len(outputs) == 1:
-        (outputs,) = outputs.values()
-    if not isinstance(outputs, dict) or "PlansTopicArn" not in outputs:
-        raise NodeConfigError(f"{path}: has no outputs of one SPREDS stack")
+    if (
+        not isinstance(outputs, dict)
+        or not all(isinstance(values, dict) for values in outputs.values())
+        or not any("PlansTopicArn" in values for values in outputs.values())
+    ):
+        raise NodeConfigError(f"{path}: has no outputs of SPREDS' stacks")
     return outputs
 
 
-def _main() -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m infra.node_config",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--outputs", type=Path, required=True, metavar="FILE")
     parser.add_argument("--node", required=True, metavar="NAME")
+    parser.add_argument("--stack", type=Path, default=STACK_FILE, metavar="FILE")
+    parser.add_argument("--outputs", type=Path, metavar="FILE")
+    parser.add_argument("--account", metavar="ID", help="12 digits; instead of --outputs")
+    parser.add_argument("--region", metavar="REGION", help="with --account")
     parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT")
     parser.add_argument(
         "--endpoint-url",
@@ -144,11 +190,26 @@ def _main() -> int:
     parser.add_argument(
         "--into", type=Path, metavar="FILE", help="the sidecar's configuration file to change"
     )
+    return parser
+
+
+def _main() -> int:
+    parser = _parser()
     arguments = parser.parse_args()
+    by_rule = (arguments.account is not None, arguments.region is not None)
+    if by_rule not in ((True, True), (False, False)) or by_rule[0] == bool(arguments.outputs):
+        parser.error("give --outputs, or --account and --region")
     try:
+        configuration = read_configuration(arguments.stack)
+        if arguments.outputs:
+            outputs = read_outputs(arguments.outputs)
+            place = deployed_place(configuration, arguments.node, outputs)
+        else:
+            place = names.place(names.account(arguments.account), arguments.region)
         table = controller_table(
-            read_outputs(arguments.outputs),
+            configuration,
             arguments.node,
+            place,
             listen=arguments.listen,
             endpoint_url=arguments.endpoint_url,
         )
@@ -156,7 +217,7 @@ def _main() -> int:
             print(controller_toml(table), end="")
         else:
             _change(arguments.into, arguments.node, table)
-    except (NodeConfigError, OSError) as error:
+    except (ValueError, OSError) as error:
         print(f"node_config: {error}", file=sys.stderr)
         return 1
     return 0

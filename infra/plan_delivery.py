@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws, Duration, aws_iam, aws_sns, aws_sqs
+from typing import Any
+
+from aws_cdk import aws_sns, aws_sqs
 from constructs import Construct
 
 from infra.configuration import Node
+from infra.here import HERE
 from solver_lambda.documents.keys import PLANS_PREFIX
 
 RECEIVES_BEFORE_DEAD_LETTER = 5
+LONG_POLL_SECONDS = 20
+VISIBILITY_SECONDS = 30
+# An older plan is refused by the sidecar anyway: a newer one will have come.
+RETENTION_SECONDS = 4 * 86_400
 
 
 class PlanDelivery(Construct):
     """Subscribes the node to its own plans, and to no others.
 
     The whole signed message travels, not just its body, so that the sidecar can check who sent it
-    whichever way it came. What cannot be delivered, or is received too often, goes to
-    ``undelivered``. ``queue`` is ``None`` for a node that is told over HTTP.
+    whichever way it came. What cannot be delivered, or is received too often, goes to the queue
+    ``undelivered_arn``. A node that is told over HTTP has no queue.
+
+    The resources are CloudFormation's own: there may be a thousand nodes, and the library's
+    constructs take several times as long.
     """
 
     def __init__(
@@ -25,18 +35,24 @@ class PlanDelivery(Construct):
         construct_id: str,
         *,
         node: Node,
-        name: str,
+        queue_name: str,
         topic: aws_sns.ITopic,
-        undelivered: aws_sqs.IQueue,
+        undelivered_arn: str,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.queue = None
+        policy = None
         if node.delivery == "sqs":
-            self.queue = self._queue(name, topic, undelivered)
-            protocol, endpoint = "sqs", self.queue.queue_arn
+            queue = self._queue(queue_name, undelivered_arn)
+            policy = aws_sqs.CfnQueuePolicy(
+                self,
+                "QueuePolicy",
+                queues=[queue.ref],
+                policy_document=_only_from(queue.attr_arn, topic.topic_arn),
+            )
+            protocol, endpoint = "sqs", queue.attr_arn
         else:
             protocol, endpoint = node.public_url.partition(":")[0], node.public_url
-        self.subscription = aws_sns.CfnSubscription(
+        subscription = aws_sns.CfnSubscription(
             self,
             "Subscription",
             topic_arn=topic.topic_arn,
@@ -44,28 +60,26 @@ class PlanDelivery(Construct):
             endpoint=endpoint,
             filter_policy_scope="MessageBody",
             filter_policy=own_plans(node.name),
-            redrive_policy={"deadLetterTargetArn": undelivered.queue_arn},
+            redrive_policy={"deadLetterTargetArn": undelivered_arn},
         )
+        if policy is not None:
+            # What came before the queue may take it would be lost.
+            subscription.add_resource_dependency(policy)
 
-    def _queue(
-        self, name: str, topic: aws_sns.ITopic, undelivered: aws_sqs.IQueue
-    ) -> aws_sqs.Queue:
-        queue = aws_sqs.Queue(
+    def _queue(self, name: str, undelivered_arn: str) -> aws_sqs.CfnQueue:
+        return aws_sqs.CfnQueue(
             self,
             "Queue",
             queue_name=name,
-            encryption=aws_sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            receive_message_wait_time=Duration.seconds(20),
-            # An older plan is refused by the sidecar anyway: a newer one will have come.
-            retention_period=Duration.days(4),
-            visibility_timeout=Duration.seconds(30),
-            dead_letter_queue=aws_sqs.DeadLetterQueue(
-                queue=undelivered, max_receive_count=RECEIVES_BEFORE_DEAD_LETTER
-            ),
+            sqs_managed_sse_enabled=True,
+            receive_message_wait_time_seconds=LONG_POLL_SECONDS,
+            message_retention_period=RETENTION_SECONDS,
+            visibility_timeout=VISIBILITY_SECONDS,
+            redrive_policy={
+                "deadLetterTargetArn": undelivered_arn,
+                "maxReceiveCount": RECEIVES_BEFORE_DEAD_LETTER,
+            },
         )
-        queue.add_to_resource_policy(may_send(queue, topic))
-        return queue
 
 
 def own_plans(node: str) -> dict[str, object]:
@@ -73,15 +87,29 @@ def own_plans(node: str) -> dict[str, object]:
     return {"Records": {"s3": {"object": {"key": [{"prefix": f"{PLANS_PREFIX}/{node}/"}]}}}}
 
 
-def may_send(queue: aws_sqs.IQueue, topic: aws_sns.ITopic) -> aws_iam.PolicyStatement:
-    """The topic, and nobody else through SNS, may send to the queue."""
-    return aws_iam.PolicyStatement(
-        sid="PlanTopicSends",
-        actions=["sqs:SendMessage"],
-        resources=[queue.queue_arn],
-        principals=[aws_iam.ServicePrincipal("sns.amazonaws.com")],
-        conditions={
-            "ArnEquals": {"aws:SourceArn": topic.topic_arn},
-            "StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID},
-        },
-    )
+def _only_from(queue_arn: str, topic_arn: str) -> dict[str, Any]:
+    """The topic, and nobody else through SNS, may send to the queue; nobody without TLS."""
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Sid": "PlanTopicSends",
+                "Effect": "Allow",
+                "Principal": {"Service": "sns.amazonaws.com"},
+                "Action": "sqs:SendMessage",
+                "Resource": queue_arn,
+                "Condition": {
+                    "ArnEquals": {"aws:SourceArn": topic_arn},
+                    "StringEquals": {"aws:SourceAccount": HERE.account},
+                },
+            },
+            {
+                "Sid": "OverTlsOnly",
+                "Effect": "Deny",
+                "Principal": "*",
+                "Action": "sqs:*",
+                "Resource": queue_arn,
+                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+            },
+        ],
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import Aws, aws_iam, aws_s3, aws_sns
 from constructs import Construct
 
-from infra.naming import bucket_arn, regional_arn
+from infra.here import HERE
 from infra.notifications import key_filter
 from solver_lambda.documents.keys import PLANS_PREFIX
 
@@ -32,7 +32,7 @@ class PlanTopic(Construct):
                 resources=[self.topic.topic_arn],
                 principals=[aws_iam.ServicePrincipal("s3.amazonaws.com")],
                 conditions={
-                    "ArnEquals": {"aws:SourceArn": bucket_arn(plans_bucket)},
+                    "ArnEquals": {"aws:SourceArn": HERE.bucket_arn(plans_bucket)},
                     "StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID},
                 },
             )
@@ -47,7 +47,7 @@ def topic_notification(name: str) -> aws_s3.CfnBucket.NotificationConfigurationP
         topic_configurations=[
             aws_s3.CfnBucket.TopicConfigurationProperty(
                 event="s3:ObjectCreated:*",
-                topic=regional_arn("sns", name),
+                topic=HERE.regional_arn("sns", name),
                 filter=key_filter(PLANS_PREFIX),
             )
         ]

@@ -7,6 +7,9 @@ or the same one in another role, is a new finding.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from aws_cdk import Acknowledgment, App, Stack, Validations, aws_iam
 from cdk_nag import AwsSolutionsChecks
 from constructs import IConstruct
@@ -21,6 +24,10 @@ IS_A_DEAD_LETTER_QUEUE = (
     "the rule does not look."
 )
 OWN_PREFIX = "The documents under this prefix have no names yet; nothing outside it can be touched."
+OWN_BY_TAG = (
+    "Stands for the installation's cells, by the rule of their names, and for documents without "
+    "names yet under the prefix of the caller's own tag; other accounts' buckets are excluded."
+)
 OWN_LOG_STREAMS = "Lambda names the streams of the function's own log group as it runs."
 NO_FLOW_LOGS = (
     "Nothing listens in this network and no security group lets anything in; its tasks live for "
@@ -38,10 +45,13 @@ CFN_LINT = {
 }
 
 
-def review(app: App, stack: Stack) -> None:
+def review(app: App, stacks: Sequence[Stack]) -> None:
     """Let cdk-nag look at ``app`` at synthesis, and tell cfn-lint of its exceptions."""
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    stack.template_options.metadata = {"cfn-lint": {"config": {"ignore_checks": list(CFN_LINT)}}}
+    for stack in stacks:
+        stack.template_options.metadata = {
+            "cfn-lint": {"config": {"ignore_checks": list(CFN_LINT)}}
+        }
 
 
 def accept(construct: IConstruct, rule: str, reason: str) -> None:
@@ -50,11 +60,11 @@ def accept(construct: IConstruct, rule: str, reason: str) -> None:
 
 
 def accept_wildcards(construct: IConstruct, statement: aws_iam.PolicyStatement, why: str) -> None:
-    """Accept the resources of ``statement`` that end in a wildcard."""
+    """Accept the resources of ``statement`` that have a wildcard."""
     stack = Stack.of(construct)
     for resource in stack.resolve(statement.resources):
         text = _text(resource)
-        if text.endswith("*"):
+        if "*" in text:
             accept(construct, f"IAM5[Resource::{text}]", why)
 
 
@@ -67,4 +77,5 @@ def _text(resource: object) -> str:
             return f"<{'.'.join(resource['Fn::GetAtt'])}>"
         _, parts = resource["Fn::Join"]
         return "".join(map(_text, parts))
-    return str(resource)
+    # A policy's own variable, of the caller, looks like a reference there.
+    return re.sub(r"\$\{(.*?)\}", r"<\1>", str(resource))

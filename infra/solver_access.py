@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import aws_iam
 
-from infra.naming import objects_arn
+from infra.here import HERE
 from infra.review_exceptions import OWN_PREFIX, accept_wildcards
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX
 
@@ -15,12 +15,12 @@ def grant_documents(role: aws_iam.Role, *, observations_bucket: str, plans_bucke
         aws_iam.PolicyStatement(
             sid="GetObservations",
             actions=["s3:GetObject"],
-            resources=[objects_arn(observations_bucket, OBSERVATIONS_PREFIX)],
+            resources=[HERE.objects_arn(observations_bucket, OBSERVATIONS_PREFIX)],
         ),
         aws_iam.PolicyStatement(
             sid="PutPlans",
             actions=["s3:PutObject"],
-            resources=[objects_arn(plans_bucket, PLANS_PREFIX)],
+            resources=[HERE.objects_arn(plans_bucket, PLANS_PREFIX)],
         ),
     ):
         role.add_to_policy(statement)
@@ -28,8 +28,10 @@ def grant_documents(role: aws_iam.Role, *, observations_bucket: str, plans_bucke
 
 
 def solver_environment(*, observations_bucket: str, plans_bucket: str) -> dict[str, str]:
-    """Environment variables that tell the solver its buckets."""
+    """Environment variables that tell the solver its buckets, and whose they are."""
     return {
         "SPREDS_OBSERVATIONS_BUCKET": observations_bucket,
         "SPREDS_PLANS_BUCKET": plans_bucket,
+        # S3 refuses whoever else has a bucket of that name.
+        "SPREDS_ACCOUNT_ID": HERE.account,
     }

@@ -12,14 +12,12 @@ from aws_cdk import (
     aws_lambda_destinations,
     aws_logs,
     aws_s3,
-    aws_sns,
     aws_sqs,
 )
 from constructs import Construct
 
 from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS, Workload
-from infra.dead_letters import ALARM_PERIOD, raise_alarm
-from infra.naming import bucket_arn, regional_arn
+from infra.here import HERE
 from infra.notifications import key_filter
 from infra.review_exceptions import OWN_LOG_STREAMS, accept_wildcards
 from infra.solver_access import grant_documents, solver_environment
@@ -46,9 +44,9 @@ class SolverFunction(Construct):
         refused: aws_sqs.IQueue,
         log_retention_days: int,
         reserved_concurrency: int | None,
-        alarm_topic: aws_sns.ITopic,
     ) -> None:
         super().__init__(scope, construct_id)
+        self.name = name
         logs = aws_logs.CfnLogGroup(
             self,
             "Logs",
@@ -71,9 +69,8 @@ class SolverFunction(Construct):
             function_name=self.function.function_arn,
             principal="s3.amazonaws.com",
             source_account=Aws.ACCOUNT_ID,
-            source_arn=bucket_arn(observations_bucket),
+            source_arn=HERE.bucket_arn(observations_bucket),
         )
-        self._raise_alarms(name, alarm_topic)
 
     def _role(self, name: str, observations_bucket: str, plans_bucket: str) -> aws_iam.Role:
         role = aws_iam.Role(
@@ -83,7 +80,7 @@ class SolverFunction(Construct):
         write_logs = aws_iam.PolicyStatement(
             sid="WriteLogs",
             actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-            resources=[regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
+            resources=[HERE.regional_arn("logs", f"log-group:/aws/lambda/{name}:log-stream:*")],
         )
         role.add_to_policy(write_logs)
         accept_wildcards(role, write_logs, OWN_LOG_STREAMS)
@@ -120,21 +117,6 @@ class SolverFunction(Construct):
             on_failure=aws_lambda_destinations.SqsDestination(refused),
         )
 
-    def _raise_alarms(self, name: str, topic: aws_sns.ITopic) -> None:
-        for metric, meaning in (
-            ("Errors", "The solver gave up on an observation, or was ended"),
-            ("Throttles", "The solver could not be started at once"),
-            ("DestinationDeliveryFailures", "A refused observation was lost"),
-        ):
-            raise_alarm(
-                self,
-                f"{metric}Alarm",
-                name=f"{name}-{metric}",
-                meaning=meaning,
-                metric=self.function.metric(metric, period=ALARM_PERIOD, statistic="Sum"),
-                topic=topic,
-            )
-
 
 def function_notification(
     functions: Mapping[str, str],
@@ -144,7 +126,7 @@ def function_notification(
         lambda_configurations=[
             aws_s3.CfnBucket.LambdaConfigurationProperty(
                 event="s3:ObjectCreated:*",
-                function=regional_arn("lambda", f"function:{name}"),
+                function=HERE.regional_arn("lambda", f"function:{name}"),
                 filter=key_filter(prefix),
             )
             for prefix, name in functions.items()

@@ -13,7 +13,6 @@ from aws_cdk import (
     IgnoreMode,
     RemovalPolicy,
     Stack,
-    aws_cloudwatch,
     aws_ec2,
     aws_ecr_assets,
     aws_ecs,
@@ -22,12 +21,11 @@ from aws_cdk import (
     aws_iam,
     aws_logs,
     aws_s3,
-    aws_sns,
     aws_sqs,
 )
 from constructs import Construct
 
-from infra.dead_letters import ALARM_PERIOD, raise_alarm
+from infra import names
 from infra.review_exceptions import (
     NO_CONTAINER_INSIGHTS,
     NO_FLOW_LOGS,
@@ -53,15 +51,14 @@ class SolverTask(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        name: str,
+        stack: str,
         observations_bucket: str,
         plans_bucket: str,
         refused: aws_sqs.IQueue,
         log_retention_days: int,
-        alarm_topic: aws_sns.ITopic,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._alarm_topic = alarm_topic
+        name = names.solver(stack)
         self._cluster = self._network_and_cluster(name)
         self.role = aws_iam.Role(
             self, "Role", assumed_by=aws_iam.ServicePrincipal("ecs-tasks.amazonaws.com")
@@ -159,6 +156,7 @@ class SolverTask(Construct):
         rule = aws_events.Rule(
             self,
             "Observed",
+            rule_name=f"{name}-observed",
             event_pattern=aws_events.EventPattern(
                 source=["aws.s3"],
                 detail_type=["Object Created"],
@@ -188,12 +186,6 @@ class SolverTask(Construct):
                 retry_attempts=2,
             )
         )
-        self._raise_alarm(
-            rule,
-            "InvocationsFailedToBeSentToDlq",
-            name=f"{name}-unstarted",
-            meaning="An observation was lost",
-        )
         cluster = Stack.of(self).resolve(self._cluster.cluster_name)["Ref"]
         own_tasks = f"arn:<AWS::Partition>:ecs:<AWS::Region>:*:task/<{cluster}>/*"
         accept(self._task, f"IAM5[Resource::{own_tasks}]", OWN_TASKS)
@@ -202,6 +194,7 @@ class SolverTask(Construct):
         rule = aws_events.Rule(
             self,
             "Failed",
+            rule_name=f"{name}-failed",
             event_pattern=aws_events.EventPattern(
                 source=["aws.ecs"],
                 detail_type=["ECS Task State Change"],
@@ -217,28 +210,6 @@ class SolverTask(Construct):
             ),
         )
         rule.add_target(aws_events_targets.SqsQueue(refused))
-        self._raise_alarm(
-            rule,
-            "FailedInvocations",
-            name=f"{name}-unreported",
-            meaning="A failure was not reported",
-        )
-
-    def _raise_alarm(self, rule: aws_events.Rule, metric: str, *, name: str, meaning: str) -> None:
-        raise_alarm(
-            rule,
-            f"{metric}Alarm",
-            name=name,
-            meaning=meaning,
-            metric=aws_cloudwatch.Metric(
-                namespace="AWS/Events",
-                metric_name=metric,
-                dimensions_map={"RuleName": rule.rule_name},
-                period=ALARM_PERIOD,
-                statistic="Sum",
-            ),
-            topic=self._alarm_topic,
-        )
 
 
 def task_notification() -> aws_s3.CfnBucket.NotificationConfigurationProperty:

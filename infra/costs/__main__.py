@@ -2,22 +2,24 @@
 
     python -m infra.costs [--cycles-per-day 24] [--servers 3] [--nodes 1] [--time-limit 500ms] …
 
-Compares a Lambda function, a Fargate task, an always-on instance and the solver embedded in the
-sidecar (no cloud at all), term by term, with and without AWS' free tier; reproduces the thesis'
-bill; recommends the cheapest that meets the time limit (by default: before the next observation).
+Compares a Lambda function, a Fargate task, an always-on instance, a solver on such an instance that
+is asked over HTTP, and the one embedded in the sidecar (no cloud at all), term by term, with and
+without AWS' free tier; reproduces the thesis' bill; recommends the cheapest that meets the time
+limit (by default: before the next observation).
 
 Exit codes: 0 done, 1 no controller meets the time limit, 2 bad arguments or a bad file.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.costs.answer import BREAK_EVEN_LIMIT, Answer, as_json, as_text
+from infra.costs.answer import Answer, as_json, as_text
 from infra.costs.arguments import (
     InputError,
     make_parser,
@@ -26,6 +28,7 @@ from infra.costs.arguments import (
     read_time_limit,
     read_workload,
 )
+from infra.costs.markdown import as_markdown
 from infra.costs.measured import Measured, MeasuredError, read_measured
 from infra.costs.model import ControllerCost, break_even, cheapest, compare
 from infra.costs.price_list import PriceError, PriceList, read_prices
@@ -63,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         by_cycles={cycles: bills_at(cycles) for cycles in SHOWN_CYCLES_PER_DAY},
         break_evens={
             f"{'with' if free_tier else 'without'} the free tier": break_even(
-                workload, measured, prices, free_tier=free_tier, limit=BREAK_EVEN_LIMIT
+                workload, measured, prices, free_tier=free_tier, limit=MOST_CYCLES_PER_DAY
             )
             for free_tier in (False, True)
         },
@@ -71,10 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         free_tier=options.free_tier,
         chosen=cheapest(bills, limit, options.free_tier),
     )
-    print(
-        json.dumps(as_json(answer), indent=2, allow_nan=False) if options.json else as_text(answer)
-    )
+    print(_in_form(answer, options))
     return 0 if answer.chosen else 1
+
+
+def _in_form(answer: Answer, options: argparse.Namespace) -> str:
+    if options.json:
+        return json.dumps(as_json(answer), indent=2, allow_nan=False)
+    return as_markdown(answer) if options.markdown else as_text(answer)
 
 
 def _draw(path: Path, workload: Workload, measured: Measured, prices: PriceList) -> None:

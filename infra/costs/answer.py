@@ -21,8 +21,6 @@ from infra.costs.thesis import (
 )
 from infra.costs.workload import Workload
 
-BREAK_EVEN_LIMIT = 1_000_000
-
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -42,14 +40,14 @@ class Answer:
 def as_text(answer: Answer) -> str:
     """For people."""
     bills, workload, measured = answer.bills, answer.workload, answer.measured
-    made_up = next((bill for bill in bills if bill.terms), None)
+    made_up = report.first_with_terms(bills)
     blocks = [
         report.heading(workload, measured, answer.prices),
         report.bills_table(bills, workload, measured),
         report.how_made_up(made_up, workload.nodes) if made_up else (),
         [report.NOT_INCLUDED],
         report.cycles_table(answer.by_cycles),
-        report.break_even_lines(answer.break_evens, workload.instance_type, BREAK_EVEN_LIMIT),
+        report.break_even_lines(answer.break_evens, workload.instance_type),
         report.thesis_table(),
         [report.recommendation(answer.chosen, bills, answer.time_limit_seconds, answer.free_tier)],
     ]

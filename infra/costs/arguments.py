@@ -18,6 +18,7 @@ from infra.costs.workload import (
     MOST_CYCLES_PER_DAY,
     MOST_RETENTION_DAYS,
     MOST_SERVERS,
+    PLACES,
     POLLINGS,
     Workload,
 )
@@ -48,7 +49,9 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     most = f"from 1 to {MOST_CYCLES_PER_DAY}"
     add("--cycles-per-day", f"{default.cycles_per_day:g}", f"cycles of each node a day, {most}")
     add("--servers", default.servers, "Redis servers on each node")
-    add("--nodes", default.nodes, "nodes that share the stack")
+    add("--nodes", default.nodes, "nodes of the installation")
+    add("--nodes-per-cell", default.nodes_per_cell, "nodes that share a topic and a function")
+    add("--place", default.place, "whether the nodes are in the stack's region", PLACES)
     add("--delivery", default.delivery, "how plans come to a node", DELIVERIES)
     polling = "when a node polls its queue: while it waits for a plan, or always"
     add("--polling", default.polling, polling, POLLINGS)
@@ -87,7 +90,9 @@ def _add_answer(parser: argparse.ArgumentParser) -> None:
     )
     add("--free-tier", action="store_true", help="recommend by the cost with the free tier")
     add("--figure", type=Path, help="draw cost against cycles a day into this file")
-    add("--json", action="store_true", help="print everything as JSON")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print everything as JSON")
+    form.add_argument("--markdown", action="store_true", help="print a report in Markdown")
 
 
 def read_workload(options: argparse.Namespace, measured: Measured, prices: PriceList) -> Workload:
@@ -97,6 +102,8 @@ def read_workload(options: argparse.Namespace, measured: Measured, prices: Price
         cycles_per_day=_number("--cycles-per-day", options.cycles_per_day, 1, MOST_CYCLES_PER_DAY),
         servers=_whole("--servers", options.servers, 1, MOST_SERVERS),
         nodes=_whole("--nodes", options.nodes, 1, 1_000_000),
+        nodes_per_cell=_whole("--nodes-per-cell", options.nodes_per_cell, 1, 200),
+        place=options.place,
         delivery=options.delivery,
         polling=options.polling,
         retention_days=retention,

@@ -12,26 +12,46 @@ from pathlib import Path
 PRICES_FILE = Path(__file__).with_name("prices.json")
 INSTANCE_PREFIX = "instance_hour_"
 
-# Usage type without the region's prefix, and what else tells products of one usage type apart.
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """Which one product of the Price List API a price is of, in any region.
+
+    Attributes:
+        service: its code.
+        usage: its usage type without the region's prefix; some regions have another name.
+        attributes: what else it is told apart by.
+    """
+
+    service: str
+    usage: tuple[str, ...]
+    attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
 # sns_filter_gb (by message body) and eventbridge_event have none that we know: kept by hand.
-QUERIES: dict[str, tuple[str, str, dict[str, str]]] = {
-    "lambda_request": ("AWSLambda", "Request", {}),
-    "lambda_gb_second_arm": ("AWSLambda", "Lambda-GB-Second-ARM", {}),
-    "lambda_gb_second_x86": ("AWSLambda", "Lambda-GB-Second", {}),
-    "s3_put": ("AmazonS3", "Requests-Tier1", {"group": "S3-API-Tier1"}),
-    "s3_get": ("AmazonS3", "Requests-Tier2", {"group": "S3-API-Tier2"}),
-    "s3_gb_month": ("AmazonS3", "TimedStorage-ByteHrs", {"volumeType": "Standard"}),
-    "sns_publish": ("AmazonSNS", "Requests-Tier1", {}),
-    "sns_http_delivery": ("AmazonSNS", "DeliveryAttempts-HTTP", {}),
-    "sqs_request": ("AWSQueueService", "Requests-Tier1", {"queueType": "Standard"}),
-    "fargate_vcpu_hour_arm": ("AmazonECS", "Fargate-ARM-vCPU-Hours:perCPU", {}),
-    "fargate_gb_hour_arm": ("AmazonECS", "Fargate-ARM-GB-Hours", {}),
-    "public_address_hour": ("AmazonVPC", "PublicIPv4:InUseAddress", {}),
-    "ecr_gb_month": ("AmazonECR", "TimedStorage-ByteHrs", {}),
-    "ebs_gb_month": ("AmazonEC2", "EBS:VolumeUsage.gp3", {}),
-    "cloudwatch_alarm_month": ("AmazonCloudWatch", "CW:AlarmMonitorUsage", {}),
-    "logs_ingested_gb": ("AmazonCloudWatch", "DataProcessing-Bytes", {}),
-    "logs_gb_month": ("AmazonCloudWatch", "TimedStorage-ByteHrs", {}),
+QUERIES: dict[str, Query] = {
+    "lambda_request": Query("AWSLambda", ("Request",)),
+    "lambda_gb_second_arm": Query("AWSLambda", ("Lambda-GB-Second-ARM",)),
+    "lambda_gb_second_x86": Query("AWSLambda", ("Lambda-GB-Second",)),
+    "s3_put": Query("AmazonS3", ("Requests-Tier1",), {"group": "S3-API-Tier1"}),
+    "s3_get": Query("AmazonS3", ("Requests-Tier2",), {"group": "S3-API-Tier2"}),
+    "s3_gb_month": Query("AmazonS3", ("TimedStorage-ByteHrs",), {"volumeType": "Standard"}),
+    "sns_publish": Query("AmazonSNS", ("Requests-Tier1",)),
+    "sns_http_delivery": Query("AmazonSNS", ("DeliveryAttempts-HTTP",)),
+    "sqs_request": Query(
+        "AWSQueueService", ("Requests-Tier1", "Requests-RBP"), {"queueType": "Standard"}
+    ),
+    "fargate_vcpu_hour_arm": Query("AmazonECS", ("Fargate-ARM-vCPU-Hours:perCPU",)),
+    "fargate_gb_hour_arm": Query("AmazonECS", ("Fargate-ARM-GB-Hours",)),
+    "public_address_hour": Query("AmazonVPC", ("PublicIPv4:InUseAddress",)),
+    "ecr_gb_month": Query("AmazonECR", ("TimedStorage-ByteHrs",)),
+    "ebs_gb_month": Query("AmazonEC2", ("EBS:VolumeUsage.gp3",), {"volumeApiName": "gp3"}),
+    "cloudwatch_alarm_month": Query("AmazonCloudWatch", ("CW:AlarmMonitorUsage",)),
+    "logs_ingested_gb": Query("AmazonCloudWatch", ("DataProcessing-Bytes",)),
+    "logs_gb_month": Query("AmazonCloudWatch", ("TimedStorage-ByteHrs",)),
+    "data_out_gb": Query(
+        "AWSDataTransfer", ("DataTransfer-Out-Bytes",), {"transferType": "AWS Outbound"}
+    ),
 }
 
 
@@ -41,12 +61,17 @@ class PriceError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Price:
-    """``usd`` dollars buy ``per`` of ``unit``; ``as_of`` is the source's own date, or ``None``."""
+    """``usd`` dollars buy ``per`` of ``unit``.
+
+    Attributes:
+        as_of, region: when and where the source read it at AWS, or ``None``.
+    """
 
     usd: float
     per: float
     unit: str
     as_of: str | None
+    region: str | None
     source: str
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,11 +14,14 @@ from infra.costs.price_list import (
     QUERIES,
     PriceError,
     PriceList,
+    Query,
 )
 
 # The Price List API is served from few regions, whichever region's prices are asked for.
 API_REGION = "us-east-1"
-USAGE_PREFIX = {"us-east-2": "USE2"}
+# Usage types begin with a region's short name (``USE2-``, ``EU-``) or its long one
+# (``us-east-2-``); some of the first region have neither.
+_PREFIX = r"(?:[A-Z]+[0-9]?-|[a-z]+(?:-[a-z]+)+-[0-9]-)?"
 
 _INSTANCE_ATTRIBUTES = {
     "operatingSystem": "Linux",
@@ -27,22 +31,38 @@ _INSTANCE_ATTRIBUTES = {
 }
 
 
-def query(key: str, region: str) -> tuple[str, dict[str, str]] | None:
-    """Service code and attributes of the one product whose price is ``key``; ``None``: unknown.
-
-    Raises:
-        PriceError: a region whose usage types we do not know.
-    """
-    if region not in USAGE_PREFIX:
-        raise PriceError(f"region must be one of {', '.join(USAGE_PREFIX)}, not {region!r}")
+def query(key: str) -> Query | None:
+    """Of the one product whose price is ``key``; ``None``: unknown."""
     if key.startswith(INSTANCE_PREFIX):
-        usage = f"BoxUsage:{key.removeprefix(INSTANCE_PREFIX)}"
-        service, attributes = "AmazonEC2", _INSTANCE_ATTRIBUTES
-    elif key in QUERIES:
-        service, usage, attributes = QUERIES[key]
-    else:
-        return None
-    return service, {"usagetype": f"{USAGE_PREFIX[region]}-{usage}", **attributes}
+        kind = key.removeprefix(INSTANCE_PREFIX)
+        attributes = {"instanceType": kind, **_INSTANCE_ATTRIBUTES}
+        return Query("AmazonEC2", (f"BoxUsage:{kind}",), attributes)
+    return QUERIES.get(key)
+
+
+def filters(asked: Query, region: str) -> list[dict[str, str]]:
+    """As ``GetProducts`` takes them. A usage type is not among them: it has a prefix."""
+    where = "fromRegionCode" if asked.service == "AWSDataTransfer" else "regionCode"
+    return [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value}
+        for field, value in {where: region, **asked.attributes}.items()
+    ]
+
+
+def of_usage(products: Sequence[str], asked: Query, key: str) -> dict[str, list[str]]:
+    """The products of the wanted usage type, by their own name of it. Raises PriceError."""
+    usage = "|".join(re.escape(name) for name in asked.usage)
+    found: dict[str, list[str]] = {}
+    try:
+        for text in products:
+            name = json.loads(text)["product"]["attributes"]["usagetype"]
+            if re.fullmatch(f"{_PREFIX}(?:{usage})", name):
+                found.setdefault(name, []).append(text)
+    except (ValueError, KeyError, TypeError) as error:
+        raise PriceError(
+            f"{key}: the answer is not a product of the price list: {error!r}"
+        ) from error
+    return found
 
 
 def first_paid_tier(products: Sequence[str], key: str) -> float:
@@ -78,9 +98,10 @@ def refreshed(
     listed: PriceList,
     client: Any,
     today: datetime.date,
+    region: str,
     skipped: Callable[[str], None] = lambda _key: None,
 ) -> PriceList:
-    """The same list with today's prices; the free tier is not in the API, and stays.
+    """The same list with today's prices of a region; the free tier is not in the API, and stays.
 
     ``client`` is boto3's ``pricing``; ``skipped`` hears of each price that is kept by hand.
 
@@ -90,30 +111,28 @@ def refreshed(
     """
     prices = dict(listed.prices)
     for key, old in listed.prices.items():
-        asked = query(key, listed.region)
+        asked = query(key)
         if asked is None:
             skipped(key)
             continue
-        service, attributes = asked
         products: list[str] = []
         for page in client.get_paginator("get_products").paginate(
-            ServiceCode=service,
-            FormatVersion="aws_v1",
-            Filters=[
-                {"Type": "TERM_MATCH", "Field": field, "Value": value}
-                for field, value in attributes.items()
-            ],
+            ServiceCode=asked.service, FormatVersion="aws_v1", Filters=filters(asked, region)
         ):
             products += page["PriceList"]
+        found = of_usage(products, asked, key)
+        usd = first_paid_tier([text for texts in found.values() for text in texts], key)
         prices[key] = dataclasses.replace(
             old,
-            usd=round(first_paid_tier(products, key) * old.per, 12),
+            usd=round(usd * old.per, 12),
             as_of=today.isoformat(),
-            source=f"AWS Price List API, {service}, {attributes['usagetype']}",
+            region=region,
+            source=f"AWS Price List API, {asked.service}, {', '.join(sorted(found))}",
         )
     return dataclasses.replace(
         listed,
         date=today.isoformat(),
+        region=region,
         note="Refreshed from the AWS Price List API; the free tier, which it does not list, and "
         "prices with an older as_of are kept by hand.",
         prices=prices,

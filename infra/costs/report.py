@@ -19,22 +19,26 @@ from infra.costs.thesis import (
 )
 from infra.costs.workload import (
     CONTROLLERS,
+    DAY_SECONDS,
     KEEP_WARM_SECONDS,
+    MOST_CYCLES_PER_DAY,
     S3_WAIT_SECONDS,
     TASK_START_SECONDS,
     TRANSPORT_SECONDS,
     Workload,
-    cold_starts_per_day,
     function_seconds,
+    yearly_cold_starts,
 )
 
-TARGET_USD = 0.50
+TARGET_USD = 0.25
 """A year of hourly cycles for one node, without the free tier and the stack's shared terms."""
 NOT_INCLUDED = (
-    "Not included: what a node pays to reach AWS (NAT gateway, interface endpoints, its public\n"
-    "address), traffic out of AWS, mails from the alarms' topic, CloudTrail, and keys of your own\n"
-    "in KMS ($1 a month each), of which the stack has none. The free tier is the account's: what\n"
-    "else runs in it takes from it; offers of an account's first year are not counted."
+    "Free, and so not listed: SNS' deliveries to SQS, traffic between services and nodes of one\n"
+    "region, S3's DELETEs and expiries. Not included: what a node pays to reach AWS (NAT gateway,\n"
+    "interface endpoints, its public address), changes of settings, the one receive and list of a\n"
+    "sidecar's start, mails from the alarms' topic, CloudTrail, and keys of your own in KMS ($1 a\n"
+    "month each), of which the stack has none. The free tier is the account's: what else runs in\n"
+    "it takes from it; offers of an account's first year are not counted."
 )
 
 
@@ -65,14 +69,17 @@ def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterat
     warm, cold = function_seconds(workload, measured)
     yield (
         f"A year of SPREDS: {workload.cycles_per_day:g} cycles a day, "
-        f"{_count(workload.servers, 'server')} on each of {_count(workload.nodes, 'node')}, "
-        f"plans by {_DELIVERY[workload.delivery, workload.polling]}"
+        f"{_count(workload.servers, 'server')} on each of {_count(workload.nodes, 'node')} "
+        f"({workload.nodes_per_cell} in a cell at most), plans by "
+        f"{_DELIVERY[workload.delivery, workload.polling]}"
     )
     undated = sum(price.as_of is None for price in prices.prices.values())
+    elsewhere = sum(price.region != prices.region for price in prices.prices.values())
     yield (
-        f"Prices of {prices.date}, {prices.region}; {undated} of {len(prices.prices)} have no "
-        "dated source (python -m infra.costs.prices show)."
+        f"Prices of {prices.date}, {prices.region}; of {len(prices.prices)}, {undated} without a "
+        f"dated source, {elsewhere} read for"
     )
+    yield "  another region or for none that is named (python -m infra.costs.prices show)."
     if workload.duration_seconds is not None:
         yield f"Function: {duration(warm)} billed for each run, as given, {workload.memory_mb} MB."
         return
@@ -80,11 +87,11 @@ def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterat
         f"Function, measured {measured.date}: at {workload.memory_mb} MB a warm run is billed "
         f"{duration(warm)} ({S3_WAIT_SECONDS * 1e3:.0f} ms of them"
     )
-    yield (f"  waiting for S3, assumed), a cold start {duration(cold)} more")
+    yield f"  waiting for S3, assumed), a cold start {duration(cold)} more"
+    cold = yearly_cold_starts(workload) / workload.yearly_runs
     yield (
-        f"  (infra/costs/measured.json says how). Counted cold: "
-        f"{cold_starts_per_day(workload.cycles_per_day):g} runs a day "
-        f"(after {KEEP_WARM_SECONDS / 60:g} idle minutes, assumed)."
+        f"  (infra/costs/measured.json says how). Counted cold: {100 * cold:.3g} % of the runs "
+        f"(none in the {KEEP_WARM_SECONDS / 60:g} minutes before, assumed)."
     )
 
 
@@ -118,7 +125,7 @@ def how_made_up(bill: ControllerCost, nodes: int) -> Iterator[str]:
     for term in bill.terms:
         free = f"; {term.free_quantity:,.0f} are free" if term.free_quantity else ""
         yield (
-            f"  {term.name:20} {_quantity(term.quantity):>14} {term.unit} "
+            f"  {term.name:20} {quantity(term.quantity):>14} {term.unit} "
             f"x ${plain(term.usd_per_unit)} = {money(term.usd(False))}{free}"
         )
     each, with_stack = bill.nodes_usd(False) / nodes, bill.usd(False) / nodes
@@ -155,7 +162,7 @@ def thesis_table() -> Iterator[str]:
     for term in thesis_terms(CYCLES_PER_DAY):
         yield _row(
             term.name,
-            [_quantity(term.quantity), money(term.usd(False)), money(term.usd(True))],
+            [quantity(term.quantity), money(term.usd(False)), money(term.usd(True))],
         )
     sums = [money(thesis_usd(CYCLES_PER_DAY, free_tier)) for free_tier in (False, True)]
     yield _row("=", ["", *sums])
@@ -184,13 +191,19 @@ def recommendation(
     )
 
 
-def break_even_lines(
-    break_evens: Mapping[str, int | None], instance_type: str, most: int
-) -> Iterator[str]:
+def break_even_lines(break_evens: Mapping[str, int | None], instance_type: str) -> Iterator[str]:
     """From how many cycles a day of each node the function costs as much as the machine."""
+    shortest = duration(DAY_SECONDS / MOST_CYCLES_PER_DAY)
     for tier, cycles in break_evens.items():
-        at = f"from {cycles:,} cycles a day" if cycles else f"not up to {most:,} cycles a day"
+        at = (
+            f"from {cycles:,} cycles a day on" if cycles else f"never: one every {shortest} at most"
+        )
         yield f"Lambda costs as much as an always-on {instance_type}, {tier}: {at}."
+
+
+def first_with_terms(bills: Sequence[ControllerCost]) -> ControllerCost | None:
+    """The one whose sum is shown in detail."""
+    return next((bill for bill in bills if bill.terms), None)
 
 
 def order(controllers: Sequence[str]) -> list[str]:
@@ -207,8 +220,9 @@ def _row(name: str, cells: Sequence[str]) -> str:
     return f"{name:26}" + "".join(f"{cell:>13}" for cell in cells)
 
 
-def _quantity(quantity: float) -> str:
-    return f"{quantity:,.0f}" if quantity >= 1000 else f"{quantity:,.4g}"
+def quantity(amount: float) -> str:
+    """``8,760``, ``0.01234``: whole from a thousand on."""
+    return f"{amount:,.0f}" if amount >= 1000 else f"{amount:,.4g}"
 
 
 def _count(number: int, noun: str) -> str:

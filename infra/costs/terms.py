@@ -7,17 +7,20 @@ US dollars.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 
+from infra.costs.calls import cycle_calls
 from infra.costs.measured import Measured
 from infra.costs.price_list import INSTANCE_PREFIX, PriceList
 from infra.costs.workload import (
     DAY_SECONDS,
     DAYS,
+    ENVELOPE_BYTES,
+    EXPIRY_DAYS,
     GB,
     IMAGE_GB,
     INSTANCE_DISK_GB,
+    LISTS_PER_DAY,
     LONG_POLL_SECONDS,
     MONTHS,
     NOTICE_BYTES,
@@ -27,9 +30,9 @@ from infra.costs.workload import (
     TASK_START_SECONDS,
     TASK_VCPU,
     Workload,
-    cold_starts_per_day,
     function_seconds,
     task_work_seconds,
+    yearly_cold_starts,
 )
 
 
@@ -86,29 +89,25 @@ def _cloud_terms(
 ) -> list[Term]:
     """What every controller in the cloud needs: buckets, topic, delivery to the nodes, alarms."""
     runs = workload.yearly_runs
-    servers = workload.servers
-    documents = (
-        measured.observation_bytes.of(servers)
-        if workload.observation_bytes is None
-        else workload.observation_bytes
-    ) + (measured.plan_bytes.of(servers) if workload.plan_bytes is None else workload.plan_bytes)
-    kept_gb = documents * runs / DAYS * workload.retention_days / GB
-    filtered_gb = runs * workload.nodes * NOTICE_BYTES / GB
+    calls = cycle_calls(workload, latency)
+    documents = _observation_bytes(workload, measured) + _plan_bytes(workload, measured)
+    kept_gb = documents * runs / DAYS * (workload.retention_days + EXPIRY_DAYS) / GB
+    filtered_gb = workload.yearly_filterings * NOTICE_BYTES / GB
     terms = [
-        # The observation and the plan.
-        _term(prices, "S3 PUT", "s3_put", 2 * runs),
-        # The observation, the plan, and each server's settings, which its team may have changed.
-        _term(prices, "S3 GET", "s3_get", (2 + servers) * runs),
+        _term(prices, "S3 PUT", "s3_put", calls.s3_put * runs),
+        # AWS bills a LIST as a PUT.
+        _term(prices, "S3 LIST", "s3_put", LISTS_PER_DAY * DAYS * workload.nodes),
+        _term(prices, "S3 GET", "s3_get", calls.s3_get * runs),
         _term(prices, "S3 storage", "s3_gb_month", kept_gb * MONTHS),
-        _term(prices, "SNS publishes", "sns_publish", runs),
-        # Every node's subscription looks at every notice.
+        _term(prices, "SNS publishes", "sns_publish", calls.sns_publish * runs),
         _term(prices, "SNS filtering", "sns_filter_gb", filtered_gb),
     ]
-    requests = controller_sqs_requests
+    notice_bytes = NOTICE_BYTES + ENVELOPE_BYTES
+    terms += _data_out(workload, prices, _plan_bytes(workload, measured) + notice_bytes)
+    deliveries = calls.sns_delivery * runs
     if workload.delivery == "http":
-        terms.append(_term(prices, "SNS HTTP deliveries", "sns_http_delivery", runs))
-    else:
-        requests += _polling_requests(workload, latency)
+        terms.append(_term(prices, "SNS HTTP deliveries", "sns_http_delivery", deliveries))
+    requests = controller_sqs_requests + calls.sqs_requests * runs
     if requests:
         terms.append(_term(prices, "SQS requests", "sqs_request", requests))
     if workload.alarms:
@@ -118,19 +117,21 @@ def _cloud_terms(
     return terms
 
 
-def _polling_requests(workload: Workload, latency: float) -> float:
-    """SNS sends (counted, though AWS may not bill it), the node receives and deletes."""
-    runs = workload.yearly_runs
-    if workload.polling == "always":
-        return 3 * runs + _continuous_polls() * workload.nodes
-    until_plan = latency / LONG_POLL_SECONDS
-    most = _continuous_polls() * workload.nodes + runs
-    return 2 * runs + min(most, runs * max(1, math.ceil(min(until_plan, DAY_SECONDS))))
+def _observation_bytes(workload: Workload, measured: Measured) -> float:
+    given = workload.observation_bytes
+    return measured.observation_bytes.of(workload.servers) if given is None else given
 
 
-def _continuous_polls() -> float:
-    """Of one consumer, in a year."""
-    return DAYS * DAY_SECONDS / LONG_POLL_SECONDS
+def _plan_bytes(workload: Workload, measured: Measured) -> float:
+    given = workload.plan_bytes
+    return measured.plan_bytes.of(workload.servers) if given is None else given
+
+
+def _data_out(workload: Workload, prices: PriceList, cycle_bytes: float) -> list[Term]:
+    """What comes to nodes outside of AWS; what they send costs nothing."""
+    if workload.place == "region":
+        return []
+    return [_term(prices, "data to nodes", "data_out_gb", workload.yearly_runs * cycle_bytes / GB)]
 
 
 def _logs(workload: Workload, measured: Measured, prices: PriceList) -> list[Term]:
@@ -147,8 +148,8 @@ def _lambda_terms(
     workload: Workload, measured: Measured, prices: PriceList, latency: float
 ) -> list[Term]:
     warm, cold = function_seconds(workload, measured)
-    daily = workload.cycles_per_day * warm + cold_starts_per_day(workload.cycles_per_day) * cold
-    gb_seconds = daily * DAYS * workload.nodes * workload.memory_mb / 1024
+    seconds = workload.yearly_runs * warm + yearly_cold_starts(workload) * cold
+    gb_seconds = seconds * workload.memory_mb / 1024
     return [
         _term(prices, "Lambda requests", "lambda_request", workload.yearly_runs),
         _term(
@@ -180,17 +181,34 @@ def _fargate_terms(
     ]
 
 
-def _instance_terms(
-    workload: Workload, measured: Measured, prices: PriceList, latency: float
-) -> list[Term]:
-    # It learns of observations from a queue of its own, which it polls all the time.
-    own_requests = 3 * workload.yearly_runs + _continuous_polls()
+def _machine(workload: Workload, prices: PriceList) -> list[Term]:
+    """Always on, one for all nodes, with a public address instead of a NAT gateway."""
     hours_key = INSTANCE_PREFIX + workload.instance_type
     return [
         _term(prices, "instance hours", hours_key, DAYS * 24, shared=True),
         _term(prices, "instance disk", "ebs_gb_month", INSTANCE_DISK_GB * MONTHS, shared=True),
+        _term(prices, "its address", "public_address_hour", DAYS * 24, shared=True),
+    ]
+
+
+def _instance_terms(
+    workload: Workload, measured: Measured, prices: PriceList, latency: float
+) -> list[Term]:
+    # It learns of observations from a queue of its own, which it polls all the time.
+    own_requests = 3 * workload.yearly_runs + DAYS * DAY_SECONDS / LONG_POLL_SECONDS
+    return [
+        *_machine(workload, prices),
         *_cloud_terms(workload, measured, prices, latency, own_requests),
     ]
+
+
+def _http_terms(
+    workload: Workload, measured: Measured, prices: PriceList, _latency: float
+) -> list[Term]:
+    """``python -m solver_lambda serve`` on one machine, which answers each POST with the plan: no
+    service is called, and no document kept outside the nodes."""
+    plan_bytes = _plan_bytes(workload, measured)
+    return [*_machine(workload, prices), *_data_out(workload, prices, plan_bytes)]
 
 
 def _embedded_terms(
@@ -204,5 +222,6 @@ TERMS: dict[str, Callable[[Workload, Measured, PriceList, float], list[Term]]] =
     "lambda": _lambda_terms,
     "fargate": _fargate_terms,
     "instance": _instance_terms,
+    "http": _http_terms,
     "embedded": _embedded_terms,
 }

@@ -7,9 +7,10 @@ import math
 
 from infra.costs.measured import Measured
 
-CONTROLLERS = ("lambda", "fargate", "instance", "embedded")
+CONTROLLERS = ("lambda", "fargate", "instance", "http", "embedded")
 DELIVERIES = ("sqs", "http")
 POLLINGS = ("waiting", "always")
+PLACES = ("region", "elsewhere")
 DAYS = 365
 MONTHS = 12
 GB = 1 << 30
@@ -25,12 +26,22 @@ MOST_SERVERS = 1024
 FUNCTION_TIMEOUT_SECONDS = 60
 # Assumed, not measured on AWS: S3's two answers to a run, during which the function waits.
 S3_WAIT_SECONDS = 0.06
-# Assumed: an idle function stays warm for so long. AWS promises nothing; less would be unusual.
+# Assumed: an idle function stays warm for so long. AWS promises nothing
+# (https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html); less is unusual.
 KEEP_WARM_SECONDS = 300
+# Both by S3's lifecycle rules, which run at midnight: a document expires half a day late on
+# average, and is an old version, billed as before, for a day and a half more
+# (https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html).
+EXPIRY_DAYS = 2
+# A node lists its settings once a day, whatever it has been told (sidecar/settings).
+LISTS_PER_DAY = 1
 # Assumed: START, END, REPORT and INIT_START lines, and 26 bytes that are billed with each event.
 PLATFORM_LOG_BYTES = 600
 # Assumed: an S3 event as SNS filters it.
 NOTICE_BYTES = 1024
+# Assumed: what comes to the node in a cycle beside the plan and the notice: SNS' envelope with its
+# signature, and the headers of five answers.
+ENVELOPE_BYTES = 4096
 LONG_POLL_SECONDS = 20
 # Fargate's smallest task; AWS bills at least a minute, from the pull of the image on.
 TASK_VCPU = 0.25
@@ -43,6 +54,8 @@ INSTANCE_DISK_GB = 8
 # From PUT of the observation to the plan's arrival, without the planning: the thesis' cycle over
 # AWS took 1,800 ms where planning beside the cache took 100 ms.
 TRANSPORT_SECONDS = 1.7
+# Assumed: to a machine in another zone of the region and back, with a new TLS connection.
+HTTP_SECONDS = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +65,11 @@ class Workload:
     Attributes:
         cycles_per_day: observations of each node.
         servers: Redis servers (partitions) on each node.
-        nodes: that share one stack.
+        nodes: of the installation.
+        nodes_per_cell: that share a topic and a function, at most.
         delivery: ``sqs`` or ``http``, how plans come to a node.
+        place: of the nodes; in the stack's ``region``, where AWS bills no traffic between them and
+            its services, or ``elsewhere``, outside of AWS.
         polling: with ``sqs``; ``waiting``: the node polls only from its observation to the plan,
             ``always``: one long poll after another.
         retention_days: of observations and plans; log_retention_days: of the function's log.
@@ -67,11 +83,13 @@ class Workload:
     cycles_per_day: float = 24
     servers: int = 3
     nodes: int = 1
+    nodes_per_cell: int = 40
+    place: str = "region"
     delivery: str = "sqs"
     polling: str = "waiting"
     retention_days: float = 180
     log_retention_days: float = 180
-    alarms: int = 6
+    alarms: int = 2
     memory_mb: int = 512
     duration_seconds: float | None = None
     observation_bytes: int | None = None
@@ -83,18 +101,42 @@ class Workload:
         """Of the solver, for all nodes."""
         return self.cycles_per_day * self.nodes * DAYS
 
+    @property
+    def cells(self) -> tuple[tuple[int, int], ...]:
+        """How many cells there are with how many nodes: the full ones, and one with the rest."""
+        full, rest = divmod(self.nodes, self.nodes_per_cell)
+        cells = ((full, self.nodes_per_cell), (1, rest))
+        return tuple((number, nodes) for number, nodes in cells if number and nodes)
+
+    @property
+    def yearly_filterings(self) -> float:
+        """Notices times subscriptions that look at them: every node's in the cell, at each."""
+        pairs = sum(number * nodes**2 for number, nodes in self.cells)
+        return self.cycles_per_day * DAYS * pairs
+
 
 def slowdown(memory_mb: int) -> float:
     """How many seconds a function of ``memory_mb`` needs for one second of a whole processor."""
     return max(1.0, WHOLE_CPU_MEMORY_MB / memory_mb)
 
 
-def cold_starts_per_day(cycles_per_day: float) -> float:
-    """At most: every run, or one for each time that the function can have gone cold.
+def cold_ratio(cycles_per_day: float, nodes: int) -> float:
+    """The share of runs that start cold, of a function that ``nodes`` keep warm together.
 
-    Counted for each node as if it were alone; nodes that share a function keep it warm together.
+    Nodes keep no step with each other, so runs come as a Poisson process does, and a run is cold if
+    none came in the idle time before it.
     """
-    return min(cycles_per_day, DAY_SECONDS / KEEP_WARM_SECONDS)
+    rate_per_second = cycles_per_day * nodes / DAY_SECONDS
+    return math.exp(-rate_per_second * KEEP_WARM_SECONDS)
+
+
+def yearly_cold_starts(workload: Workload) -> float:
+    """Of all cells' functions."""
+    yearly_cycles = workload.cycles_per_day * DAYS
+    return sum(
+        number * nodes * yearly_cycles * cold_ratio(workload.cycles_per_day, nodes)
+        for number, nodes in workload.cells
+    )
 
 
 def function_seconds(workload: Workload, measured: Measured) -> tuple[float, float]:
@@ -123,8 +165,14 @@ def latency_seconds(controller: str, workload: Workload, measured: Measured) -> 
     solve = measured.run_cpu_seconds(workload.servers)
     if controller == "embedded":
         return solve
-    busy_ratio = workload.cycles_per_day * workload.nodes * solve / DAY_SECONDS
-    return TRANSPORT_SECONDS + S3_WAIT_SECONDS + solve if busy_ratio < 1 else math.inf
+    if controller == "http":
+        return HTTP_SECONDS + solve if _busy_ratio(workload, solve) < 1 else math.inf
+    is_free = _busy_ratio(workload, solve) < 1
+    return TRANSPORT_SECONDS + S3_WAIT_SECONDS + solve if is_free else math.inf
+
+
+def _busy_ratio(workload: Workload, solve_seconds: float) -> float:
+    return workload.cycles_per_day * workload.nodes * solve_seconds / DAY_SECONDS
 
 
 def task_work_seconds(workload: Workload, measured: Measured) -> float:

@@ -30,6 +30,8 @@ REGION = "us-east-1"
 DEFAULT_PORT = 4566
 START_LIMIT_SECONDS = 60.0
 STOP_LIMIT_SECONDS = 1.0  # nothing in it is worth keeping
+# Method, path, query, status, operation and who asked: what costs are counted by.
+ACCESS_LOG_FORMAT = 'request %(m)s %(U)s "%(q)s" %(s)s "%({x-amz-target}i)s" "%(a)s"'
 
 
 def client_environment(port: int) -> dict[str, str]:
@@ -51,7 +53,7 @@ class Emulator:
     Attributes:
         endpoint_url: for clients.
         environment: variables for programs that are to use it.
-        log: what it printed.
+        log: what it printed, and a line for each request.
 
     Raises:
         RuntimeError: the port is taken, or it did not come up; the message has the end of its log.
@@ -144,11 +146,14 @@ def serve(port: int) -> None:
         LAMBDA_ASYNC_RETRY_BASE_SECONDS="0.05",  # a minute at AWS
     )
     # They read the environment when they are imported.
+    from hypercorn.config import Config
     from ministack.app import main
 
     from infra.emulator import sns
 
     sns.install()
+    # ministack makes the configuration itself, so these are set as its defaults.
+    Config.accesslog, Config.access_log_format = "-", ACCESS_LOG_FORMAT
     sys.argv = ["ministack"]
     main()
 

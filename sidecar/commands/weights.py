@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,10 @@ from sidecar.commands.arguments import add_command
 from sidecar.commands.running import who
 from sidecar.config.node import ServerConfig, SettingsLimits, load_config
 from sidecar.settings.settings_check import check_minimum
+from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
 from sidecar.storage.configured_stores import make_bucket, make_settings_store
-from sidecar.storage.store import FolderStore, Store
+from sidecar.storage.store import BucketStore, FolderStore, StoreError
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
@@ -52,7 +54,7 @@ _PARSERS: Mapping[str, Callable[[str], float]] = {
 class _Place:
     """Where settings lie, and what the operator says if the node's file is at hand."""
 
-    store: Store
+    store: FolderStore | BucketStore
     node: str
     limits: SettingsLimits | None = None
     server: ServerConfig | None = None
@@ -111,6 +113,7 @@ def execute(options: argparse.Namespace) -> int:
         raise DocumentError("weights set: name at least one setting")
     if options.verb == "unset" and not changes:
         place.store.delete(key)
+        _mark(place, options.server)
         return _show(None, options, code=0 if text is not None else 1)
     if options.verb == "unset" and text is None:
         return _show(None, options)
@@ -123,7 +126,19 @@ def execute(options: argparse.Namespace) -> int:
     if place.server is not None:
         check_minimum(place.server, settings, key)
     place.store.put(key, settings.dumps())
+    _mark(place, options.server)
     return _show(settings.dumps(), options)
+
+
+def _mark(place: _Place, server: str) -> None:
+    try:
+        mark_changed(place.store, place.node, server)
+    except StoreError as error:
+        print(
+            "spreds: the change is stored, but the sidecar may find it only after a day, because "
+            f"the marker of changes could not be written: {error}",
+            file=sys.stderr,
+        )
 
 
 def _show(text: bytes | None, options: argparse.Namespace, code: int = 1) -> int:

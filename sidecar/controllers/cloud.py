@@ -9,7 +9,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.base.worker import Worker
 from sidecar.controllers.controller import Delivery, log_failure
 from sidecar.storage.store import Store, StoreError
-from solver_lambda.documents.keys import observation_key
+from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class CloudController:
         self.delivery.start()
 
     def ask(self, observation: Observation) -> None:
-        self.delivery.expect()
+        self.delivery.expect(plan_key(observation.node, observation.cycle))
         self._worker.submit(lambda: self._put(observation)).add_done_callback(log_failure)
 
     def overdue(self, observation: Observation) -> None:

@@ -39,8 +39,8 @@ class Delivery(Protocol):
 
     def start(self) -> None: ...
 
-    def expect(self) -> None:
-        """An observation is on its way; its plan will come."""
+    def expect(self, key: str) -> None:
+        """An observation is on its way; its plan will come under ``key``."""
 
     def close(self) -> None: ...
 

@@ -63,7 +63,7 @@ class HttpDelivery:
     def start(self) -> None:
         self._thread.start()
 
-    def expect(self) -> None:
+    def expect(self, key: str) -> None:
         """Nothing to do: plans are posted to us."""
 
     def close(self) -> None:

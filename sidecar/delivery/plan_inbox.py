@@ -46,6 +46,12 @@ class PlanInbox:
         self._take_plan = take_plan
         self._confirm = confirm
         self._metrics = metrics
+        self._taken_until = ""
+
+    def has_taken(self, key: str) -> bool:
+        """Whether the node's plan under ``key``, or one of a later cycle, has been passed on: the
+        keys of one node sort as its cycles do."""
+        return key <= self._taken_until
 
     def take(self, body: bytes) -> Verdict:
         """Deal with one message; never raises for a bad one."""
@@ -73,6 +79,7 @@ class PlanInbox:
         if document is None:
             raise NotificationRefusedError("no_plan", f"there is no document {key!r}")
         self._take_plan(document, key)
+        self._taken_until = max(self._taken_until, key)
 
 
 def confirmer(

@@ -26,8 +26,9 @@ def long_poll_seconds(deadline_seconds: float) -> int:
 class SqsDelivery:
     """A thread that asks the queue. A message stays in it until there is a verdict.
 
-    Requests cost money, so it asks only while a plan may come: from the start and from each
-    ``expect``, for ``expect_seconds`` and until the queue is empty. A later plan waits in it.
+    Requests cost money, so it asks only at the start, until the queue is empty, and from each
+    ``expect`` until that plan is taken, for ``expect_seconds`` at most. What comes later waits in
+    the queue for the next ``expect``.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class SqsDelivery:
         self._metrics = metrics
         self._errors = errors
         self._expect_seconds = expect_seconds
-        self._expected_until = 0.0
+        self._is_draining = False
+        # The plan that is waited for, and until when: one value, which two threads may exchange.
+        self._expected: tuple[str, float] | None = None
         self._expecting = threading.Event()
         self._stop = threading.Event()
         # A daemon, because a long poll cannot be interrupted: ``close`` does not wait for it, and
@@ -53,12 +56,14 @@ class SqsDelivery:
         self._thread = threading.Thread(target=self._run, name="sqs", daemon=True)
 
     def start(self) -> None:
-        self.expect()  # what came while we were down
+        self._is_draining = True  # what came while we were down
+        self._expecting.set()
         self._thread.start()
 
-    def expect(self) -> None:
-        """A plan will come soon."""
-        self._expected_until = time.monotonic() + self._expect_seconds
+    def expect(self, key: str) -> None:
+        """The plan under ``key`` will come soon."""
+        self._is_draining = False  # older plans, if there are more, come along with this one
+        self._expected = (key, time.monotonic() + self._expect_seconds)
         self._expecting.set()
 
     def close(self) -> None:
@@ -76,7 +81,9 @@ class SqsDelivery:
             if self._stop.is_set():
                 return
             try:
-                if self._poll() or time.monotonic() < self._expected_until:
+                if not self._poll():
+                    self._is_draining = False
+                if self._is_draining or self._is_awaiting():
                     self._expecting.set()
             except self._errors as error:
                 self._metrics.sqs_errors.inc()
@@ -92,6 +99,12 @@ class SqsDelivery:
             self._expecting.set()
             self._stop.wait(pause_seconds)
             pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
+
+    def _is_awaiting(self) -> bool:
+        if self._expected is None:
+            return False
+        key, until_seconds = self._expected
+        return time.monotonic() < until_seconds and not self._inbox.has_taken(key)
 
     def _poll(self) -> bool:
         """Whether there was a message."""

@@ -1,4 +1,4 @@
-"""The smallest IAM policy for a node's sidecar: what the stack's own role has."""
+"""The smallest IAM policy for a node's sidecar: what the installation gives all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETT
 
 
 def iam_policy(node: str, cloud: CloudConfig) -> dict[str, Any]:
-    """A policy document; ``cloud`` is the stack that the node's file names."""
+    """A policy document; ``cloud`` is the cell that the node's file names."""
     partition, region, account = (cloud.topic_arn.split(":")[place] for place in (1, 3, 4))
     observations = f"arn:{partition}:s3:::{cloud.observations_bucket}"
     plans = f"arn:{partition}:s3:::{cloud.plans_bucket}"

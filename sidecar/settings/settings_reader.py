@@ -7,8 +7,9 @@ import logging
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.settings.settings_check import check_minimum
-from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings
-from sidecar.storage.store import FolderStore, Store, StoreError, StoreUnreachableError
+from sidecar.settings.settings_documents import SettingsDocuments, documents_in
+from sidecar.settings.team_settings import TeamSettings
+from sidecar.storage.store import BucketStore, FolderStore, StoreError, StoreUnreachableError
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
@@ -19,26 +20,36 @@ log = logging.getLogger(__name__)
 class SettingsReader:
     """The settings in force, by server. ``store`` may be ``None``: then nobody has any."""
 
-    def __init__(self, store: Store | None, config: SidecarConfig, metrics: Metrics) -> None:
+    def __init__(
+        self, store: FolderStore | BucketStore | None, config: SidecarConfig, metrics: Metrics
+    ) -> None:
         self._metrics = metrics
         self._good: dict[str, TeamSettings] = {}
         self._refused: dict[str, str] = {}
         self._unknown: set[str] = set()
         self.use(store, config)
 
-    def use(self, store: Store | None, config: SidecarConfig) -> None:
+    def use(self, store: FolderStore | BucketStore | None, config: SidecarConfig) -> None:
         """Go over to another store and configuration; what is in force stays until it is read."""
-        self._store = store
+        self._documents = documents_in(store, config.node) if store is not None else None
         self._config = config
 
     def read(self) -> dict[str, TeamSettings]:
         """The settings in force now: what cannot be read leaves that server's last ones."""
-        if self._store is None:
+        documents = self._documents
+        if documents is None:
             return {}
-        self._tell_unknown(self._store)
+        try:
+            keys = documents.look()
+        except StoreError as error:
+            for server in self._config.servers:
+                self._metrics.settings_unread.labels(server.name).inc()
+            log.warning("settings cannot be looked for now, the last ones hold: %s", error)
+            return dict(self._good)
+        self._tell_unknown(keys)
         for server in self._config.servers:
             try:
-                self._read_one(server, self._store)
+                self._read_one(server, documents)
             except StoreError as error:
                 self._metrics.settings_unread.labels(server.name).inc()
                 log.warning(
@@ -49,19 +60,16 @@ class SettingsReader:
                     break
         return dict(self._good)
 
-    def _tell_unknown(self, store: Store) -> None:
-        """Once: a document of no server is a typing error. Only a folder can be looked through."""
-        if not isinstance(store, FolderStore):
-            return
-        known = {f"{server.name}.json" for server in self._config.servers}
-        folder = settings_key(self._config.node, "any").rpartition("/")[0]
-        for name in sorted(store.names(folder) - known - self._unknown):
-            self._unknown.add(name)
-            log.warning("%s/%s is ignored: the node has no such server", folder, name)
+    def _tell_unknown(self, keys: set[str]) -> None:
+        """Once: a document of no server is a typing error."""
+        known = {settings_key(self._config.node, server.name) for server in self._config.servers}
+        for key in sorted(keys - known - self._unknown):
+            self._unknown.add(key)
+            log.warning("%s is ignored: the node has no such server", key)
 
-    def _read_one(self, server: ServerConfig, store: Store) -> None:
+    def _read_one(self, server: ServerConfig, documents: SettingsDocuments) -> None:
         key = settings_key(self._config.node, server.name)
-        text = store.get(key, MAX_SETTINGS_BYTES)
+        text = documents.get(key)
         if text is None:
             self._refused.pop(server.name, None)
             if self._good.pop(server.name, None):

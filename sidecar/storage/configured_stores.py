@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.storage.aws import USUAL_SECONDS
-from sidecar.storage.store import FolderStore, Store
+from sidecar.storage.store import BucketStore, FolderStore
 
 
-def make_settings_store(controller: ControllerConfig) -> Store | None:
+def make_settings_store(controller: ControllerConfig) -> FolderStore | BucketStore | None:
     """Where teams' settings lie: beside the observations; ``None`` without a store.
 
     An embedded controller without a folder goes on reading them from the bucket, if one is named.
@@ -20,14 +20,20 @@ def make_settings_store(controller: ControllerConfig) -> Store | None:
         cloud.region,
         cloud.endpoint_url,
         controller.plan_deadline_seconds,
+        cloud.account_id,
     )
 
 
 def make_bucket(
-    name: str, region: str, endpoint_url: str | None, limit_seconds: float = USUAL_SECONDS
-) -> Store:
-    """A bucket as a store; a call fails within ``limit_seconds`` if nobody answers."""
+    name: str,
+    region: str,
+    endpoint_url: str | None,
+    limit_seconds: float = USUAL_SECONDS,
+    owner: str | None = None,
+) -> BucketStore:
+    """A bucket as a store; a call fails within ``limit_seconds`` if nobody answers, and at once if
+    the bucket is not of the account ``owner``."""
     # Imported only where a cloud is asked for: embedded works without boto3.
     from sidecar.storage.store_s3 import S3Store
 
-    return S3Store(name, region, endpoint_url, limit_seconds)
+    return S3Store(name, region, endpoint_url, limit_seconds, owner)

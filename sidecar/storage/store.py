@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +31,29 @@ class Store(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove a document, if it is there."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a bucket has under a key, by its ETag; ``None``: nothing.
+
+    Attributes:
+        is_certain: whether the answer said so; otherwise it may as well be forbidden to us.
+    """
+
+    etag: str | None
+    is_certain: bool = True
+
+
+class BucketStore(Store, Protocol):
+    """A store in which each look costs money, and which tells what has changed."""
+
+    def version(self, key: str, known: str | None) -> Version:
+        """Of a document; ``known`` is the ETag that it had before, for a look that fetches nothing
+        where it still has."""
+
+    def versions(self, prefix: str) -> dict[str, str]:
+        """The ETags of all documents whose keys begin so, by key."""
 
 
 class FolderStore:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from sidecar.storage.aws import USUAL_SECONDS, aws_errors, client
-from sidecar.storage.store import StoreError, StoreUnreachableError
+from sidecar.storage.store import StoreError, StoreUnreachableError, Version
 
 _ABSENT = ("NoSuchKey", "404")
 _FORBIDDEN = ("AccessDenied", "403")
 # An empty document has no first byte, so every range of it is refused.
 _EMPTY = ("InvalidRange", "416")
+_UNCHANGED = ("NotModified", "304")
 
 
 class S3Store:
-    """Documents in one bucket. A call fails within ``limit_seconds`` if nobody answers."""
+    """Documents in one bucket. A call fails within ``limit_seconds`` if nobody answers, and at once
+    if the bucket is not of the account ``owner`` (``None``: whose it is, is not asked)."""
 
     def __init__(
         self,
@@ -22,10 +24,14 @@ class S3Store:
         region: str,
         endpoint_url: str | None,
         limit_seconds: float = USUAL_SECONDS,
+        owner: str | None = None,
     ) -> None:
         self._bucket = bucket
         self._s3 = client("s3", region, endpoint_url, limit_seconds)
         self._errors = aws_errors()
+        self._owner = owner
+        if owner:
+            self._s3.meta.events.register("before-parameter-build.s3", self._name_owner)
 
     def __str__(self) -> str:
         return f"s3://{self._bucket}"
@@ -61,6 +67,33 @@ class S3Store:
             return False
         return all(item["Key"] != key for item in listed.get("Contents", []))
 
+    def version(self, key: str, known: str | None) -> Version:
+        condition = {"IfNoneMatch": known} if known else {}
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=key, **condition)
+            answer["Body"].close()
+            return Version(str(answer["ETag"]))
+        except self._errors as error:
+            code = error_code(error)
+            if code in _UNCHANGED:
+                return Version(known)
+            if code in _ABSENT or code in _FORBIDDEN:
+                return Version(None, is_certain=code in _ABSENT)
+            raise self._failure(key, error) from error
+
+    def versions(self, prefix: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        more: dict[str, str] = {}
+        try:
+            while True:
+                answer = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **more)
+                found |= {item["Key"]: item["ETag"] for item in answer.get("Contents", [])}
+                if not answer.get("IsTruncated"):
+                    return found
+                more = {"ContinuationToken": answer["NextContinuationToken"]}
+        except self._errors as error:
+            raise self._failure(prefix, error) from error
+
     def delete(self, key: str) -> None:
         self._call("delete_object", Bucket=self._bucket, Key=key)
 
@@ -70,9 +103,16 @@ class S3Store:
         except self._errors as error:
             raise self._failure(parameters["Key"], error) from error
 
+    def _name_owner(self, params: dict[str, Any], **_: Any) -> None:
+        """Of each request, before it is built."""
+        params["ExpectedBucketOwner"] = self._owner
+
     def _failure(self, key: str, error: Exception) -> StoreError:
-        kind = StoreError if error_code(error) else StoreUnreachableError
-        return kind(f"{self}/{key}: {error}")
+        code = error_code(error)
+        kind = StoreError if code else StoreUnreachableError
+        # S3 answers both the same.
+        why = f", or the bucket is not of the account {self._owner}" if self._owner else ""
+        return kind(f"{self}/{key}: {error}{why if code in _FORBIDDEN else ''}")
 
 
 def error_code(error: Exception) -> str:

@@ -33,6 +33,17 @@ def settings_key(node: str, server: str) -> str:
     return f"{SETTINGS_PREFIX}/{node}/{server}.json"
 
 
+def settings_prefix(node: str) -> str:
+    """What the keys of all settings of a node begin with, in the observations bucket."""
+    return f"{SETTINGS_PREFIX}/{node}/"
+
+
+def settings_marker_key(node: str) -> str:
+    """Key of the object that is written after each change of a node's settings, so that one look
+    at it tells whether there was any. No server's settings can have this key."""
+    return f"{SETTINGS_PREFIX}/{node}/changed"
+
+
 def parse_observation_key(key: str) -> tuple[str, int]:
     """Node and cycle of an observation's key.
 

@@ -36,7 +36,8 @@ class ObjectStore:
     AWS_DEFAULT_REGION), another endpoint from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (the bucket
     is then in the path instead of the host), and the credentials from AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or from the container's endpoint
-    (AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI).
+    (AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI). With SPREDS_ACCOUNT_ID, S3 refuses
+    buckets of any other account.
 
     A request is tried ``ATTEMPTS`` times at most: again after a failed connection, a 5xx or a
     throttling answer (429), with a pause that doubles from ``FIRST_PAUSE_SECONDS``.
@@ -56,6 +57,7 @@ class ObjectStore:
         self._endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get(
             "AWS_ENDPOINT_URL"
         )
+        self._owner = environment.get("SPREDS_ACCOUNT_ID", "")
 
     def get(self, bucket: str, key: str, *, max_bytes: int) -> bytes:
         """The object's content.
@@ -65,7 +67,7 @@ class ObjectStore:
         """
         status, content = self._request("GET", bucket, key, max_bytes=max_bytes)
         if status != 200:
-            raise _refused("GET", bucket, key, status, content)
+            raise self._refused("GET", bucket, key, status, content)
         if len(content) > max_bytes:
             raise ObjectStoreError(f"s3://{bucket}/{key} is longer than {max_bytes} bytes")
         return content
@@ -81,7 +83,7 @@ class ObjectStore:
         if status == 412:
             return False
         if status != 200:
-            raise _refused("PUT", bucket, key, status, answer)
+            raise self._refused("PUT", bucket, key, status, answer)
         return True
 
     def _request(
@@ -97,9 +99,11 @@ class ObjectStore:
         if self._endpoint:
             url = urlsplit(f"{self._endpoint.rstrip('/')}/{encoded_path(f'{bucket}/{key}')}")
         else:
-            host = f"{bucket}.s3.{self._region}.amazonaws.com"
+            suffix = ".cn" if self._region.startswith("cn-") else ""
+            host = f"{bucket}.s3.{self._region}.amazonaws.com{suffix}"
             url = urlsplit(f"https://{host}/{encoded_path(key)}")
         credentials = find_credentials(self._environment)
+        owner = {"x-amz-expected-bucket-owner": self._owner} if self._owner else {}
         failure = ""
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -109,7 +113,7 @@ class ObjectStore:
                 url.netloc,
                 url.path,
                 content,
-                headers or {},
+                {**owner, **(headers or {})},
                 credentials=credentials,
                 region=self._region,
                 now_seconds=time.time(),
@@ -127,11 +131,15 @@ class ObjectStore:
             f"{method} s3://{bucket}/{key} failed {ATTEMPTS} times, last with {failure}"
         )
 
-
-def _refused(method: str, bucket: str, key: str, status: int, answer: bytes) -> ObjectStoreError:
-    return ObjectStoreError(
-        f"{method} s3://{bucket}/{key} was refused with {status} {_summary(answer)}"
-    )
+    def _refused(
+        self, method: str, bucket: str, key: str, status: int, answer: bytes
+    ) -> ObjectStoreError:
+        # S3 answers 403 to both.
+        why = f", or the bucket is not of the account {self._owner}" if self._owner else ""
+        return ObjectStoreError(
+            f"{method} s3://{bucket}/{key} was refused with {status} {_summary(answer)}"
+            f"{why if status == 403 else ''}"
+        )
 
 
 def _summary(answer: bytes) -> str:

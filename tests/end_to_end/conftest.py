@@ -1,4 +1,4 @@
-"""One emulator with one deployed stack for all end-to-end tests, and nodes on it."""
+"""One emulator with an installation of two cells for all end-to-end tests, and nodes on it."""
 
 from __future__ import annotations
 
@@ -6,47 +6,63 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
+from infra import names
+from infra.configuration import Configuration, read_configuration
 from infra.deploy_local import deploy
-from infra.emulator.process import Emulator
-from infra.node_config import controller_table, controller_toml
-from infra.outputs import output_name
+from infra.emulator.process import ACCOUNT, REGION, Emulator
+from infra.node_config import controller_table, controller_toml, deployed_place
 from workloads.local_node import LocalNode
 
 QUEUED_NODES = ("alpha", "beta")
 POSTED_NODE = "gamma"
+OTHER_CELL = "other"
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """The stack on the emulator.
+    """The installation on the emulator.
 
     Attributes:
-        outputs: of the stack.
+        stacks: outputs of all stacks, by the stack's name.
         listen: where the node that is told over HTTP has to listen.
     """
 
     emulator: Emulator
-    outputs: dict[str, str]
+    configuration: Configuration
+    stacks: dict[str, dict[str, str]]
     listen: str
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Of the cell that most nodes are in."""
+        return self.of_node("alpha")
+
+    def of_node(self, node: str) -> dict[str, str]:
+        """Outputs of the node's cell."""
+        found = self.configuration.cell_of(node)
+        assert found is not None
+        return self.stacks[found[0].stack]
 
     def controller(self, node: str, **changes: str) -> str:
         """The node's ``[controller]``, as the command writes it, but that nobody stands in for the
         cloud; ``changes`` to single keys."""
-        endpoint = self.emulator.endpoint_url
-        table = controller_table(self.outputs, node, listen=self.listen, endpoint_url=endpoint)
+        table = controller_table(
+            self.configuration,
+            node,
+            deployed_place(self.configuration, node, self.stacks),
+            listen=self.listen,
+            endpoint_url=self.emulator.endpoint_url,
+        )
         return controller_toml({**table, "kind": self.outputs["Controller"], **changes})
 
     def queue_url(self, name: str) -> str:
-        """Of a node's queue, or of one of the stack's dead letters."""
-        own = output_name(name, "QueueUrl")
-        if own in self.outputs:
-            return self.outputs[own]
-        sqs = self.emulator.client("sqs")
-        return str(sqs.get_queue_url(QueueName=f"spreds-{name}")["QueueUrl"])
+        """Of a node's queue, or of one of the installation's dead letters."""
+        is_node = self.configuration.cell_of(name) is not None
+        queue = names.node_queue("spreds", name) if is_node else f"spreds-{name}"
+        return names.place(ACCOUNT, REGION).queue_url(queue, self.emulator.endpoint_url)
 
     def waiting(self, queue_url: str) -> int:
         """Messages in the queue that nobody has received."""
@@ -55,25 +71,20 @@ class Deployed:
         answer = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=[name])
         return int(answer["Attributes"][name])
 
-    def role_policies(self, output: str) -> list[dict[str, Any]]:
-        """Policy documents of the role in an output, as IAM has them."""
-        iam = self.emulator.client("iam")
-        role = self.outputs[output].rpartition("/")[2]
-        names = iam.list_role_policies(RoleName=role)["PolicyNames"]
-        return [iam.get_role_policy(RoleName=role, PolicyName=n)["PolicyDocument"] for n in names]
-
 
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         listen = f"127.0.0.1:{probe.getsockname()[1]}"
-    lines = [f'{name} = {{ servers = ["modest", "hungry"] }}' for name in QUEUED_NODES]
+    lines = [f"{name} = {{}}" for name in QUEUED_NODES]
     lines.append(f'{POSTED_NODE} = {{ delivery = "http", public_url = "http://{listen}/plans" }}')
+    lines.append(f'"far-{{1..2}}" = {{ cell = "{OTHER_CELL}" }}')
     stack = tmp_path_factory.mktemp("stack") / "tests.toml"
     stack.write_text("\n".join(['name = "spreds"', "[nodes]", *lines, ""]))
     with Emulator() as emulator:
-        yield Deployed(emulator, deploy(emulator, stack), listen)
+        stacks = deploy(emulator, stack)
+        yield Deployed(emulator, read_configuration(stack), stacks, listen)
 
 
 @pytest.fixture(autouse=True)

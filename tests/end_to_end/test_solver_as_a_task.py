@@ -30,7 +30,7 @@ def s3(deployed: Any) -> Any:
     return client
 
 
-def observation() -> Observation:
+def observation(node: str) -> Observation:
     sizes = np.array([2.0 * MB, 8.0 * MB, 14.0 * MB])
     servers = tuple(
         ServerObservation(
@@ -47,11 +47,11 @@ def observation() -> Observation:
         for name, ratios in (("steep", [0.9, 0.5, 0.05]), ("flat", [0.3, 0.29, 0.28]))
     )
     now = time.time()
-    return Observation("beta", int(now), now, 60.0, 16 * MB, servers)
+    return Observation(node, int(now), now, 60.0, 16 * MB, servers)
 
 
 def test_the_task_plans_as_the_function_does(deployed: Any, s3: Any) -> None:
-    asked = observation()
+    asked = observation("beta")
     key, answer = observation_key("beta", asked.cycle), plan_key("beta", asked.cycle)
     s3.put_object(Bucket=deployed.outputs["ObservationsBucket"], Key=key, Body=asked.dumps())
     s3.put_object(Bucket=OWN_BUCKETS["observations"], Key=key, Body=asked.dumps())

@@ -1,4 +1,4 @@
-"""The stack, synthesised in this process, once for each controller."""
+"""The stacks of an installation, synthesised in this process, once for each configuration."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from aws_cdk import App, aws_lambda
 from infra.app import DEFAULT
 from infra.configuration import Configuration, read_configuration
 from infra.function_bundle import SOURCE
-from infra.review_exceptions import review
-from infra.stack import SpredsStack
+from infra.installation import add_stacks
 
 # For the library's own use of Node, which lies beside Python where the machine had none.
 os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
@@ -27,10 +26,9 @@ CONTROLLERS = (*CLOUD_CONTROLLERS, "embedded")
 
 
 @dataclass(frozen=True)
-class Synthesised:
-    """A template, what it was made of, and where it lies."""
+class Stack:
+    """A stack's template, and where it lies."""
 
-    configuration: Configuration
     path: Path
     template: dict[str, Any]
 
@@ -47,6 +45,25 @@ class Synthesised:
         return properties
 
 
+@dataclass(frozen=True)
+class Synthesised:
+    """All stacks by their names, and what they were made of."""
+
+    configuration: Configuration
+    folder: Path
+    stacks: dict[str, Stack]
+
+    @property
+    def shared(self) -> Stack:
+        return self.stacks[self.configuration.name]
+
+    @property
+    def cell(self) -> Stack:
+        """The only one."""
+        (cell,) = self.configuration.cells
+        return self.stacks[cell.stack]
+
+
 @pytest.fixture(scope="session")
 def configuration() -> Configuration:
     return read_configuration(DEFAULT)
@@ -58,21 +75,19 @@ def synthesise(
 ) -> Callable[..., Synthesised]:
     made: dict[Configuration, Synthesised] = {}
 
-    def of(**changes: Any) -> Synthesised:
-        changed = replace(configuration, **changes)
+    def of(changed: Configuration | None = None, **changes: Any) -> Synthesised:
+        changed = replace(changed or configuration, **changes)
         if changed not in made:
             folder = tmp_path_factory.mktemp("cdk.out")
             app = App(outdir=str(folder), analytics_reporting=False)
-            stack = SpredsStack(
-                app,
-                "spreds",
-                configuration=changed,
-                function_code=aws_lambda.Code.from_asset(str(SOURCE)),
-            )
-            review(app, stack)
+            stacks = add_stacks(app, changed, lambda: aws_lambda.Code.from_asset(str(SOURCE)))
             app.synth()
-            path = folder / "spreds.template.json"
-            made[changed] = Synthesised(changed, path, json.loads(path.read_text()))
+            paths = {s.stack_name: folder / f"{s.stack_name}.template.json" for s in stacks}
+            made[changed] = Synthesised(
+                changed,
+                folder,
+                {name: Stack(path, json.loads(path.read_text())) for name, path in paths.items()},
+            )
         return made[changed]
 
     return of

@@ -25,6 +25,7 @@ _USD_PER_UNIT = {
     "cloudwatch_alarm_month": 0.10,
     "logs_ingested_gb": 0.50,
     "logs_gb_month": 0.03,
+    "data_out_gb": 0.09,
     "instance_hour_t4g.micro": 0.01,
 }
 _FREE_MONTHLY = {
@@ -43,7 +44,7 @@ PRICES = PriceList(
     currency="USD",
     note="An example.",
     prices={
-        key: Price(usd, 1, "units", "2026-01-01", "an example")
+        key: Price(usd, 1, "units", "2026-01-01", "us-east-2", "an example")
         for key, usd in _USD_PER_UNIT.items()
     },
     free_tier={

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import infra.costs.__main__ as costs_command
 from infra.costs.__main__ import main
-from infra.costs.measured import MEASURED_FILE
+from infra.costs.figure import crossings, make
+from infra.costs.measured import MEASURED_FILE, read_measured
+from infra.costs.model import break_even
+from infra.costs.price_list import read_prices
+from infra.costs.thesis import thesis_break_even
+from infra.costs.workload import Workload
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
@@ -23,13 +30,13 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
     return answer
 
 
-def test_hourly_cycles_of_one_node_stay_below_half_a_dollar(
+def test_hourly_cycles_of_one_node_stay_below_a_quarter_of_a_dollar(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answer = run_json(capsys)
     function = answer["controllers"]["lambda"]
     assert answer["workload"]["cycles_per_day"] == 24
-    assert function["nodes_usd"] < answer["target"]["usd"] == 0.5
+    assert function["nodes_usd"] < answer["target"]["usd"] == 0.25
     # The stack's alarms are told apart, and are not in it.
     assert function["stack_usd"] == pytest.approx(12 * 0.10 * answer["workload"]["alarms"])
     assert function["usd"] == pytest.approx(function["nodes_usd"] + function["stack_usd"])
@@ -37,7 +44,7 @@ def test_hourly_cycles_of_one_node_stay_below_half_a_dollar(
 
 def test_json_is_complete_and_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
     answer = run_json(capsys, "--nodes", "3", "--delivery", "http")
-    assert set(answer["controllers"]) == {"lambda", "fargate", "instance", "embedded"}
+    assert set(answer["controllers"]) == {"lambda", "fargate", "instance", "http", "embedded"}
     for found in answer["controllers"].values():
         assert sum(term["usd"] for term in found["terms"]) == pytest.approx(found["usd"])
         with_free = sum(term["usd_with_free_tier"] for term in found["terms"])
@@ -53,7 +60,7 @@ def test_text_shows_each_part(capsys: pytest.CaptureFixture[str]) -> None:
     text, messages = capsys.readouterr()
     assert messages == ""
     for words in (
-        "below the target of $0.50",
+        "below the target of $0.25",
         "stack: CloudWatch alarms",
         "= without free tier",
         "= with free tier",
@@ -61,10 +68,49 @@ def test_text_shows_each_part(capsys: pytest.CaptureFixture[str]) -> None:
         "Table 8.7",
         "$1.92 takes 24 times the stated storage",
         "606 a day",
-        "Lambda costs as much as an always-on t4g.micro",
+        "Lambda costs as much as an always-on t4g.micro, without the free tier: never",
         "Recommended: embedded",
     ):
         assert words in text, words
+
+
+def test_a_thousand_nodes_cost_less_than_200_dollars(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that they share included, without the free tier."""
+    thousand, two = (
+        run_json(capsys, "--nodes", nodes)["controllers"]["lambda"] for nodes in ("1000", "2000")
+    )
+    assert thousand["usd"] < 200
+    assert two["nodes_usd"] == pytest.approx(2 * thousand["nodes_usd"])
+
+
+def test_a_minutes_cycles_cost_more_than_five_dollars_for_their_puts_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Over S3 that goal cannot be met; over HTTP it can, where 26 nodes share the machine."""
+    answer = run_json(capsys, "--cycles-per-day", "1440")["controllers"]
+    (puts,) = (term["usd"] for term in answer["lambda"]["terms"] if term["name"] == "S3 PUT")
+    assert puts == pytest.approx(525_600 * 2 * 5e-6)
+    many = run_json(capsys, "--cycles-per-day", "1440", "--nodes", "26")["controllers"]["http"]
+    assert many["usd"] / 26 < 5 < puts
+
+
+def test_markdown_is_tables_of_what_the_json_has(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = run_json(capsys)
+    assert main(["--markdown"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("# What SPREDS costs a year\n")
+    tables = re.findall(r"(?:^\|.*\|\n?)+", text, re.MULTILINE)
+    assert len(tables) == 4
+    for table in tables:
+        widths = {line.count("|") for line in table.splitlines()}
+        assert len(widths) == 1, table
+    names = [term["name"] for term in answer["controllers"]["lambda"]["terms"]]
+    assert [line.split(" | ")[0] for line in tables[1].splitlines()[2:]] == [
+        f"| {name}" for name in names
+    ]
+    for key, price in read_prices().prices.items():
+        assert f"| {key} |" in tables[3]
+        assert price.source in tables[3]
 
 
 def test_polling_always_misses_the_target_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +153,7 @@ def test_an_overloaded_machine_has_no_latency(capsys: pytest.CaptureFixture[str]
         (["--servers", "2.5"], "--servers must be a whole number, not '2.5'"),
         (["--servers", "1025"], "--servers must be a number from 1 to 1,024, not '1025'"),
         (["--nodes", "0"], "--nodes"),
+        (["--nodes-per-cell", "201"], "--nodes-per-cell must be a number from 1 to 200, not '201'"),
         (["--alarms", "-1"], "--alarms"),
         (["--memory", "100"], "--memory"),
         (["--retention-days", "0"], "--retention-days"),
@@ -115,7 +162,7 @@ def test_an_overloaded_machine_has_no_latency(capsys: pytest.CaptureFixture[str]
         (["--duration", "61s"], "--duration must be at most 60s, when the function is ended, not"),
         (["--time-limit", "soon"], "--time-limit"),
         (["--latency", "lambda"], "--latency lambda must be a duration"),
-        (["--latency", "cron=3s"], "must be one of lambda, fargate, instance, embedded"),
+        (["--latency", "cron=3s"], "must be one of lambda, fargate, instance, http, embedded"),
         (["--controllers", ""], "a controller must be one of"),
         (["--instance", "m5.huge"], "--instance must be one of"),
         (["--observation-bytes", "0"], "--observation-bytes"),
@@ -152,6 +199,29 @@ def test_draws_the_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert content.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", content[16:24])
     assert width > height > 500
+
+
+def test_the_figure_says_date_and_region_and_where_lines_cross() -> None:
+    measured, prices = read_measured(), read_prices()
+    figure = make(Workload(nodes=1000), measured, prices)
+    assert f"{prices.date}, {prices.region}" in figure.get_suptitle()
+    left, right = figure.axes
+    assert "in the sidecar: $0" in {line.get_label() for line in right.lines}
+    marks = {text.get_text() for text in left.texts}
+    assert marks == {
+        f"{thesis_break_even():,} a day",
+        f"{thesis_break_even(free_tier=True):,} a day",
+    }
+    many = break_even(Workload(nodes=1000), measured, prices)
+    assert f"{many:,} a day" in {text.get_text() for text in right.texts}
+    (embedded,) = (line for line in right.lines if "sidecar" in str(line.get_label()))
+    assert right.get_ylim()[0] < min(embedded.get_ydata()) == 0
+
+
+def test_lines_cross_between_points() -> None:
+    cycles = np.array([1, 3, 5])
+    assert crossings(cycles, np.array([0.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.0])) == [(2.0, 1.0)]
+    assert crossings(cycles, np.array([2.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.0])) == []
 
 
 def imported(nodes: Iterable[ast.AST]) -> set[str]:

@@ -20,14 +20,14 @@ from infra.costs.price_list import (
     read_prices,
     write_prices,
 )
-from infra.costs.price_list_api import first_paid_tier, query, refreshed
+from infra.costs.price_list_api import filters, first_paid_tier, of_usage, query, refreshed
 from infra.costs.prices import main
 from tests.infra.costs_examples import PRICES
 
 TODAY = datetime.date(2026, 2, 3)
 
 
-def product(*tiers: tuple[str, str]) -> str:
+def product(*tiers: tuple[str, str], usage: str = "USE2-Request") -> str:
     """A product as ``GetProducts`` gives it; each tier is where it begins and its price."""
     dimensions = {
         f"SKU.TERM.{i}": {
@@ -40,7 +40,7 @@ def product(*tiers: tuple[str, str]) -> str:
     }
     return json.dumps(
         {
-            "product": {"sku": "SKU", "attributes": {"regionCode": "us-east-2"}},
+            "product": {"sku": "SKU", "attributes": {"usagetype": usage}},
             "serviceCode": "AWSLambda",
             "terms": {"OnDemand": {"SKU.TERM": {"priceDimensions": dimensions}}},
         }
@@ -59,33 +59,76 @@ def pricing() -> Iterator[tuple[Any, Stubber]]:
         yield client, stubber
 
 
-def answer_all(stubber: Stubber, answers: Mapping[str, list[str]]) -> None:
+def answer_all(
+    stubber: Stubber, answers: Mapping[str, list[str]], region: str = "us-east-2"
+) -> None:
     """Expect one question for each price that has a query, in order, and check its words."""
     for key in PRICES.prices:
-        asked = query(key, PRICES.region)
+        asked = query(key)
         if asked is None:
             continue
-        service, attributes = asked
+        usual = [product(("0", "0.25"), usage=f"USE2-{asked.usage[0]}")]
         stubber.add_response(
             "get_products",
-            {"FormatVersion": "aws_v1", "PriceList": answers.get(key, [product(("0", "0.25"))])},
+            {"FormatVersion": "aws_v1", "PriceList": answers.get(key, usual)},
             {
-                "ServiceCode": service,
+                "ServiceCode": asked.service,
                 "FormatVersion": "aws_v1",
-                "Filters": [
-                    {"Type": "TERM_MATCH", "Field": field, "Value": value}
-                    for field, value in attributes.items()
-                ],
+                "Filters": filters(asked, region),
             },
         )
 
 
+def test_a_question_names_the_region_and_what_tells_products_apart() -> None:
+    asked = query("s3_put")
+    assert asked is not None
+    assert filters(asked, "eu-west-1") == [
+        {"Type": "TERM_MATCH", "Field": "regionCode", "Value": "eu-west-1"},
+        {"Type": "TERM_MATCH", "Field": "group", "Value": "S3-API-Tier1"},
+    ]
+    asked = query("data_out_gb")
+    assert asked is not None
+    assert filters(asked, "eu-west-1")[0]["Field"] == "fromRegionCode"
+
+
+@pytest.mark.parametrize(
+    ("key", "usage", "is_it"),
+    [
+        ("s3_put", "Requests-Tier1", True),
+        ("s3_put", "USE2-Requests-Tier1", True),
+        ("s3_put", "EU-Requests-Tier1", True),
+        ("s3_put", "eu-south-2-Requests-Tier1", True),
+        ("s3_put", "us-gov-west-1-Requests-Tier1", True),
+        ("s3_put", "USE2-Requests-Tier2", False),
+        ("s3_put", "USE2-XZ-Requests-Tier1", False),
+        ("lambda_request", "EUC1-Request-ARM", False),
+        ("lambda_gb_second_x86", "EUC1-Lambda-GB-Second-ARM", False),
+        ("sqs_request", "Requests-RBP", True),
+        ("instance_hour_t4g.micro", "EU-BoxUsage:t4g.micro", True),
+        ("instance_hour_t4g.micro", "EU-BoxUsage:t4gxmicro", False),
+    ],
+)
+def test_a_products_usage_type_is_the_wanted_one_behind_a_regions_prefix(
+    key: str, usage: str, is_it: bool
+) -> None:
+    asked = query(key)
+    assert asked is not None
+    found = product(("0", "1"), usage=usage)
+    assert of_usage([found], asked, key) == ({usage: [found]} if is_it else {})
+
+
 def test_refresh_takes_the_first_tier_that_costs_anything(pricing: tuple[Any, Stubber]) -> None:
     client, stubber = pricing
-    tiers = product(("2000000", "0.0000003"), ("0", "0.0000000000"), ("1000000", "0.0000004000"))
-    answer_all(stubber, {"sqs_request": [tiers]})
+    tiers = product(
+        ("2000000", "0.0000003"),
+        ("0", "0.0000000000"),
+        ("1000000", "0.0000004000"),
+        usage="USE2-Requests-Tier1",
+    )
+    other = product(("0", "7"), usage="USE2-Requests-FIFO-Tier1")
+    answer_all(stubber, {"sqs_request": [tiers, other]})
     kept: list[str] = []
-    new = refreshed(PRICES, client, TODAY, kept.append)
+    new = refreshed(PRICES, client, TODAY, "us-east-2", kept.append)
     stubber.assert_no_pending_responses()
     assert new.prices["sqs_request"].usd == 0.4e-6
     assert new.prices["sqs_request"].as_of == new.date == "2026-02-03"
@@ -100,9 +143,9 @@ def test_refresh_keeps_the_scale_people_read(pricing: tuple[Any, Stubber]) -> No
     client, stubber = pricing
     answer_all(stubber, {"lambda_request": [product(("0", "0.0000002000"))]})
     old = PRICES.prices["lambda_request"]
-    scaled = type(old)(0.30, 1e6, "requests", None, "")
+    scaled = type(old)(0.30, 1e6, "requests", None, None, "")
     listed = PriceList(**{**vars(PRICES), "prices": {**PRICES.prices, "lambda_request": scaled}})
-    assert refreshed(listed, client, TODAY).prices["lambda_request"].usd == 0.2
+    assert refreshed(listed, client, TODAY, "us-east-2").prices["lambda_request"].usd == 0.2
 
 
 @pytest.mark.parametrize(
@@ -158,7 +201,7 @@ def test_the_file_in_the_tree_is_dated_and_sourced() -> None:
     for key, entry in [*listed.prices.items(), *listed.free_tier.items()]:
         assert entry.source, key
         assert entry.as_of is None or datetime.date.fromisoformat(entry.as_of), key
-    unknown = [key for key in listed.prices if query(key, listed.region) is None]
+    unknown = [key for key in listed.prices if query(key) is None]
     assert unknown == ["sns_filter_gb", "eventbridge_event"]
     assert set(QUERIES) <= set(listed.prices)
     # A thousand times off is the slip that a unit invites.
@@ -166,6 +209,14 @@ def test_the_file_in_the_tree_is_dated_and_sourced() -> None:
     assert listed.usd("s3_get") == pytest.approx(4e-7, rel=0.5)
     assert listed.usd("lambda_gb_second_arm") == pytest.approx(1.33e-5, rel=0.5)
     assert listed.free_yearly("lambda_gb_second") == 4_800_000
+
+
+def test_only_one_price_has_no_date() -> None:
+    """Nobody was found who says when AWS asked so much for filtering."""
+    listed = read_prices()
+    assert [key for key, price in listed.prices.items() if price.as_of is None] == ["sns_filter_gb"]
+    assert all(price.as_of > "2023" for price in listed.prices.values() if price.as_of)
+    assert all(free.as_of for key, free in listed.free_tier.items()), listed.free_tier
 
 
 def test_survives_being_written(tmp_path: Path) -> None:
@@ -232,9 +283,42 @@ def test_refuses_a_bad_file(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_knows_no_other_region() -> None:
-    with pytest.raises(PriceError, match="us-east-2"):
-        query("s3_put", "eu-west-1")
+def test_another_region_goes_into_a_file_of_its_own(
+    pricing: tuple[Any, Stubber],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client, stubber = pricing
+    monkeypatch.setattr(boto3, "client", lambda *_args, **_kwargs: client)
+    path, other = tmp_path / "prices.json", tmp_path / "europe.json"
+    write_prices(PRICES, path)
+    assert main(["refresh", "--file", str(path), "--region", "eu-west-1"]) == 2
+    assert "say with --into where its prices go" in capsys.readouterr().err
+    answer_all(stubber, {}, "eu-west-1")
+    arguments = ["refresh", "--file", str(path), "--region", "eu-west-1", "--into", str(other)]
+    assert main(arguments) == 0
+    found = read_prices(other)
+    assert (found.region, found.prices["s3_put"].region) == ("eu-west-1", "eu-west-1")
+    assert read_prices(path) == PRICES
+
+
+def test_all_regions_are_a_file_each(
+    pricing: tuple[Any, Stubber], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, stubber = pricing
+    monkeypatch.setattr(boto3, "client", lambda *_args, **_kwargs: client)
+    regions = ["eu-west-1", "us-west-2", "us-east-2"]
+    monkeypatch.setattr(boto3.Session, "get_available_regions", lambda *_: regions)
+    path = tmp_path / "prices.json"
+    write_prices(PRICES, path)
+    answer_all(stubber, {}, "eu-west-1")
+    stubber.add_client_error("get_products", "ThrottlingException")
+    answer_all(stubber, {}, "us-east-2")
+    folder = tmp_path / "regions"
+    arguments = ["refresh", "--file", str(path), "--region", "all", "--into", str(folder)]
+    assert main(arguments) == 3
+    assert sorted(file.name for file in folder.iterdir()) == ["eu-west-1.json", "us-east-2.json"]
 
 
 def test_show(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,26 +16,31 @@ from infra.costs.workload import (
     TASK_VCPU,
     Workload,
 )
-from infra.stack import SpredsStack
+from infra.installation import add_stacks
 from solver_lambda.documents.reader import MAX_SERVERS
 
-TWO_NODES = (Node("one", ("cart", "shop")), Node("two", ("cart",)))
+TWO_NODES = (Node("one"), Node("two"))
 
 
-def template(controller: str, code: Path) -> Template:
+def templates(controller: str, code: Path) -> tuple[Template, Template]:
+    """Of the shared stack, and of the one cell."""
     (code / "handler.py").write_text("")
-    stack = SpredsStack(
+    shared, cell = add_stacks(
         App(),
-        "Stack",
-        configuration=Configuration(name="costs", nodes=TWO_NODES, controller=controller),
-        function_code=aws_lambda.Code.from_asset(str(code)),
+        Configuration(name="costs", nodes=TWO_NODES, controller=controller),
+        lambda: aws_lambda.Code.from_asset(str(code)),
     )
-    return Template.from_stack(stack)
+    return Template.from_stack(shared), Template.from_stack(cell)
 
 
 @pytest.fixture(scope="module")
-def with_function(tmp_path_factory: pytest.TempPathFactory) -> Template:
-    return template("lambda", tmp_path_factory.mktemp("code"))
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Template, Template]:
+    return templates("lambda", tmp_path_factory.mktemp("code"))
+
+
+@pytest.fixture(scope="module")
+def with_function(both: tuple[Template, Template]) -> Template:
+    return both[1]
 
 
 def test_the_function(with_function: Template) -> None:
@@ -53,8 +58,10 @@ def test_a_node_has_as_many_servers_as_its_observation_holds() -> None:
     assert MOST_SERVERS == MAX_SERVERS
 
 
-def test_alarms_belong_to_the_stack_and_not_to_its_nodes(with_function: Template) -> None:
-    with_function.resource_count_is("AWS::CloudWatch::Alarm", Workload().alarms)
+def test_all_cells_share_the_alarms(both: tuple[Template, Template]) -> None:
+    shared, cell = both
+    shared.resource_count_is("AWS::CloudWatch::Alarm", Workload().alarms)
+    cell.resource_count_is("AWS::CloudWatch::Alarm", 0)
 
 
 def test_every_subscription_filters_by_message_body(with_function: Template) -> None:
@@ -71,7 +78,7 @@ def test_nothing_that_costs_by_the_hour(with_function: Template) -> None:
 
 
 def test_the_task(tmp_path: Path) -> None:
-    found = template("fargate", tmp_path)
+    _, found = templates("fargate", tmp_path)
     properties = {"Cpu": f"{TASK_VCPU * 1024:.0f}", "Memory": f"{TASK_GB * 1024:.0f}"}
     found.has_resource_properties("AWS::ECS::TaskDefinition", properties)
     found.resource_count_is("AWS::EC2::NatGateway", 0)

@@ -20,22 +20,22 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     folder = tmp_path_factory.mktemp("cdk.out")
     app = App(outdir=str(folder), analytics_reporting=False)
     stack = Stack(app, "cell")
-    FleetDatabase(stack, "Fleet", stack="my-caches")
+    FleetDatabase(stack, "Fleet", name="mycaches")
     FleetTables(
         stack,
         "Tables",
-        stack="my-caches",
+        name="mycaches",
         cell="a-1",
-        observations_bucket="my-caches-a-1-observations-1-eu-central-1",
-        plans_bucket="my-caches-a-1-plans-1-eu-central-1",
+        observations_bucket="mycaches-a-1-observations-1-eu-central-1",
+        plans_bucket="mycaches-a-1-plans-1-eu-central-1",
         nodes=["node-2", "node-1"],
     )
     app.synth()
     resources = json.loads(Path(folder, "cell.template.json").read_text())["Resources"]
     (database,) = (r for r in resources.values() if r["Type"] == "AWS::Glue::Database")
-    assert database["Properties"]["DatabaseInput"]["Name"] == "my_caches"
+    assert database["Properties"]["DatabaseInput"]["Name"] == "mycaches"
     found = [r["Properties"] for r in resources.values() if r["Type"] == "AWS::Glue::Table"]
-    assert {table["DatabaseName"] for table in found} == {"my_caches"}
+    assert {table["DatabaseName"] for table in found} == {"mycaches"}
     return {table["TableInput"]["Name"]: table["TableInput"] for table in found}
 
 
@@ -48,7 +48,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
 )
 def test_a_table_finds_the_documents_of_each_node(tables, name, document, key) -> None:
     table = tables[name]
-    bucket = f"s3://my-caches-a-1-{document}s-1-eu-central-1"
+    bucket = f"s3://mycaches-a-1-{document}s-1-eu-central-1"
     assert table["PartitionKeys"] == [{"Name": "node", "Type": "string"}]
     parameters = table["Parameters"]
     assert parameters["projection.enabled"] == "true"

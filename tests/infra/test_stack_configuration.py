@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infra.app import DEFAULT
+from infra.cells import Named, named_by
 from infra.chosen_controller import chosen_controller
 from infra.configuration import Configuration, Node, read_configuration
 from solver_lambda.documents.reader import DocumentError
@@ -19,12 +23,7 @@ def read(tmp_path: Path, text: str) -> Configuration:
 
 
 NODES = "[nodes]\na = {}\n"
-
-
-def many_nodes(nodes: int, servers: int) -> str:
-    names = [f"s{number}" for number in range(servers)]
-    lines = [f"n{number} = {{ servers = {names} }}\n" for number in range(nodes)]
-    return "[nodes]\n" + "".join(lines)
+HTTP = 'delivery = "http", public_url = '
 
 
 @pytest.mark.parametrize(
@@ -38,54 +37,79 @@ def many_nodes(nodes: int, servers: int) -> str:
             "retention_days must be at most 36500, not 99999999999",
         ),
         ("cycles_per_day = 100000\n" + NODES, "cycles_per_day must be at most 10000, not 100000"),
-        ('name = "xn--a"\n' + NODES, "name must not start like S3's own 'xn--': 'xn--a'"),
-        ('name = "sthree"\n' + NODES, "name must not start like S3's own 'sthree-': 'sthree'"),
-        ('name = "amzn-s3-demo-a"\n' + NODES, "S3's own 'amzn-s3-demo-': 'amzn-s3-demo-a'"),
+        ('name = "sthree"\n' + NODES, "nodes.a is in sthree-main, which must not start like S3's"),
+        (
+            'name = "amzn"\n[nodes]\na = { cell = "s3-demo-a" }\n',
+            "nodes.a is in amzn-s3-demo-a, which must not start like S3's own 'amzn-s3-demo-'",
+        ),
+        ('name = "a-b"\n' + NODES, "name must match [a-z][a-z0-9]{0,16}, not 'a-b'"),
         ("log_retention_days = 100\n" + NODES, "log_retention_days must be one of 1, 3, 5"),
         ('controller = "lamda"\n' + NODES, "controller must be one of auto, lambda, fargate"),
         ('name = "Spreds"\n' + NODES, "name must match"),
         ("", "nodes is missing"),
         ("nodes = {}", "nodes must be a table"),
-        ("[nodes]\nA = {}\n", "nodes.A is not the name of a node"),
-        ('[nodes]\na = { server = ["x"] }\n', "nodes.a.server is not a known key; did you mean"),
-        ('[nodes]\na = { servers = ["x", "x"] }\n', "nodes.a.servers has two servers named 'x'"),
-        ("[nodes]\na = { servers = [[]] }\n", "nodes.a.servers must match"),
-        ('[nodes]\na = { servers = "x" }\n', "nodes.a.servers must be a list"),
+        ("[nodes]\nA = {}\n", "nodes.A names no node: 'A' does not match"),
         (
             'controller = "auto"\n[nodes]\na = { solver = "dirichlet" }\n',
             'nodes.a.solver goes with controller = "lambda"',
         ),
         ('[nodes]\na = { solver = "best" }\n', "nodes.a.solver must be one of auto, dirichlet"),
-        ('[nodes]\na = { servers = ["x/y"] }\n', "nodes.a.servers must match"),
         ('[nodes]\na = { delivery = "mail" }\n', "nodes.a.delivery must be one of sqs, http"),
         ('[nodes]\na = { delivery = "http" }\n', "nodes.a.public_url goes with"),
         ('[nodes]\na = { public_url = "https://x" }\n', "nodes.a.public_url goes with"),
         ('[nodes]\na = { delivery = "http", public_url = "x" }\n', "must be a URL"),
         ("[nodes", "not a TOML document"),
-        ('name = "a-rather-long-stack-name"\n' + NODES, "name must match"),
         (
-            f"[nodes]\n{'n' * 43} = {{}}\n",
-            f"nodes.{'n' * 43} is too long: its role would be spreds.{'n' * 43}.ap-southeast-1, "
-            "and IAM takes 64 characters, not 65",
+            '[nodes]\na = { servers = ["x"] }\n',
+            "nodes.a.servers belongs here no longer: give a team",
         ),
         (
-            '[nodes]\na = { servers = ["x-y", "x_y"] }\n',
-            "nodes.a.servers 'x_y' and nodes.a.servers 'x-y' would both give the output AXYTeam",
+            f"name = 'abcdefgh'\n[nodes]\n{'n' * 63} = {{ cell = 'a-long-cell-x' }}\n",
+            "whose stack would be abcdefgh-a-long-cell-x, and of its name 20 characters fit",
         ),
         (
-            '[nodes]\nx = { servers = ["s"] }\nx-s-team = {}\n',
-            "nodes.x-s-team and nodes.x.servers 's' would both give the output XSTeamRoleArn",
+            f"name = 'abcdefghijklmnopq'\n[nodes]\n{'n' * 63} = {{ cell = 'a' }}\n",
+            f"nodes.{'n' * 63} is too long: its queue would be abcdefghijklmnopq_{'n' * 63}, and "
+            "AWS takes 80 characters in the name of an SQS queue, not 81",
         ),
-        ("[nodes]\na-1 = {}\na1 = {}\n", "nodes.a1 and nodes.a-1 would both give the output A1"),
+        ('[nodes]\na = { cell = "A" }\n', "nodes.a.cell must match"),
+        ('[nodes]\n"a-{1..2" = {}\n', "nodes.a-{1..2 is no pattern: one has two numbers"),
+        ('[nodes]\n"a-{1..2}-{1..2}" = {}\n', "has more than one {..}"),
+        ('[nodes]\n"a-{2..1}" = {}\n', "goes from 2 down to 1: write the smaller number first"),
+        ('[nodes]\n"a-{01..100}" = {}\n', "has 01 and 100: give them the same number of digits"),
         (
-            many_nodes(28, 5),
-            "nodes (28, with 140 servers) make 472 resources and 202 outputs, but "
-            "CloudFormation takes 500 and 200 in a stack: 28 nodes have room for 138 servers",
+            '[nodes]\n"a-{1..999999999}" = {}\n',
+            "names 999999999 nodes, and 10000 may be in a stack",
         ),
         (
-            'controller = "fargate"\n' + many_nodes(80, 0),
-            "nodes (80, with 0 servers) make 521 resources and 166 outputs, but "
-            "CloudFormation takes 500 and 200 in a stack: 76 nodes without servers fit",
+            '[nodes]\n"a-{001..250}" = {}\na-007 = {}\n',
+            "nodes.a-007 names 'a-007', which nodes.a-{001..250} names as well",
+        ),
+        (
+            '[nodes]\na-007 = {}\n"a-{001..250}" = {}\n',
+            "nodes.a-{001..250} names 'a-007', which nodes.a-007 names as well",
+        ),
+        (
+            "nodes_per_cell = 2\n[nodes]\na = {}\nb = {}\nc = {}\n",
+            "nodes.c is one of 3 nodes in the cell 'main', and nodes_per_cell is 2: give some of",
+        ),
+        ("nodes_per_cell = 201\n" + NODES, "nodes_per_cell must be at most 200, not 201"),
+        (
+            f'[nodes]\n"a-{{1..2}}" = {{ {HTTP}"https://a.example.com" }}\n',
+            "nodes.a-{1..2}.public_url must have {node} where the name belongs",
+        ),
+        (
+            'nodes_per_cell = 200\n[nodes]\n"a-{1..190}" = {}\n',
+            "nodes put 190 nodes into the cell 'a-0', which makes 582 resources in a "
+            "CloudFormation stack, and AWS takes 500: spread them over more cells",
+        ),
+        (
+            'controller = "fargate"\nnodes_per_cell = 1\n[nodes]\n"a-{1..6}" = {}\n',
+            "nodes (6 in 6 cells) make 6 networks in an account and region, and AWS allows 5",
+        ),
+        (
+            "reserved_concurrency = 901\n" + NODES,
+            "reserved_concurrency (901) is reserved by each of 1 functions, 901 in all",
         ),
     ],
 )
@@ -97,26 +121,60 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, named: str) -> None:
 
 
 def test_a_node_is_one_line(tmp_path: Path) -> None:
-    line = 'a = { servers = ["x"], delivery = "http", public_url = "https://a.example.com" }'
+    line = f'a = {{ {HTTP}"https://a.example.com" }}'
     made = read(tmp_path, f"[nodes]\n{line}\n")
-    assert made.nodes == (Node("a", ("x",), "http", "https://a.example.com"),)
+    assert made.nodes == (Node("a", "http", "https://a.example.com"),)
 
 
-def test_names_that_only_look_alike_are_taken(tmp_path: Path) -> None:
-    made = read(tmp_path, '[nodes]\nweb = { servers = ["cache"] }\nweb-cache = {}\n')
-    assert [node.name for node in made.nodes] == ["web", "web-cache"]
+def test_a_pattern_is_many_nodes(tmp_path: Path) -> None:
+    made = read(tmp_path, f'[nodes]\n"c-{{08..11}}-eu" = {{ {HTTP}"https://{{node}}.com" }}\n')
+    assert [(node.name, node.public_url) for node in made.nodes] == [
+        ("c-08-eu", "https://c-08-eu.com"),
+        ("c-09-eu", "https://c-09-eu.com"),
+        ("c-10-eu", "https://c-10-eu.com"),
+        ("c-11-eu", "https://c-11-eu.com"),
+    ]
 
 
-def test_a_name_as_long_as_a_role_may_have_is_taken(tmp_path: Path) -> None:
-    assert read(tmp_path, f"[nodes]\n{'n' * 42} = {{}}\n").nodes
+def test_nodes_are_cut_into_cells_by_their_number(tmp_path: Path) -> None:
+    made = read(
+        tmp_path,
+        'nodes_per_cell = 10\n[nodes]\nsingle = {}\nshared = { cell = "cache-1" }\n'
+        '"cache-{8..12}" = {}\n"db{5..15}x" = { cell = "data" }\n"{1..2}" = {}\n',
+    )
+    assert {cell.stack: [node.name for node in cell.nodes] for cell in made.cells} == {
+        "spreds-main": ["single"],
+        "spreds-cache-0": ["cache-8", "cache-9"],
+        "spreds-cache-1": ["cache-10", "cache-11", "cache-12", "shared"],
+        "spreds-data-0": [f"db{number}x" for number in range(5, 10)],
+        "spreds-data-1": [f"db{number}x" for number in range(10, 16)],
+        "spreds-n-0": ["1", "2"],
+    }
 
 
-def test_as_much_as_cloudformation_takes_is_taken(tmp_path: Path) -> None:
-    assert len(read(tmp_path, many_nodes(27, 5)).nodes) == 27
+@given(
+    first=st.integers(0, 300),
+    count=st.integers(1, 300),
+    more=st.integers(1, 50),
+    nodes_per_cell=st.integers(1, 60),
+)
+def test_a_longer_pattern_moves_no_node(
+    first: int, count: int, more: int, nodes_per_cell: int
+) -> None:
+    def named(last: int) -> list[Named]:
+        return list(named_by(f"a-{{{first}..{last}}}", "", nodes_per_cell, 1_000))
+
+    before, after = named(first + count - 1), named(first + count - 1 + more)
+    assert after[:count] == before
+    members = Counter(one.cell for one in after)
+    assert max(members.values()) <= nodes_per_cell
+    # All cells but those at the ends are full.
+    assert sum(size < nodes_per_cell for size in members.values()) <= 2
 
 
 def test_the_most_cycles_leave_time_for_a_plan_of_the_most_servers(tmp_path: Path) -> None:
-    made = read(tmp_path, 'controller = "auto"\ncycles_per_day = 10000\n' + many_nodes(1, 192))
+    text = 'controller = "auto"\ncycles_per_day = 10000\nservers_per_node = 192\n'
+    made = read(tmp_path, text + NODES)
     assert chosen_controller(made) == "lambda"
 
 

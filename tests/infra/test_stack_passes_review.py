@@ -1,4 +1,4 @@
-"""cdk-nag and cfn-lint find nothing in any form of the stack, and would find something."""
+"""cdk-nag and cfn-lint find nothing in any form of the stacks, and would find something."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from infra.review_exceptions import accept_wildcards, review
 
 def nodes(delivery: str, solver: str) -> dict[str, tuple[Node, ...]]:
     """One node, and several, by how plans come to them."""
-    queued = Node("queued", ("a", "b"), solver=solver)
-    posted = Node("posted", ("a",), "http", "https://posted.example.com/plans", solver)
+    queued = Node("queued", solver=solver)
+    posted = Node("posted", "http", "https://posted.example.com/plans", solver)
     one = {"sqs": (queued,), "http": (posted,)}
     if delivery in one:
         return {
             "one": one[delivery],
-            "two": (*one[delivery], replace(one[delivery][0], name="other", servers=())),
+            "two": (*one[delivery], replace(one[delivery][0], name="other", cell="second")),
         }
     return {"both": (queued, posted), "all": (queued, posted, Node("other"))}
 
@@ -40,12 +40,15 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_cdk_nag_lets_the_stack_pass(form: str, synthesise: Callable) -> None:
-    assert synthesise(**FORMS[form]).template["Resources"]
+def test_cdk_nag_lets_the_stacks_pass(form: str, synthesise: Callable) -> None:
+    for stack in synthesise(**FORMS[form]).stacks.values():
+        assert stack.template["Resources"]
 
 
 def test_cfn_lint_finds_nothing(synthesise: Callable) -> None:
-    templates = [synthesise(**form).path for form in FORMS.values()]
+    templates = [
+        stack.path for form in FORMS.values() for stack in synthesise(**form).stacks.values()
+    ]
     found = subprocess.run(
         [Path(sys.executable).with_name("cfn-lint"), *templates], capture_output=True, text=True
     )
@@ -56,7 +59,7 @@ def test_cfn_lint_finds_nothing(synthesise: Callable) -> None:
 def careless(tmp_path: Path) -> tuple[App, Stack]:
     app = App(outdir=str(tmp_path), analytics_reporting=False)
     stack = Stack(app, "careless")
-    review(app, stack)
+    review(app, [stack])
     return app, stack
 
 

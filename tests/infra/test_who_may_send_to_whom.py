@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,7 +22,8 @@ FORMS = {
     },
     "fargate": {"controller": "fargate"},
     "embedded": {"controller": "embedded"},
-    "https": {"nodes": (Node("edge", (), "http", "https://edge.example.com/plans"),)},
+    "https": {"nodes": (Node("edge", "http", "https://edge.example.com/plans"),)},
+    "two cells": {"nodes": (Node("a"), Node("b", cell="second"))},
 }
 
 
@@ -34,6 +36,20 @@ class Delivery(NamedTuple):
     source: str
     receiver: str
     role: str | None = None
+
+
+def within(stack: str, value: Any) -> Any:
+    """A value of a template whose references name the stack that they are in."""
+    if isinstance(value, list):
+        return [within(stack, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"Ref"} and not value["Ref"].startswith("AWS::"):
+        return {"Ref": f"{stack}/{value['Ref']}"}
+    if set(value) == {"Fn::GetAtt"}:
+        logical_id, attribute = value["Fn::GetAtt"]
+        return {"Fn::GetAtt": [f"{stack}/{logical_id}", attribute]}
+    return {key: within(stack, item) for key, item in value.items()}
 
 
 def text(value: Any) -> str:
@@ -49,18 +65,25 @@ def text(value: Any) -> str:
     return str(value)
 
 
-class Stack:
-    """A template, by what the tests ask of it."""
+class Stacks:
+    """All templates of an installation as one, by what the tests ask of it; the same kind of thing
+    has the same logical id in each cell, so a stack's name stands before it."""
 
-    def __init__(self, template: dict[str, Any]) -> None:
-        self.resources = template["Resources"]
+    def __init__(self, templates: dict[str, dict[str, Any]]) -> None:
+        self.resources = {
+            f"{stack}/{logical_id}": within(stack, resource)
+            for stack, template in templates.items()
+            for logical_id, resource in template["Resources"].items()
+        }
         self._names: dict[str, str] = {}
         for logical_id, resource in self.resources.items():
             properties = resource.get("Properties", {})
             for service, key in (
                 ("s3", "BucketName"),
+                ("sqs", "QueueName"),
                 ("sns", "TopicName"),
                 ("lambda", "FunctionName"),
+                ("events", "Name"),
             ):
                 if key in properties and resource["Type"].lower().startswith(f"aws::{service}"):
                     self._names[text(properties[key])] = logical_id
@@ -173,42 +196,76 @@ class Stack:
             if operator in ("ArnEquals", "ArnLike")
             for source in listed(keys["aws:SourceArn"])
         ]
-        return not sources or delivery.source in [self.who(source) for source in sources]
+        return not sources or any(self._is(delivery.source, source) for source in sources)
+
+    def _is(self, who: str, arn: Any) -> bool:
+        """Whether an ARN, which may stand for all cells', is that of ``who``."""
+        spelt = text(arn)
+        if "*" not in spelt:
+            return self.who(arn) == who
+        own = {logical_id: name for name, logical_id in self._names.items()}
+        kind, _, pattern = spelt.rpartition(":")
+        service = self.resources[who]["Type"].split("::")[1].lower()
+        name = own[who] if service != "events" else f"rule/{own[who]}"
+        return f":{service}:" in kind and fnmatchcase(name, pattern)
+
+
+def templates(made: Any) -> dict[str, dict[str, Any]]:
+    return {name: stack.template for name, stack in made.stacks.items()}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_receiver_admits_its_sender(form: str, synthesise: Callable) -> None:
-    stack = Stack(synthesise(**FORMS[form]).template)
-    deliveries = list(stack.deliveries())
+    stacks = Stacks(templates(synthesise(**FORMS[form])))
+    deliveries = list(stacks.deliveries())
     assert deliveries
     for delivery in deliveries:
-        assert stack.admits(delivery), delivery
+        assert stacks.admits(delivery), delivery
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_without_a_statement_somebody_is_not_admitted(form: str, synthesise: Callable) -> None:
     """The test above sees each statement that lets a service in."""
-    template = synthesise(**FORMS[form]).template
+    made = templates(synthesise(**FORMS[form]))
     taken_out = 0
-    for logical_id, resource in template["Resources"].items():
-        if resource["Type"] not in ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy"):
-            continue
-        for place, statement in enumerate(resource["Properties"]["PolicyDocument"]["Statement"]):
-            if statement["Effect"] == "Deny":
+    for name, template in made.items():
+        for logical_id, resource in template["Resources"].items():
+            if resource["Type"] not in ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy"):
                 continue
-            without = copy.deepcopy(template)
-            statements = without["Resources"][logical_id]["Properties"]["PolicyDocument"]
-            del statements["Statement"][place]
-            stack = Stack(without)
-            assert not all(map(stack.admits, stack.deliveries())), json.dumps(statement)
-            taken_out += 1
+            policy = resource["Properties"]["PolicyDocument"]
+            for place, statement in enumerate(policy["Statement"]):
+                if statement["Effect"] == "Deny":
+                    continue
+                without = copy.deepcopy(made)
+                changed = without[name]["Resources"][logical_id]["Properties"]
+                del changed["PolicyDocument"]["Statement"][place]
+                stacks = Stacks(without)
+                assert not all(map(stacks.admits, stacks.deliveries())), json.dumps(statement)
+                taken_out += 1
     assert taken_out >= 3
 
 
+def test_nobody_is_let_in_from_outside_of_the_account(synthesise: Callable) -> None:
+    """Each statement for a service names its sources, or at least the account."""
+    for form in FORMS.values():
+        for resource in Stacks(templates(synthesise(**form))).resources.values():
+            if resource["Type"] == "AWS::Lambda::Permission":
+                assert {"SourceAccount", "SourceArn"} <= set(resource["Properties"])
+            if not resource["Type"].endswith(("QueuePolicy", "TopicPolicy", "BucketPolicy")):
+                continue
+            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+                if statement["Effect"] == "Deny":
+                    continue
+                assert set(statement["Principal"]) == {"Service"}, statement
+                assert statement["Condition"]["StringEquals"] == {
+                    "aws:SourceAccount": {"Ref": "AWS::AccountId"}
+                }
+
+
 def test_the_task_may_be_started_with_its_roles(synthesise: Callable) -> None:
-    stack = Stack(synthesise(controller="fargate").template)
-    (start,) = [d for d in stack.deliveries() if d.action == "ecs:RunTask"]
-    task = stack.resources[start.receiver]["Properties"]
+    stacks = Stacks(templates(synthesise(controller="fargate")))
+    (start,) = [d for d in stacks.deliveries() if d.action == "ecs:RunTask"]
+    task = stacks.resources[start.receiver]["Properties"]
     for key in ("TaskRoleArn", "ExecutionRoleArn"):
-        passed = start._replace(action="iam:PassRole", receiver=stack.who(task[key]))
-        assert stack.admits(passed), key
+        passed = start._replace(action="iam:PassRole", receiver=stacks.who(task[key]))
+        assert stacks.admits(passed), key

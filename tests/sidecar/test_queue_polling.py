@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+from botocore.exceptions import ClientError
+
 from sidecar.base.metrics import Metrics
+from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.delivery.sqs_delivery import SqsDelivery
+from solver_lambda.documents.keys import plan_key
+from tests.sidecar.plan_messages import NEW, NODE, OLD, Receiving, six_messages
+from tests.sidecar.signed_cloud import SignedCloud
+from workloads.local_node import wait_until
 
 
 class EmptyQueue:
@@ -68,7 +76,7 @@ def test_a_delivery_that_is_closed_while_it_polls_ends() -> None:
 def test_an_expectation_that_comes_while_it_polls_is_not_lost() -> None:
     queue, polled_again = EmptyQueue(), threading.Event()
     delivery = make(queue)
-    queue.meanwhile = delivery.expect
+    queue.meanwhile = lambda: delivery.expect(plan_key("n1", 1))
     first = queue.receive_message
 
     def receive_message(**parameters: object) -> dict[str, Any]:
@@ -82,3 +90,106 @@ def test_an_expectation_that_comes_while_it_polls_is_not_lost() -> None:
     delivery.close()
     assert_ends(delivery)
     assert queue.polls == 2
+
+
+class IdleEvent(threading.Event):
+    """``idle`` is set when somebody begins to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.idle = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self.is_set():
+            self.idle.set()
+        return super().wait(timeout)
+
+
+class RealQueue:
+    """A queue of the emulated cloud, and the delivery that asks it, drained."""
+
+    def __init__(self, cloud: SignedCloud, expect_seconds: float) -> None:
+        self.polls = 0
+        self.receiving = Receiving(cloud, SignatureCheck(cloud.endpoint_url))
+        self._sqs = cloud.sqs
+        self._url = cloud.sqs.create_queue(QueueName="polled")["QueueUrl"]
+        self._bodies = six_messages(cloud)
+        self._event = IdleEvent()
+        inbox = self.receiving.inbox
+        self.delivery = SqsDelivery(
+            self, self._url, inbox, Metrics(), (ClientError,), expect_seconds
+        )
+        self.delivery._expecting = self._event
+
+    def send(self, name: str) -> None:
+        self._sqs.send_message(QueueUrl=self._url, MessageBody=self._bodies[name].decode())
+
+    def receive_message(self, **parameters: Any) -> Any:
+        self.polls += 1
+        return self._sqs.receive_message(**{**parameters, "WaitTimeSeconds": 1})
+
+    def delete_message(self, **parameters: Any) -> None:
+        self._sqs.delete_message(**parameters)
+
+    def until_idle(self) -> None:
+        """Until its thread waits for an expectation, and asks no more."""
+        assert self._event.idle.wait(20)
+
+    def expect(self, cycle: int) -> None:
+        self._event.idle.clear()
+        self.delivery.expect(plan_key(NODE, cycle))
+
+    def close(self) -> None:
+        self.delivery.close()
+        assert_ends(self.delivery)
+        self._sqs.delete_queue(QueueUrl=self._url)
+
+
+@pytest.fixture
+def queue(cloud: SignedCloud, request: pytest.FixtureRequest) -> Iterator[RealQueue]:
+    made = RealQueue(cloud, getattr(request, "param", 30.0))
+    yield made
+    made.close()
+
+
+def test_what_waited_is_taken_at_the_start(queue: RealQueue) -> None:
+    queue.send("old")
+    queue.delivery.start()
+    queue.until_idle()
+    assert queue.receiving.moves == [OLD]
+    assert queue.polls == 2  # the second found the queue empty
+
+
+def test_one_receive_brings_the_plan_that_is_expected(queue: RealQueue) -> None:
+    queue.delivery.start()
+    queue.until_idle()
+    before = queue.polls
+    queue.send("new")
+    queue.expect(NEW)
+    queue.until_idle()
+    assert queue.receiving.moves == [NEW]
+    assert queue.polls == before + 1
+
+
+def test_an_older_plan_does_not_end_the_wait(queue: RealQueue) -> None:
+    queue.delivery.start()
+    queue.until_idle()
+    queue.send("old")
+    queue.expect(NEW)
+    wait_until(lambda: queue.receiving.moves == [OLD], lambda: queue.receiving.moves)
+    queue.send("new")
+    queue.until_idle()
+    assert queue.receiving.moves == [OLD, NEW]
+
+
+@pytest.mark.parametrize("queue", [0.0], indirect=True)
+def test_a_plan_that_comes_too_late_waits_for_the_next_expectation(queue: RealQueue) -> None:
+    queue.delivery.start()
+    queue.until_idle()
+    queue.expect(OLD)
+    queue.until_idle()
+    queue.send("old")
+    assert queue.receiving.moves == []
+    queue.expect(NEW)
+    queue.until_idle()
+    assert queue.receiving.moves == [OLD]

@@ -18,6 +18,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, SidecarConfig, load_config
 from sidecar.observer import effective
+from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import FolderStore, Store, StoreError
@@ -46,18 +47,29 @@ def config(path: Path) -> SidecarConfig:
 
 
 @pytest.fixture(params=["folder", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FolderStore | S3Store]:
     if request.param == "folder":
         yield FolderStore(tmp_path / "documents")
         return
     cloud = request.getfixturevalue("cloud")
     made = S3Store("observations", "us-east-1", cloud.endpoint_url)
     yield made
-    for server in URLS:
-        made.delete(settings_key("n1", server))
+    for key in made.versions("settings/"):
+        made.delete(key)
 
 
-def _reader(store: Store | None, config: SidecarConfig) -> tuple[SettingsReader, Metrics]:
+def _write(store: FolderStore | S3Store, server: str, body: bytes | None) -> None:
+    """As the command does; ``None`` removes the document."""
+    if body is None:
+        store.delete(settings_key("n1", server))
+    else:
+        store.put(settings_key("n1", server), body)
+    mark_changed(store, "n1", server)
+
+
+def _reader(
+    store: FolderStore | S3Store | None, config: SidecarConfig
+) -> tuple[SettingsReader, Metrics]:
     metrics = Metrics()
     return SettingsReader(store, config, metrics), metrics
 
@@ -67,27 +79,30 @@ def _settings(**values: Any) -> TeamSettings:
 
 
 def test_settings_hold_from_the_next_reading_until_they_are_removed(
-    store: Store, config: SidecarConfig
+    store: FolderStore | S3Store, config: SidecarConfig
 ) -> None:
     reader, _ = _reader(store, config)
     assert reader.read() == {}
     settings = _settings(weight=3.0, minimum_bytes=8 * MB)
-    store.put(KEY, settings.dumps())
+    _write(store, "sessions", settings.dumps())
     assert reader.read() == {"sessions": settings}
-    store.delete(KEY)
+    _write(store, "sessions", None)
     assert reader.read() == {}
 
 
 @pytest.mark.parametrize("bad", [b"", b"{", b"[" * 9000])
 def test_a_bad_document_concerns_its_own_server_alone(
-    bad: bytes, store: Store, config: SidecarConfig, caplog: pytest.LogCaptureFixture
+    bad: bytes,
+    store: FolderStore | S3Store,
+    config: SidecarConfig,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     reader, metrics = _reader(store, config)
     good, other = _settings(weight=2.0), _settings(weight=3.0)
-    store.put(KEY, good.dumps())
+    _write(store, "sessions", good.dumps())
     assert reader.read() == {"sessions": good}
-    store.put(KEY, bad)
-    store.put(settings_key("n1", "pages"), other.dumps())
+    _write(store, "sessions", bad)
+    _write(store, "pages", other.dumps())
     assert reader.read() == {"sessions": good, "pages": other}
     assert (metrics.value("settings_refused"), metrics.value("settings_unread")) == (1, 0)
     assert "settings of sessions ignored" in caplog.text
@@ -141,10 +156,14 @@ def test_a_document_that_is_no_table_is_not_quoted(text: str) -> None:
     assert "4711" not in str(refused.value)
 
 
-def test_a_store_that_does_not_answer_is_asked_once(cloud: Any, config: SidecarConfig) -> None:
+def test_a_store_that_does_not_answer_is_asked_once(
+    cloud: Any, config: SidecarConfig, caplog: pytest.LogCaptureFixture
+) -> None:
     reader, metrics = _reader(S3Store("observations", "us-east-1", "http://127.0.0.1:9"), config)
     assert reader.read() == {}
-    assert metrics.value("settings_unread") == 1
+    (record,) = caplog.records
+    assert "settings cannot be looked for now, the last ones hold: s3://" in record.getMessage()
+    assert metrics.value("settings_unread") == len(config.servers)
 
 
 BAD = {

@@ -13,7 +13,8 @@ import pytest
 
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.plan import AdaptationPlan
-from solver_lambda.function.handler import RefusedError, handler
+from solver_lambda.function.answering import RefusedError
+from solver_lambda.function.handler import handler
 
 
 def s3_event(*keys: str, bucket: str = "observations") -> dict[str, Any]:

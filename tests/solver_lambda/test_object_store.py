@@ -220,3 +220,49 @@ def test_without_an_endpoint_the_bucket_is_in_the_host(monkeypatch):
     assert store.get("bucket", "a/b c", max_bytes=10) == b"here"
     host = "bucket.s3.eu-west-3.amazonaws.com"
     assert asked == [("GET", f"https://{host}/a/b%20c", host)]
+
+
+def test_s3_is_told_whose_the_bucket_has_to_be(scripted):
+    """No emulator looks at it."""
+    environment = {
+        "AWS_ENDPOINT_URL": scripted.url,
+        "AWS_ACCESS_KEY_ID": "id",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }
+    refused = b"<Error><Code>AccessDenied</Code></Error>"
+    scripted.answers = [(200, b"here"), (403, refused), (403, refused)]
+    owned = ObjectStore(environment | {"SPREDS_ACCOUNT_ID": "123456789012"})
+    owned.get("bucket", "key", max_bytes=10)
+    with pytest.raises(ObjectStoreError, match="403 AccessDenied, or the bucket is not of the acc"):
+        owned.get("bucket", "key", max_bytes=10)
+    with pytest.raises(ObjectStoreError, match=r"403 AccessDenied$"):
+        ObjectStore(environment).get("bucket", "key", max_bytes=10)
+    header = "x-amz-expected-bucket-owner"
+    assert [headers.get(header) for _, headers in scripted.asked] == ["123456789012"] * 2 + [None]
+    # Signed, so that nobody takes it away.
+    assert header in scripted.asked[0][1]["authorization"]
+    assert header not in scripted.asked[2][1]["authorization"]
+
+
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [
+        ("us-gov-west-1", "bucket.s3.us-gov-west-1.amazonaws.com"),
+        ("cn-north-1", "bucket.s3.cn-north-1.amazonaws.com.cn"),
+    ],
+)
+def test_the_address_is_that_of_the_regions_partition(monkeypatch, region, host):
+    asked = []
+
+    def exchange(method, url, *_):
+        asked.append((method, url.netloc))
+        return 200, b""
+
+    monkeypatch.setattr(object_store, "_exchange", exchange)
+    environment = {
+        "AWS_REGION": region,
+        "AWS_ACCESS_KEY_ID": "id",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }
+    ObjectStore(environment).get("bucket", "key", max_bytes=10)
+    assert asked == [("GET", host)]

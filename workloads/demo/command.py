@@ -108,7 +108,7 @@ def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> No
         tempfile.tempdir = name
         began = time.monotonic()
         _say("starting the emulator and deploying the stack to it")
-        with local_cloud([server.name for server in servers], folder) as cloud:
+        with local_cloud(folder) as cloud:
             _say(f"deployed in {time.monotonic() - began:.0f} s; first half: equal shares")
             static = run_half("static", servers, BUDGET_BYTES, lambda _: nullcontext())
             _say("second half: SPREDS")

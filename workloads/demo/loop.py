@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,36 +30,34 @@ START_LIMIT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Cloud:
-    """The deployed stack.
+    """The deployed stacks.
 
     Attributes:
-        environment: variables that send AWS clients to it.
-        outputs: file with the stack's outputs.
+        environment: variables that send AWS clients to them.
+        stack: the file that they were deployed from.
+        outputs: file with the stacks' outputs.
     """
 
     environment: dict[str, str]
+    stack: Path
     outputs: Path
 
 
 @contextmanager
-def local_cloud(
-    servers: Sequence[str], folder: Path, nodes: Sequence[str] = (NODE,)
-) -> Iterator[Cloud]:
-    """Start the emulator and deploy the stack to it, by the commands an operator would use.
-
-    The stack is for ``nodes`` that have ``servers`` of these names each.
+def local_cloud(folder: Path, nodes: Sequence[str] = (NODE,)) -> Iterator[Cloud]:
+    """Start the emulator and deploy stacks for ``nodes`` to it, by the commands an operator would
+    use.
 
     Raises:
         RuntimeError: it does not come up.
     """
     stack, outputs, log = folder / "demo.toml", folder / "outputs.json", folder / "cloud.log"
-    names = ", ".join(f'"{server}"' for server in servers)
-    lines = [f"{node} = {{ servers = [{names}] }}\n" for node in nodes]
+    lines = [f"{node} = {{}}\n" for node in nodes]
     stack.write_text(f'name = "spreds"\n[nodes]\n{"".join(lines)}')
     command = ["infra.deploy_local", "--port", str(free_port()), "--stack", str(stack)]
     command += ["--outputs", str(outputs)]
     with running_program(command, log, signal.SIGTERM, stdout=subprocess.PIPE) as process:
-        yield Cloud(_exported(process, log), outputs)
+        yield Cloud(_exported(process, log), stack, outputs)
 
 
 def _exported(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
@@ -79,7 +77,7 @@ def controller_text(cloud: Cloud, node: str = NODE) -> str:
     return subprocess.run(
         [
             *(sys.executable, "-m", "infra.node_config", "--node", node),
-            *("--outputs", str(cloud.outputs)),
+            *("--stack", str(cloud.stack), "--outputs", str(cloud.outputs)),
             *("--endpoint-url", cloud.environment["AWS_ENDPOINT_URL"]),
         ],
         cwd=ROOT,
@@ -194,18 +192,19 @@ def _what_happened(cloud: Cloud, applied_cycle: int, decisions: list[dict[str, A
         aws_access_key_id=cloud.environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=cloud.environment["AWS_SECRET_ACCESS_KEY"],
     )
-    outputs = json.loads(cloud.outputs.read_text())
+    # The same ones that the sidecar was told.
+    told = tomllib.loads(controller_text(cloud))["controller"]
 
-    def answered(output: str, key: Callable[[str, int], str]) -> list[str]:
+    def answered(bucket: str, key: Callable[[str, int], str]) -> list[str]:
         pages = s3.get_paginator("list_objects_v2").paginate(
-            Bucket=outputs[output], Prefix=key(NODE, 0).rpartition("/")[0] + "/"
+            Bucket=told[bucket], Prefix=key(NODE, 0).rpartition("/")[0] + "/"
         )
         keys = sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
         return [name for name in keys if name <= key(NODE, applied_cycle)]
 
-    plans = answered("PlansBucket", plan_key)
+    plans = answered("plans_bucket", plan_key)
     observation = None
-    for name in answered("ObservationsBucket", observation_key)[-1:]:
-        body = s3.get_object(Bucket=outputs["ObservationsBucket"], Key=name)["Body"]
+    for name in answered("observations_bucket", observation_key)[-1:]:
+        body = s3.get_object(Bucket=told["observations_bucket"], Key=name)["Body"]
         observation = Observation.loads(body.read(), name)
     return SidecarRun(len(plans), observation, decisions)

@@ -46,7 +46,7 @@ def measure(scope: Scope) -> Data:
     with (
         silence(),  # of the queue that is gone before its reader
         tempfile.TemporaryDirectory(prefix="spreds-cycle-") as folder,
-        local_cloud([], Path(folder)) as cloud,
+        local_cloud(Path(folder)) as cloud,
         # The sidecar is in this process, and looks for credentials there.
         process_environment(cloud.environment),
     ):
@@ -54,7 +54,7 @@ def measure(scope: Scope) -> Data:
         inside = '[controller]\nkind = "embedded"\nfolder = "documents"\n'
         with LocalNode(NODE, inside) as node:
             ways = {
-                "cloud": Way(over_cloud, cloud_settings(cloud.outputs)),
+                "cloud": Way(over_cloud, cloud_settings(over_cloud)),
                 "embedded": Way(inside, folder_settings(node.folder / "documents")),
             }
             for done, seed in enumerate(scope.seeds):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,9 +53,10 @@ class TimedCycles:
     stand_ins: int
 
 
-def cloud_settings(outputs: Path) -> PutSettings:
-    """Puts into the deployed stack's bucket; ``outputs`` is the file of its outputs."""
-    s3, bucket = boto3.client("s3"), json.loads(outputs.read_text())["ObservationsBucket"]
+def cloud_settings(controller: str) -> PutSettings:
+    """Puts into the bucket that the text of a node's ``[controller]`` names."""
+    bucket = tomllib.loads(controller)["controller"]["observations_bucket"]
+    s3 = boto3.client("s3")
     return lambda key, body: s3.put_object(Bucket=bucket, Key=key, Body=body)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,13 +37,14 @@ def measure_cloud(place: str, one_way_seconds: float) -> dict[str, Any]:
     with (
         silence(),  # of the queue that is gone before its reader
         tempfile.TemporaryDirectory(prefix="spreds-placement-") as folder,
-        local_cloud([], Path(folder)) as cloud,
+        local_cloud(Path(folder)) as cloud,
         # The sidecar is in this process, and looks for credentials there.
         process_environment(cloud.environment),
         farther_cloud(cloud, one_way_seconds) as far,
         LocalNode(NODE, controller_text(far)) as node,
     ):
-        way = Way(controller_text(far), cloud_settings(cloud.outputs))
+        text = controller_text(far)
+        way = Way(text, cloud_settings(text))
         cycles = timed(node, way, 1, CYCLES, WARM_UP_CYCLES)
     if cycles.stand_ins:
         raise RuntimeError(f"the emulator, as far as {place}, did not plan in time")
@@ -59,14 +60,9 @@ def farther_cloud(cloud: Cloud, one_way_seconds: float) -> Iterator[Cloud]:
     """The same cloud, whose endpoint the node reaches with a delay."""
     endpoint = urlsplit(cloud.environment["AWS_ENDPOINT_URL"])
     assert endpoint.port is not None
-    with delayed(endpoint.port, one_way_seconds) as port, tempfile.TemporaryDirectory() as folder:
-        # The addresses of queues have the emulator's port.
-        outputs = Path(folder) / "outputs.json"
-        text = cloud.outputs.read_text().replace(f":{endpoint.port}", f":{port}")
-        json.loads(text)
-        outputs.write_text(text)
+    with delayed(endpoint.port, one_way_seconds) as port:
         url = f"{endpoint.scheme}://{endpoint.hostname}:{port}"
-        yield Cloud({**cloud.environment, "AWS_ENDPOINT_URL": url}, outputs)
+        yield replace(cloud, environment={**cloud.environment, "AWS_ENDPOINT_URL": url})
 
 
 def one_ways_of_a_cycle(found: Mapping[str, Any]) -> float:

@@ -59,7 +59,7 @@ def measure(scope: Scope) -> Data:
             stack.enter_context(silence())
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spreds-cloud-")))
             nodes = sorted({way.node for way in ways if way.controller == "cloud"})
-            cloud = stack.enter_context(local_cloud(SERVERS, folder, nodes))
+            cloud = stack.enter_context(local_cloud(folder, nodes))
         for done, seed in enumerate(scope.seeds):
 
             def tell(share: float, seed: int = seed, done: int = done) -> None:

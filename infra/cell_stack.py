@@ -1,0 +1,157 @@
+"""A cell: buckets, topic and solver of its nodes, and each node's delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sqs
+from constructs import Construct, IDependable
+
+from infra import names
+from infra.configuration import Cell, Configuration
+from infra.document_bucket import DocumentBucket
+from infra.fleet_tables import FleetTables
+from infra.here import HERE
+from infra.plan_delivery import PlanDelivery
+from infra.plan_topic import PlanTopic, topic_notification
+from infra.solver_function import SolverFunction, function_notification
+from infra.solver_task import SolverTask, task_notification
+from infra.tagged_access import only_teams_write_settings
+from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX
+
+Notification = aws_s3.CfnBucket.NotificationConfigurationProperty
+
+
+class CellStack(Stack):
+    """Everything in it begins with its name; a node is a queue, its policy and a subscription."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        configuration: Configuration,
+        cell: Cell,
+        controller: str,
+        function_code: aws_lambda.Code,
+    ) -> None:
+        super().__init__(
+            scope, construct_id, description="SPREDS: shares memory among caches, one cell"
+        )
+        self._configuration, self._cell = configuration, cell
+        self._observations_name = HERE.bucket(cell.stack, "observations")
+        self._plans_name = HERE.bucket(cell.stack, "plans")
+        self._topic = PlanTopic(
+            self, "PlanTopic", name=names.plans_topic(cell.stack), plans_bucket=self._plans_name
+        )
+        may_notify, notification = self._solver(controller, function_code)
+        self._buckets(may_notify, notification)
+        for name, value in (
+            ("Region", Aws.REGION),
+            ("ObservationsBucket", self._observations_name),
+            ("PlansBucket", self._plans_name),
+            ("PlansTopicArn", self._topic.topic.topic_arn),
+            ("Controller", controller),
+        ):
+            CfnOutput(self, name, value=value)
+        if configuration.analytics:
+            FleetTables(
+                self,
+                "Fleet",
+                name=configuration.name,
+                cell=cell.name,
+                observations_bucket=self._observations_name,
+                plans_bucket=self._plans_name,
+                nodes=[node.name for node in cell.nodes],
+            )
+        undelivered = names.undelivered_queue(configuration.name)
+        for node in cell.nodes:
+            PlanDelivery(
+                self,
+                f"Node-{node.name}",
+                node=node,
+                queue_name=names.node_queue(configuration.name, node.name),
+                topic=self._topic.topic,
+                undelivered_arn=HERE.regional_arn("sqs", undelivered),
+            )
+
+    def _buckets(
+        self, may_notify: Sequence[IDependable], notification: Notification | None
+    ) -> None:
+        """Both buckets, each notifying of its documents."""
+        retention_days = self._configuration.retention_days
+        observations = DocumentBucket(
+            self,
+            "Observations",
+            name=self._observations_name,
+            documents_prefix=OBSERVATIONS_PREFIX,
+            settings_prefix=SETTINGS_PREFIX,
+            retention_days=retention_days,
+            notification=notification,
+        )
+        plans = DocumentBucket(
+            self,
+            "Plans",
+            name=self._plans_name,
+            documents_prefix=PLANS_PREFIX,
+            retention_days=retention_days,
+            notification=topic_notification(names.plans_topic(self._cell.stack)),
+        )
+        # S3 refuses a notification that it may not deliver.
+        observations.node.add_dependency(*may_notify)
+        plans.node.add_dependency(self._topic.policy)
+        only_teams_write_settings(observations.bucket)
+
+    def _solver(
+        self, controller: str, code: aws_lambda.Code
+    ) -> tuple[list[IDependable], Notification | None]:
+        """The solver, by who is the controller: what S3 needs before it may notify it, and how."""
+        if controller == "embedded":
+            return [], None
+        refused = aws_sqs.Queue.from_queue_arn(
+            self,
+            "Refused",
+            HERE.regional_arn("sqs", names.refused_queue(self._configuration.name)),
+        )
+        if controller == "lambda":
+            return self._functions(code, refused)
+        SolverTask(
+            self,
+            "SolverTask",
+            stack=self._cell.stack,
+            observations_bucket=self._observations_name,
+            plans_bucket=self._plans_name,
+            refused=refused,
+            log_retention_days=self._configuration.log_retention_days,
+        )
+        return [], task_notification()
+
+    def _functions(
+        self, code: aws_lambda.Code, refused: aws_sqs.IQueue
+    ) -> tuple[list[IDependable], Notification]:
+        """One function for all nodes, or for each solver that a node asks for."""
+        function_names = {
+            method: names.solver(self._cell.stack, method) for method in self._cell.methods
+        }
+        functions = [
+            SolverFunction(
+                self,
+                "Solver" if method == "auto" else f"Solver-{method}",
+                name=name,
+                code=code,
+                solver=method,
+                observations_bucket=self._observations_name,
+                plans_bucket=self._plans_name,
+                refused=refused,
+                log_retention_days=self._configuration.log_retention_days,
+                reserved_concurrency=self._configuration.reserved_concurrency,
+            )
+            for method, name in function_names.items()
+        ]
+        by_prefix = {
+            f"{OBSERVATIONS_PREFIX}/{node.name}": function_names[node.solver]
+            for node in self._cell.nodes
+        }
+        if len(functions) == 1:
+            by_prefix = {OBSERVATIONS_PREFIX: functions[0].name}
+        return [function.permission for function in functions], function_notification(by_prefix)

@@ -1,0 +1,77 @@
+"""What all cells share: where alarms go, dead letters with their alarms, and the two policies.
+
+Alarms cost by the piece, so there are none in a cell: a failed or throttled function's observation
+ends in the queue of the refused ones, a plan that no node takes in that of the undelivered ones.
+What ends in neither, because the queue itself did not take it, has no alarm; the node says so,
+whose sidecar counts each plan that does not come by its deadline.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import Aws, CfnOutput, Stack, aws_iam, aws_sqs
+from constructs import Construct
+
+from infra import names
+from infra.configuration import Configuration
+from infra.dead_letters import AlarmTopic, DeadLetters
+from infra.fleet_tables import FleetDatabase
+from infra.here import HERE
+from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
+from infra.tagged_access import TaggedAccess
+
+
+class SharedStack(Stack):
+    """Deployed before the cells, whose nodes' queues and functions name its queues."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, configuration: Configuration, controller: str
+    ) -> None:
+        super().__init__(scope, construct_id, description="SPREDS: what its cells share")
+        name = configuration.name
+        self._alarms = AlarmTopic(self, "Alarms", name=names.alarms_topic(name)).topic
+        TaggedAccess(self, "Access", name=name)
+        any_cell = names.any_cell(name)
+        undelivered = self._dead_letters(
+            "Undelivered",
+            names.undelivered_queue(name),
+            "A node was not told of a plan, or refused to hear",
+        )
+        topics = HERE.regional_arn("sns", names.plans_topic(any_cell))
+        undelivered.add_to_resource_policy(
+            _may_send(undelivered, "PlanTopicsSend", "sns.amazonaws.com", topics)
+        )
+        if controller != "embedded":
+            refused = self._dead_letters(
+                "Refused", names.refused_queue(name), "The solver gave up on an observation"
+            )
+            if controller == "fargate":
+                rules = HERE.regional_arn("events", f"rule/{any_cell}")
+                refused.add_to_resource_policy(
+                    _may_send(refused, "RulesSend", "events.amazonaws.com", rules)
+                )
+        if configuration.analytics:
+            FleetDatabase(self, "Fleet", name=name)
+        CfnOutput(self, "AlarmsTopicArn", value=self._alarms.topic_arn)
+
+    def _dead_letters(self, construct_id: str, name: str, meaning: str) -> aws_sqs.Queue:
+        queue = DeadLetters(
+            self, construct_id, name=name, meaning=meaning, alarm_topic=self._alarms
+        ).queue
+        accept(queue, "SQS3", IS_A_DEAD_LETTER_QUEUE)
+        return queue
+
+
+def _may_send(
+    queue: aws_sqs.IQueue, sid: str, service: str, sources: str
+) -> aws_iam.PolicyStatement:
+    """The cells' own senders, and nobody else through ``service``, may send to the queue."""
+    return aws_iam.PolicyStatement(
+        sid=sid,
+        actions=["sqs:SendMessage"],
+        resources=[queue.queue_arn],
+        principals=[aws_iam.ServicePrincipal(service)],
+        conditions={
+            "ArnLike": {"aws:SourceArn": sources},
+            "StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID},
+        },
+    )

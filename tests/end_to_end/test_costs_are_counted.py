@@ -1,0 +1,125 @@
+"""The cost model's calls of a cycle are those that a run over the emulated cloud really makes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+
+from infra.costs.calls import CycleCalls, cycle_calls
+from infra.costs.workload import LISTS_PER_DAY, Workload
+from solver_lambda.documents.keys import settings_marker_key
+from tests.end_to_end.conftest import QUEUED_NODES
+from workloads.local_node import DEMANDS, LocalNode, wait_until
+
+NODE = QUEUED_NODES[0]
+CYCLES = 60
+TOLERANCE = 0.02
+
+
+class SidecarsRequests:
+    """Requests of the clients that are made while it is installed, each as it leaves.
+
+    Attributes:
+        sent: operations and where to, in their order.
+        messages: that came by the queue.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sent: list[tuple[str, str]] = []
+        self.messages: list[str] = []
+        make = boto3.Session.client
+
+        def client(session: boto3.Session, *names: Any, **options: Any) -> Any:
+            made = make(session, *names, **options)
+            made.meta.events.register("before-send", self._note)
+            made.meta.events.register("after-call.sqs.ReceiveMessage", self._note_messages)
+            return made
+
+        monkeypatch.setattr(boto3.Session, "client", client)
+
+    def _note(self, event_name: str, request: Any, **_: Any) -> None:
+        self.sent.append((event_name.rpartition(".")[2], urlsplit(request.url).path))
+
+    def _note_messages(self, parsed: dict[str, Any], **_: Any) -> None:
+        self.messages += [message["MessageId"] for message in parsed.get("Messages", [])]
+
+    def cycles(self) -> list[int]:
+        """Where each begins: by looking whether settings have changed."""
+        marker = settings_marker_key(NODE)
+        return [place for place, (_, path) in enumerate(self.sent) if path.endswith(marker)]
+
+
+@pytest.fixture
+def all_plans(deployed: Any) -> Iterator[Callable[[], int]]:
+    """How many plans the topic was told of since now, whomever they were for."""
+    sqs, sns = deployed.emulator.client("sqs"), deployed.emulator.client("sns")
+    url = sqs.create_queue(QueueName="all-plans")["QueueUrl"]
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    arn = sns.subscribe(
+        TopicArn=deployed.outputs["PlansTopicArn"],
+        Protocol="sqs",
+        Endpoint=attributes["Attributes"]["QueueArn"],
+        ReturnSubscriptionArn=True,
+    )["SubscriptionArn"]
+    yield lambda: deployed.waiting(url)
+    sns.unsubscribe(SubscriptionArn=arn)
+    sqs.delete_queue(QueueUrl=url)
+
+
+def solvers_requests(log: Path, cycles: set[str]) -> Counter[str]:
+    """What the function asked of these cycles' documents: methods. Alone of all clients it does not
+    say who it is."""
+    found = re.findall(r'request (\w+) /[^/]+/[a-z]+/(\S+) "[^"]*" \d+ "-" "-"', log.read_text())
+    return Counter(method for method, cycle in found if cycle in cycles)
+
+
+def test_a_cycles_calls_are_those_of_the_model(
+    deployed: Any,
+    all_plans: Callable[[], int],
+    start_node: Callable[[str], LocalNode],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other_queue = deployed.queue_url(QUEUED_NODES[1])
+    others = deployed.waiting(other_queue)
+    node = start_node(NODE)
+    requests = SidecarsRequests(monkeypatch)
+    with node.load(), node.sidecar() as sidecar:
+        for some in range(1, CYCLES + 4, 10):
+            wait_until(lambda some=some: len(requests.cycles()) > some, sidecar.metrics.snapshot)
+    whole = {
+        path.partition("/observations/")[2] for name, path in requests.sent if name == "PutObject"
+    }
+    wait_until(lambda: all_plans() >= len(whole), all_plans)
+    begun = requests.cycles()
+    # Not the first, which comes with what is done at a start.
+    asked = requests.sent[begun[1] : begun[1 + CYCLES]]
+    times = Counter(name for name, _ in asked)
+    cycles = {path.partition("/observations/")[2] for name, path in asked if name == "PutObject"}
+    solver = solvers_requests(deployed.emulator.log, cycles)
+    messages = len(requests.messages) + deployed.waiting(deployed.queue_url(NODE))
+    counted = CycleCalls(
+        s3_put=(times["PutObject"] + solver["PUT"]) / CYCLES,
+        s3_get=(times["GetObject"] + solver["GET"]) / CYCLES,
+        sns_publish=all_plans() / len(whole),
+        sns_delivery=messages / len(whole),
+        sqs_send=messages / len(whole),
+        sqs_receive=times["ReceiveMessage"] / CYCLES,
+        sqs_delete=times["DeleteMessage"] / CYCLES,
+    )
+    expected = cycle_calls(Workload(servers=len(DEMANDS)), latency_seconds=1.0)
+    assert dataclasses.asdict(counted) == pytest.approx(dataclasses.asdict(expected), rel=TOLERANCE)
+    assert sum(name == "ListObjectsV2" for name, _ in requests.sent) == LISTS_PER_DAY
+    # Each notice is looked at for every node, and delivered to one.
+    subscriptions = deployed.emulator.client("sns").list_subscriptions_by_topic(
+        TopicArn=deployed.outputs["PlansTopicArn"]
+    )["Subscriptions"]
+    assert len(subscriptions) == len(QUEUED_NODES) + 1 + 1  # the one by HTTP, and our own
+    assert deployed.waiting(other_queue) == others
