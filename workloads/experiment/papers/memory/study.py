@@ -124,6 +124,11 @@ def conclude(data: Data) -> str:
 
 def tables(data: Data) -> list[Table]:
     """Times and prices, and what neighbours differ in."""
+    share = (
+        "the share of a processor by a control group"
+        if data["is_grouped"]
+        else "processor time stretched, no control group could be made"
+    )
     found = []
     for servers in data["runs"]:
         sizes = _sizes(data, servers)
@@ -151,7 +156,7 @@ def tables(data: Data) -> list[Table]:
         found.append(
             Table(
                 f"{servers} servers: median [quartiles] until the plan is written, and its price "
-                f"(of {prices['date']}, {prices['region']}, without the free tier)",
+                f"(of {prices['date']}, {prices['region']}, without the free tier); {share}",
                 [*header, "peak memory"],
                 rows,
             )
