@@ -27,6 +27,7 @@ def chosen_controller(configuration: Configuration) -> str:
         cycles_per_day=configuration.cycles_per_day,
         servers=configuration.servers_per_node,
         nodes=len(configuration.nodes),
+        nodes_per_cell=configuration.nodes_per_cell,
         retention_days=configuration.retention_days,
         log_retention_days=configuration.log_retention_days,
     )

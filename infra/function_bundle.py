@@ -20,7 +20,10 @@ REQUIREMENTS = HERE / "function_requirements.txt"
 # manylinux2014 would silently resolve an old numpy.
 LAMBDA_PLATFORM = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", "3.14")
 # Nothing of these is imported by the function.
-NOT_NEEDED = ("numpy/**/tests", "numpy/**/*.pyi", "numpy/**/*.a", "bin", "**/__pycache__")
+NOT_NEEDED = (
+    *("numpy/**/tests", "numpy/**/*.pyi", "numpy/**/*.a", "numpy/**/*.pxd", "numpy/_core/include"),
+    *("numpy/distutils", "numpy/f2py", "bin", "**/__pycache__"),
+)
 
 
 def target_platform(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -33,34 +36,60 @@ def target_platform(environment: Mapping[str, str] = os.environ) -> tuple[str, .
     return LAMBDA_PLATFORM
 
 
+def find_compiler(platform: tuple[str, ...]) -> str | None:
+    """A Python on this machine of the version that the function runs on, or ``None``: bytecode of
+    another version is ignored."""
+    if "--python-version" not in platform:
+        return sys.executable
+    version = platform[platform.index("--python-version") + 1]
+    found = subprocess.run(
+        [
+            *(sys.executable, "-m", "uv", "python", "find"),
+            *("--no-project", "--no-python-downloads", version),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
 def bundled_code(platform: tuple[str, ...]) -> aws_lambda.Code:
     """The package as an asset, built again only when something in it has changed."""
+    compiler = find_compiler(platform)
+    if compiler is None:
+        print(
+            "The function's package has no bytecode, because there is no Python "
+            f"{platform[-1]} here to compile it: cold starts take about half as long again. "
+            f"`uv python install {platform[-1]}` brings one.",
+            file=sys.stderr,
+        )
     return aws_lambda.Code.from_asset(
         str(SOURCE),
-        asset_hash=digest(SOURCE, platform),
+        asset_hash=digest(SOURCE, platform, compiled=compiler is not None),
         asset_hash_type=AssetHashType.CUSTOM,
         bundling=BundlingOptions(
             # The type wants an image; the local bundler never starts it.
             image=DockerImage.from_registry("none"),
-            local=_UvBundling(platform),
+            local=_UvBundling(platform, compiler),
         ),
     )
 
 
-def digest(source: Path, platform: tuple[str, ...]) -> str:
+def digest(source: Path, platform: tuple[str, ...], *, compiled: bool) -> str:
     """Of all that goes into the package of the folder ``source``: the deployed function is another
-    one only if it changes."""
-    found = hashlib.sha256(repr(platform).encode() + REQUIREMENTS.read_bytes())
+    one only if it changes. Bytecode follows from the rest, but for whether there is any."""
+    found = hashlib.sha256(repr((platform, compiled)).encode() + REQUIREMENTS.read_bytes())
     for path in sorted(source.rglob("*.py")):
         found.update(bytes(path.relative_to(source)) + b"\0" + path.read_bytes())
     return found.hexdigest()
 
 
-def bundle(output: Path, platform: tuple[str, ...]) -> None:
-    """Fill the folder ``output``.
+def bundle(output: Path, platform: tuple[str, ...], compiler: str | None) -> None:
+    """Fill the folder ``output``, with bytecode if there is a ``compiler`` of the right version.
 
     Raises:
-        subprocess.CalledProcessError: uv failed, and said why on stderr.
+        subprocess.CalledProcessError: uv or the compiler failed, and said why on stderr.
     """
     subprocess.run(
         [
@@ -75,13 +104,24 @@ def bundle(output: Path, platform: tuple[str, ...]) -> None:
         for path in sorted(output.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     shutil.copytree(SOURCE, output / SOURCE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    if compiler is not None:
+        subprocess.run(
+            [
+                *(compiler, "-m", "compileall", "-q", "-j", "0"),
+                # Lambda sets the files' times anew, so that by them all bytecode would be stale.
+                *("--invalidation-mode", "unchecked-hash"),
+                *("-s", str(output), str(output)),
+            ],
+            check=True,
+            stdout=sys.stderr,
+        )
 
 
 @jsii.implements(ILocalBundling)
 class _UvBundling:
-    def __init__(self, platform: tuple[str, ...]) -> None:
-        self._platform = platform
+    def __init__(self, platform: tuple[str, ...], compiler: str | None) -> None:
+        self._platform, self._compiler = platform, compiler
 
     def try_bundle(self, output_dir: str, *_options: Any, **_more: Any) -> bool:
-        bundle(Path(output_dir), self._platform)
+        bundle(Path(output_dir), self._platform, self._compiler)
         return True

@@ -16,7 +16,7 @@ from aws_cdk import (
 )
 from constructs import Construct
 
-from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS
+from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS, Workload
 from infra.here import HERE
 from infra.notifications import key_filter
 from infra.review_exceptions import OWN_LOG_STREAMS, accept_wildcards
@@ -111,7 +111,8 @@ class SolverFunction(Construct):
             code=code,
             role=self.role,
             environment=environment,
-            memory_size=512,
+            # Which size is the best for the money: python -m workloads experiment memory.
+            memory_size=Workload.memory_mb,
             timeout=Duration.seconds(FUNCTION_TIMEOUT_SECONDS),
             reserved_concurrent_executions=reserved_concurrency,
             # The run itself repeats requests that S3 could not answer, and an observation that it

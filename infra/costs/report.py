@@ -196,7 +196,9 @@ def break_even_lines(break_evens: Mapping[str, int | None], instance_type: str) 
     shortest = duration(DAY_SECONDS / MOST_CYCLES_PER_DAY)
     for tier, cycles in break_evens.items():
         at = (
-            f"from {cycles:,} cycles a day on" if cycles else f"never: one every {shortest} at most"
+            f"from {cycles:,} cycles a day on"
+            if cycles
+            else f"never, not even at one every {shortest}"
         )
         yield f"Lambda costs as much as an always-on {instance_type}, {tier}: {at}."
 

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from infra.fleet.document_batches import batches, why_refused
 from infra.fleet.plan_sources import PlanKey, PlanSource
-from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
-from solver_lambda.documents.reader import DocumentError
 
 HERE = Path(__file__).parent
 TABLES = ("plans", "plan_servers", "what_if")
-# Of documents that are read at once: what bounds the memory.
-BATCH = 10_000
 MEMORY = "600MB"
-# DuckDB reads JSON from one large file twenty times as fast as from so many small ones. A line is
-# a document, so what is a line's end or a column's to DuckDB becomes the blank that it is to JSON.
-_BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
 
 
 class StoreError(Exception):
@@ -79,9 +72,8 @@ class PlanStore:
             there, known = source.keys(), self._known(source.name)
             self._forget(source.name, known - there)
             new = sorted(key for key in there - known if key.cycle >= from_cycle)
-            with tempfile.TemporaryDirectory() as folder:
-                for batch in _batches(source.read(new)):
-                    refused += self._add(source, batch, Path(folder) / "documents")
+            for batch in batches(source, new):
+                refused += batch.refused + self._add(source, batch.file)
             read += len(new)
         # What the file keeps of other sources is not asked about now.
         self._rows("CREATE OR REPLACE TEMP TABLE chosen (source VARCHAR)")
@@ -130,63 +122,23 @@ class PlanStore:
                 source=source,
             )
 
-    def _add(
-        self, source: PlanSource, batch: Iterable[tuple[PlanKey, bytes]], file: Path
-    ) -> list[str]:
-        """Why some of the documents are no plans."""
-        refused = []
-        with file.open("wb") as lines:
-            for key, text in batch:
-                if len(text) > MAX_PLAN_BYTES or not _is_utf8(text) or b"\0" in text:
-                    refused.append(_why_refused(source, key, text))
-                    continue
-                head = f"{key.node}\t{key.cycle}\t".encode()
-                lines.write(head + text.translate(_BLANKS) + b"\n")
-        if not file.stat().st_size:
-            return refused
+    def _add(self, source: PlanSource, file: Path | None) -> list[str]:
+        """Why some of the documents in a batch are no plans."""
+        if file is None:
+            return []
         self._rows((HERE / "new_documents.sql").read_text(), file=str(file))
         self._rows("BEGIN")
         for statement in _statements("add_plans.sql"):
             self._rows(statement, source=source.name)
         self._rows("COMMIT")
-        bad = [
-            PlanKey(*row)
-            for row in self._rows(
-                "SELECT node, cycle FROM new_documents WHERE plan IS NULL ORDER BY node, cycle"
-            )
-        ]
-        return refused + [_why_refused(source, key, text) for key, text in source.read(bad)]
+        text = "SELECT node, cycle FROM new_documents WHERE plan IS NULL ORDER BY node, cycle"
+        bad = [PlanKey(*row) for row in self._rows(text)]
+        return [why_refused(source, key, text) for key, text in source.read(bad)]
 
 
 def _statements(name: str) -> list[str]:
     """Of a file of SQL, in which nothing else has a semicolon."""
     return [part for part in (HERE / name).read_text().split(";") if part.strip()]
-
-
-def _batches(
-    documents: Iterator[tuple[PlanKey, bytes]],
-) -> Iterator[Iterator[tuple[PlanKey, bytes]]]:
-    for first in documents:
-        yield itertools.chain([first], itertools.islice(documents, BATCH - 1))
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _why_refused(source: PlanSource, key: PlanKey, text: bytes) -> str:
-    where = f"{source.name}/{key.path}"
-    try:
-        plan = AdaptationPlan.loads(text, where)
-    except DocumentError as error:
-        return str(error)
-    if (plan.node, plan.cycle) != key:
-        return f"{where}: the plan is of node {plan.node!r} and cycle {plan.cycle}"
-    return f"{where}: a number is too large to be kept"
 
 
 def _first_line(error: Exception) -> str:

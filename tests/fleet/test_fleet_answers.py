@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,22 @@ def test_what_cannot_be_asked_is_said_in_a_sentence(
         code = exit_.code
     assert code == 2
     assert words in capsys.readouterr().err
+
+
+def test_without_duckdb_it_says_how_to_get_it(capsys, folders, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert main([str(folders[0]), "--no-cache"]) == 2
+    words = "fleet: the Python package 'duckdb' is missing (pip install '.[fleet]')\n"
+    assert capsys.readouterr().err == words
+
+
+def test_a_file_that_keeps_something_else_is_refused(capsys, folders, tmp_path) -> None:
+    cache = tmp_path / "fleet.duckdb"
+    cache.write_text("not a database, however long it is" * 1000)
+    assert main([str(folders[0]), "--cache", str(cache)]) == 2
+    words = capsys.readouterr().err
+    assert words.startswith(f"fleet: {cache}: ")
+    assert len(words.splitlines()) == 1
 
 
 def test_buckets_of_all_cells_answer_as_folders_do(capsys, folders, monkeypatch) -> None:

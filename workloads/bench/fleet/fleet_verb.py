@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1: slower or larger than wanted once plans are kept."""
+    """Exit code 0; 1: slower or larger than wanted."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         written = write_plans(folder / "fleet", arguments.nodes, arguments.plans, arguments.seed)
@@ -45,11 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             **{f"again {number + 1}": asked(command, folder) for number in range(AGAIN)},
         }
     count = arguments.nodes * arguments.plans
-    met = all(
-        seconds < WANTED_SECONDS and peak < WANTED_BYTES
-        for name, (seconds, peak) in runs.items()
-        if name != "first"
-    )
+    met = all(s < WANTED_SECONDS and peak < WANTED_BYTES for s, peak in runs.values())
     if arguments.json:
         print(json.dumps({"plans": count, "bytes": written, "runs": runs, "met": met}))
     else:
