@@ -19,12 +19,17 @@ from infra import names
 from infra.here import HERE
 from infra.names import NODE_TAG, SERVER_TAG
 from infra.review_exceptions import OWN_BY_TAG, accept_wildcards
-from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX
+from solver_lambda.documents.keys import (
+    OBSERVATIONS_PREFIX,
+    PLANS_PREFIX,
+    SETTINGS_PREFIX,
+    settings_key,
+    settings_marker_key,
+)
 
 Statement = aws_iam.PolicyStatement
 NODE_KEY, SERVER_KEY = f"aws:PrincipalTag/{NODE_TAG}", f"aws:PrincipalTag/{SERVER_TAG}"
 NODE, SERVER = f"${{{NODE_KEY}}}", f"${{{SERVER_KEY}}}"
-CHANGED = "changed"  # the marker that a team leaves beside its settings
 # A bucket that fits the names by rule can be anybody's: only the account's own are meant.
 _OWN_ACCOUNT = {"StringEquals": {"aws:ResourceAccount": HERE.account}}
 _IS_NODE = {"Null": {NODE_KEY: "false"}}
@@ -114,8 +119,7 @@ def _notified(name: str, cell: str) -> list[Statement]:
 
 
 def _settings(observations: str) -> list[Statement]:
-    bucket, folder = HERE.bucket_arn(observations), f"{SETTINGS_PREFIX}/{NODE}"
-    own = f"{folder}/{SERVER}.json"
+    bucket, own = HERE.bucket_arn(observations), settings_key(NODE, SERVER)
     conditions: dict[str, Any] = {**_OWN_ACCOUNT, **_IS_TEAM}
     return [
         Statement(
@@ -127,7 +131,7 @@ def _settings(observations: str) -> list[Statement]:
         Statement(
             sid="TellTheNode",
             actions=["s3:PutObject"],
-            resources=[f"{bucket}/{folder}/{CHANGED}"],
+            resources=[f"{bucket}/{settings_marker_key(NODE)}"],
             conditions=conditions,
         ),
         Statement(
