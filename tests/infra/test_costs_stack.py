@@ -54,6 +54,10 @@ def test_the_function(with_function: Template) -> None:
     with_function.resource_count_is("AWS::Lambda::Function", 1)
 
 
+def test_cells_have_as_many_nodes() -> None:
+    assert Workload().nodes_per_cell == Configuration(name="n", nodes=()).nodes_per_cell
+
+
 def test_a_node_has_as_many_servers_as_its_observation_holds() -> None:
     assert MOST_SERVERS == MAX_SERVERS
 

@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sidecar.storage.store import FolderStore
 from workloads.demo.loop import NODE, controller_text, local_cloud
 from workloads.experiment.study.spread import quartiles, spread
 from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError, Table
-from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, folder_settings, timed
+from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
 from workloads.process_environment import process_environment
 from workloads.silence import silence
@@ -55,7 +56,7 @@ def measure(scope: Scope) -> Data:
         with LocalNode(NODE, inside) as node:
             ways = {
                 "cloud": Way(over_cloud, cloud_settings(over_cloud)),
-                "embedded": Way(inside, folder_settings(node.folder / "documents")),
+                "embedded": Way(inside, FolderStore(node.folder / "documents")),
             }
             for done, seed in enumerate(scope.seeds):
                 # Who comes first changes, so that neither has the emptier node each time.

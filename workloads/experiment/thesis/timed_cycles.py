@@ -7,13 +7,12 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-
-import boto3
 
 from sidecar.daemon import Sidecar
+from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.storage.store import FolderStore
+from sidecar.storage.configured_stores import make_bucket
+from sidecar.storage.store import BucketStore, FolderStore
 from solver_lambda.documents.keys import settings_key
 from workloads.local_node import LocalNode, wait_until
 
@@ -22,8 +21,6 @@ MOST_KEPT = 50
 MINIMA_BYTES = (4 << 20, 8 << 20)
 CHANGED_SERVER = "modest"
 
-PutSettings = Callable[[str, bytes], object]
-
 
 @dataclass(frozen=True)
 class Way:
@@ -31,11 +28,11 @@ class Way:
 
     Attributes:
         controller: the text of ``[controller]``.
-        put: stores a document there by its key.
+        settings: that place.
     """
 
     controller: str
-    put: PutSettings
+    settings: FolderStore | BucketStore
 
 
 @dataclass(frozen=True)
@@ -53,16 +50,11 @@ class TimedCycles:
     stand_ins: int
 
 
-def cloud_settings(controller: str) -> PutSettings:
-    """Puts into the bucket that the text of a node's ``[controller]`` names."""
-    bucket = tomllib.loads(controller)["controller"]["observations_bucket"]
-    s3 = boto3.client("s3")
-    return lambda key, body: s3.put_object(Bucket=bucket, Key=key, Body=body)
-
-
-def folder_settings(folder: Path) -> PutSettings:
-    """Puts into the embedded controller's folder."""
-    return FolderStore(folder).put
+def cloud_settings(controller: str) -> BucketStore:
+    """The bucket that the text of a node's ``[controller]`` names."""
+    table = tomllib.loads(controller)["controller"]
+    region, endpoint_url = table.get("region", "us-east-1"), table.get("endpoint_url")
+    return make_bucket(table["observations_bucket"], region, endpoint_url)
 
 
 def timed(node: LocalNode, way: Way, seed: int, count: int, warm_up: int) -> TimedCycles:
@@ -81,7 +73,9 @@ def timed(node: LocalNode, way: Way, seed: int, count: int, warm_up: int) -> Tim
                 set_at=datetime.now(UTC).isoformat(),
                 values={"minimum_bytes": MINIMA_BYTES[is_low]},
             )
-            way.put(settings_key(sidecar.config.node, CHANGED_SERVER), settings.dumps())
+            name = sidecar.config.node
+            way.settings.put(settings_key(name, CHANGED_SERVER), settings.dumps())
+            mark_changed(way.settings, name, CHANGED_SERVER)
             cycle = _next_that_moves(node, sidecar)
             if number >= warm_up:
                 taken.append(cycle[0])
