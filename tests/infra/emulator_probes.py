@@ -420,7 +420,7 @@ PROBES = (
         "a role whose name has 65 characters",
         "ValidationError",
         "https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html",
-        "nothing: the operator makes roles",
+        "`infra.roles`, before it prints",
         _long_role_name,
     ),
     Probe(
