@@ -84,6 +84,11 @@ def too_early(template: Template) -> Iterator[tuple[str, str]]:
             if f'"{queue["Ref"]}"' in endpoint:
                 yield from needs(subscription, policy)
     for function in of_type("Lambda::Function"):
+        # Lambda takes a destination only if the function's role may send there by then.
+        role = json.dumps(resources[function]["Properties"]["Role"])
+        for policy in of_type("IAM::Policy"):
+            if any(f'"{one["Ref"]}"' in role for one in resources[policy]["Properties"]["Roles"]):
+                yield from needs(function, policy)
         # Lambda makes a log group of its own at the first run, and that one keeps all for ever.
         name = resources[function]["Properties"]["FunctionName"]
         for logs in of_type("Logs::LogGroup"):
@@ -133,8 +138,9 @@ def test_the_rule_of_order_would_find_each_dependency_that_is_missing(
             left = [one for one in listed(resource["DependsOn"]) if one != other]
             without["Resources"][name]["DependsOn"] = left
             found += (name, other) in list(too_early(without))
-    # Buckets on three permissions and a policy, functions on their logs, subscriptions on a policy.
-    assert found == 3 + 1 + 3 + 3
+    # Buckets on three permissions and a policy, functions on their logs and their roles' policies,
+    # subscriptions on the queues' policies.
+    assert found == 3 + 1 + 3 + 3 + 3
 
 
 def test_only_named_services_of_the_account_are_let_in(stacks: dict[str, Template]) -> None:
