@@ -13,7 +13,7 @@ from dataclasses import dataclass
 _CLOUDFORMATION = (
     "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html"
 )
-_SNS = "https://docs.aws.amazon.com/general/latest/gr/sns.html"
+_SNS = "https://docs.aws.amazon.com/sns/latest/dg/subscription-filter-policy-constraints.html"
 _S3 = "https://docs.aws.amazon.com/general/latest/gr/s3.html"
 _IAM = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"
 _LAMBDA = "https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"
@@ -21,10 +21,6 @@ _SQS = (
     "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html"
 )
 _VPC = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
-_NOTIFICATIONS = (
-    "https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-event-types-and-"
-    "destinations.html"
-)
 _BUCKET_NAMES = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
 
 
@@ -43,7 +39,7 @@ TEMPLATE_BYTES = Limit(1_000_000, "bytes in a CloudFormation template", _CLOUDFO
 STACKS = Limit(2_000, "CloudFormation stacks in an account and region", _CLOUDFORMATION)
 TOPIC_FILTERS = Limit(200, "filter policies on an SNS topic", _SNS)
 ACCOUNT_FILTERS = Limit(10_000, "SNS filter policies in an account and region", _SNS)
-NOTIFICATIONS = Limit(100, "notification configurations of an S3 bucket", _NOTIFICATIONS)
+NOTIFICATIONS = Limit(100, "notification configurations of an S3 bucket", _S3)
 BUCKETS = Limit(10_000, "S3 buckets in an account", _S3)
 BUCKET_NAME = Limit(63, "characters in the name of an S3 bucket", _BUCKET_NAMES)
 QUEUE_NAME = Limit(80, "characters in the name of an SQS queue", _SQS)
