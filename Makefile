@@ -20,7 +20,7 @@ evaluation: ## every experiment of docs/evaluation.md, about an hour; quick: mak
 	@$(PYTHON) -m workloads experiment all $(EVALUATION)
 
 deploy-local: setup ## cdk bootstrap and cdk deploy, unmodified, to a local emulator
-	@$(PYTHON) -m infra.deploy_local
+	@$(PYTHON) -m infra.deploy_local $(if $(STACK),--stack $(STACK))
 
 PYTEST := $(PYTHON) -m pytest --dist loadgroup --no-loadscope-reorder
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sqs
+from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sns, aws_sqs
 from constructs import Construct, IDependable
 
 from infra import names
+from infra.bucket_topic import BucketTopic, topic_notification
 from infra.configuration import Cell, Configuration
 from infra.document_bucket import DocumentBucket
+from infra.fleet_tables import FleetTables
 from infra.here import HERE
 from infra.plan_delivery import PlanDelivery
-from infra.plan_topic import PlanTopic, topic_notification
 from infra.solver_function import SolverFunction, function_notification
 from infra.solver_task import SolverTask, task_notification
 from infra.tagged_access import only_teams_write_settings
@@ -40,8 +41,8 @@ class CellStack(Stack):
         self._configuration, self._cell = configuration, cell
         self._observations_name = HERE.bucket(cell.stack, "observations")
         self._plans_name = HERE.bucket(cell.stack, "plans")
-        self._topic = PlanTopic(
-            self, "PlanTopic", name=names.plans_topic(cell.stack), plans_bucket=self._plans_name
+        self._topic = BucketTopic(
+            self, "PlanTopic", name=names.plans_topic(cell.stack), bucket=self._plans_name
         )
         may_notify, notification = self._solver(controller, function_code)
         self._buckets(may_notify, notification)
@@ -53,6 +54,16 @@ class CellStack(Stack):
             ("Controller", controller),
         ):
             CfnOutput(self, name, value=value)
+        if configuration.analytics:
+            FleetTables(
+                self,
+                "Fleet",
+                name=configuration.name,
+                cell=cell.name,
+                observations_bucket=self._observations_name,
+                plans_bucket=self._plans_name,
+                nodes=[node.name for node in cell.nodes],
+            )
         undelivered = names.undelivered_queue(configuration.name)
         for node in cell.nodes:
             PlanDelivery(
@@ -84,7 +95,7 @@ class CellStack(Stack):
             name=self._plans_name,
             documents_prefix=PLANS_PREFIX,
             retention_days=retention_days,
-            notification=topic_notification(names.plans_topic(self._cell.stack)),
+            notification=topic_notification({PLANS_PREFIX: names.plans_topic(self._cell.stack)}),
         )
         # S3 refuses a notification that it may not deliver.
         observations.node.add_dependency(*may_notify)
@@ -118,15 +129,17 @@ class CellStack(Stack):
     def _functions(
         self, code: aws_lambda.Code, refused: aws_sqs.IQueue
     ) -> tuple[list[IDependable], Notification]:
-        """One function for all nodes, or for each solver that a node asks for."""
-        function_names = {
-            method: names.solver(self._cell.stack, method) for method in self._cell.methods
-        }
-        functions = [
-            SolverFunction(
+        """One function for all nodes, or for each solver that a node asks for; and by whom S3 has
+        each called."""
+        has_topics = self._configuration.topics == "two"
+        stack, methods = self._cell.stack, self._cell.methods
+        name_of = names.observations_topic if has_topics else names.solver
+        may_notify: list[IDependable] = []
+        for method in methods:
+            function = SolverFunction(
                 self,
                 "Solver" if method == "auto" else f"Solver-{method}",
-                name=name,
+                name=names.solver(stack, method),
                 code=code,
                 solver=method,
                 observations_bucket=self._observations_name,
@@ -134,13 +147,37 @@ class CellStack(Stack):
                 refused=refused,
                 log_retention_days=self._configuration.log_retention_days,
                 reserved_concurrency=self._configuration.reserved_concurrency,
+                called_by=names.observations_topic(stack, method) if has_topics else None,
             )
-            for method, name in function_names.items()
-        ]
-        by_prefix = {
-            f"{OBSERVATIONS_PREFIX}/{node.name}": function_names[node.solver]
+            may_notify.append(
+                self._topic_of(method, function, refused) if has_topics else function.permission
+            )
+        receivers = {
+            f"{OBSERVATIONS_PREFIX}/{node.name}": name_of(stack, node.solver)
             for node in self._cell.nodes
         }
-        if len(functions) == 1:
-            by_prefix = {OBSERVATIONS_PREFIX: functions[0].name}
-        return [function.permission for function in functions], function_notification(by_prefix)
+        if len(methods) == 1:
+            receivers = {OBSERVATIONS_PREFIX: name_of(stack, methods[0])}
+        notification = topic_notification if has_topics else function_notification
+        return may_notify, notification(receivers)
+
+    def _topic_of(
+        self, method: str, function: SolverFunction, refused: aws_sqs.IQueue
+    ) -> IDependable:
+        """A topic that calls the function for each observation; what S3 needs of it."""
+        told = BucketTopic(
+            self,
+            "ObservationTopic" if method == "auto" else f"ObservationTopic-{method}",
+            name=names.observations_topic(self._cell.stack, method),
+            bucket=self._observations_name,
+        )
+        subscription = aws_sns.CfnSubscription(
+            told,
+            "Subscription",
+            topic_arn=told.topic.topic_arn,
+            protocol="lambda",
+            endpoint=function.function.function_arn,
+            redrive_policy={"deadLetterTargetArn": refused.queue_arn},
+        )
+        subscription.add_resource_dependency(function.permission)
+        return told.policy

@@ -18,6 +18,7 @@ from solver_lambda.documents.reader import DocumentError, Fields
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
 DELIVERIES = ("sqs", "http")
+TOPICS = ("one", "two")
 # Without a hyphen, so that "NAME-" begins the names of no other installation in the account.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9]{0,16}")
 # With "-observations-", account and region the name of a bucket has 63 characters at most.
@@ -86,6 +87,10 @@ class Configuration:
         retention_days: how long observations and plans are kept; six months by default.
         log_retention_days: one of the values that CloudWatch Logs takes.
         reserved_concurrency: of each function; ``None``: what the account has.
+        topics: ``one``: S3 calls the functions, and a topic tells nodes of plans; ``two``: each
+            function has a topic as well, that S3 tells of observations and that calls it, as in the
+            thesis.
+        analytics: whether AWS Glue has tables over the documents, to be asked by Athena.
     """
 
     name: str
@@ -97,6 +102,8 @@ class Configuration:
     retention_days: int = 180
     log_retention_days: int = 180
     reserved_concurrency: int | None = None
+    topics: str = "one"
+    analytics: bool = False
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -159,6 +166,8 @@ def _configuration(fields: Fields) -> Configuration:
         nodes_per_cell=nodes_per_cell,
         retention_days=fields.integer("retention_days", 180, low=1, high=MOST_RETENTION_DAYS),
         log_retention_days=log_retention_days,
+        topics=fields.text("topics", "one", TOPICS),
+        analytics=fields.boolean("analytics", False),
         reserved_concurrency=(
             fields.integer("reserved_concurrency", low=1)
             if fields.has("reserved_concurrency")
@@ -266,11 +275,17 @@ def _check_cells(nodes: Fields, configuration: Configuration) -> None:
 
 
 def _check_limits(fields: Fields, configuration: Configuration) -> None:
-    """Refuse more than AWS takes."""
+    """Refuse what does not go together, or is more than AWS takes."""
+    if configuration.topics == "two" and configuration.controller != "lambda":
+        raise fields.refuse("topics", '"two" goes with controller = "lambda"')
     functions = 0
     for cell in configuration.cells:
         size = limits.CellSize(
-            cell.name, tuple(node.delivery for node in cell.nodes), len(cell.methods)
+            cell.name,
+            tuple(node.delivery for node in cell.nodes),
+            len(cell.methods),
+            configuration.analytics,
+            configuration.topics == "two",
         )
         functions += size.functions
         for sentence in limits.too_much_in_a_cell(configuration.controller, size):

@@ -84,7 +84,11 @@ CELL = {
     "fargate": Counts(resources=30, outputs=5, size_bytes=40_000),
     "auto": Counts(resources=30, outputs=5, size_bytes=40_000),  # the larger of the two
 }
+FUNCTION_TOPIC = Counts(resources=3, outputs=0, size_bytes=3_500)
 FUNCTION = Counts(resources=6, outputs=0, size_bytes=9_000)
+# Where there are analytics: the shared stack's database, a cell's tables.
+DATABASE = Counts(resources=1, outputs=0, size_bytes=1_000)
+TABLES = Counts(resources=2, outputs=0, size_bytes=12_000)
 NODE = {
     "sqs": Counts(resources=3, outputs=0, size_bytes=4_000),
     "http": Counts(resources=1, outputs=0, size_bytes=1_500),
@@ -98,11 +102,17 @@ class CellSize:
     name: str
     deliveries: tuple[str, ...]
     functions: int
+    analytics: bool = False
+    has_topics: bool = False  # that call the functions
 
     def counts(self, controller: str) -> Counts:
         needed = CELL[controller]
+        if self.analytics:
+            needed = needed.plus(TABLES)
         if controller == "lambda":
             needed = needed.plus(FUNCTION, self.functions)
+            if self.has_topics:
+                needed = needed.plus(FUNCTION_TOPIC, self.functions)
         for delivery in self.deliveries:
             needed = needed.plus(NODE[delivery])
         return needed

@@ -82,9 +82,18 @@ def plans_topic(stack: str) -> str:
     return f"{stack}-plans"
 
 
+def observations_topic(stack: str, method: str = "auto") -> str:
+    """Name of the topic that calls the cell's function for ``method``, where topics do."""
+    return f"{stack}-observations{_suffix(method)}"
+
+
 def solver(stack: str, method: str = "auto") -> str:
     """Name of a cell's function, task or cluster; one that runs a single method has its name."""
-    return f"{stack}-solver" if method == "auto" else f"{stack}-solver-{method.replace('_', '-')}"
+    return f"{stack}-solver{_suffix(method)}"
+
+
+def _suffix(method: str) -> str:
+    return "" if method == "auto" else f"-{method.replace('_', '-')}"
 
 
 def alarms_topic(name: str) -> str:

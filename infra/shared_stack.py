@@ -14,6 +14,7 @@ from constructs import Construct
 from infra import names
 from infra.configuration import Configuration
 from infra.dead_letters import AlarmTopic, DeadLetters
+from infra.fleet_tables import FleetDatabase
 from infra.here import HERE
 from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
 from infra.tagged_access import TaggedAccess
@@ -48,6 +49,13 @@ class SharedStack(Stack):
                 refused.add_to_resource_policy(
                     _may_send(refused, "RulesSend", "events.amazonaws.com", rules)
                 )
+            if configuration.topics == "two":
+                topics = HERE.regional_arn("sns", f"{names.observations_topic(any_cell)}*")
+                refused.add_to_resource_policy(
+                    _may_send(refused, "ObservationTopicsSend", "sns.amazonaws.com", topics)
+                )
+        if configuration.analytics:
+            FleetDatabase(self, "Fleet", name=name)
         CfnOutput(self, "AlarmsTopicArn", value=self._alarms.topic_arn)
 
     def _dead_letters(self, construct_id: str, name: str, meaning: str) -> aws_sqs.Queue:

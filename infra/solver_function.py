@@ -16,7 +16,7 @@ from aws_cdk import (
 )
 from constructs import Construct
 
-from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS
+from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS, Workload
 from infra.here import HERE
 from infra.notifications import key_filter
 from infra.review_exceptions import OWN_LOG_STREAMS, accept_wildcards
@@ -26,8 +26,9 @@ from infra.solver_access import grant_documents, solver_environment
 class SolverFunction(Construct):
     """Reads observations, writes plans, and can touch nothing else.
 
-    ``solver`` is the one that it runs, or ``auto``. Without ``reserved_concurrency`` it shares what
-    the account has: a new account may have so little that none can be reserved
+    ``solver`` is the one that it runs, or ``auto``. S3 calls it, or the topic named ``called_by``.
+    Without ``reserved_concurrency`` it shares what the account has: a new account may have so
+    little that none can be reserved
     (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html).
     """
 
@@ -44,6 +45,7 @@ class SolverFunction(Construct):
         refused: aws_sqs.IQueue,
         log_retention_days: int,
         reserved_concurrency: int | None,
+        called_by: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.name = name
@@ -64,12 +66,16 @@ class SolverFunction(Construct):
         self.function.node.add_dependency(logs)  # or Lambda makes one that is never emptied
         self.permission = aws_lambda.CfnPermission(
             self,
-            "MayBeCalledByS3",
+            "MayBeCalledBySns" if called_by else "MayBeCalledByS3",
             action="lambda:InvokeFunction",
             function_name=self.function.function_arn,
-            principal="s3.amazonaws.com",
+            principal="sns.amazonaws.com" if called_by else "s3.amazonaws.com",
             source_account=Aws.ACCOUNT_ID,
-            source_arn=HERE.bucket_arn(observations_bucket),
+            source_arn=(
+                HERE.regional_arn("sns", called_by)
+                if called_by
+                else HERE.bucket_arn(observations_bucket)
+            ),
         )
 
     def _role(self, name: str, observations_bucket: str, plans_bucket: str) -> aws_iam.Role:
@@ -105,7 +111,8 @@ class SolverFunction(Construct):
             code=code,
             role=self.role,
             environment=environment,
-            memory_size=512,
+            # Which size is the best for the money: python -m workloads experiment memory.
+            memory_size=Workload.memory_mb,
             timeout=Duration.seconds(FUNCTION_TIMEOUT_SECONDS),
             reserved_concurrent_executions=reserved_concurrency,
             # The run itself repeats requests that S3 could not answer, and an observation that it

@@ -198,6 +198,7 @@ class ObservationCycle:
                     window.unevictable_bytes,
                     has_no_limit=not reading.maxmemory_bytes,
                     silent_seconds=self.silent_seconds(server.name),
+                    installed_bytes=state.control.installed_bytes.get(server.name),
                 )
             )
         return seen

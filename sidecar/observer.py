@@ -34,6 +34,7 @@ class ServerSnapshot:
         unevictable_bytes: most of its memory in the window that no eviction frees.
         has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
         silent_seconds: how long no sample has come.
+        installed_bytes: its ``maxmemory`` before SPREDS set any; 0 is no limit.
     """
 
     config: ServerConfig
@@ -45,6 +46,7 @@ class ServerSnapshot:
     unevictable_bytes: int = 0
     has_no_limit: bool = False
     silent_seconds: float = 0.0
+    installed_bytes: int | None = None
 
 
 def observe(
@@ -134,6 +136,7 @@ def _observe_server(seen: ServerSnapshot) -> ServerObservation:
         changed_at_seconds=seen.changed_at_seconds,
         keep_reason=keep_reason,
         settings_version=settings.version if settings else None,
+        installed_bytes=seen.installed_bytes,
     )
     if estimate is None:
         return observed

@@ -22,6 +22,7 @@ VERBS: dict[tuple[str, ...], str] = {
     ("bench", "mrc"): "workloads.bench.curves.mrc_verb",
     ("bench", "function"): "workloads.bench.solver.function_verb",
     ("bench", "engine"): "workloads.bench.curves.engine_verb",
+    ("bench", "fleet"): "workloads.bench.fleet.fleet_verb",
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "all"): "workloads.experiment.everything.command",
     ("experiment", "commands"): "workloads.experiment.commands.command",

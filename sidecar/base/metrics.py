@@ -47,7 +47,9 @@ class Metrics:
     # Observations and teams' settings.
     observations = _Declared("Observations made")
     observations_without_servers = _Declared("Observations not made, because no server answered")
-    observations_failed = _Declared("Observations that could not be stored")
+    observations_failed = _Declared(
+        "Observations that could not be stored, or that a service did not answer"
+    )
     settings_unread = _Declared("Times that a server's settings could not be read", "instance")
     settings_refused = _Declared("Documents of settings that were ignored", "instance")
     settings_late = _Declared("Observations made without waiting for the settings any longer")
@@ -59,8 +61,8 @@ class Metrics:
     plans_refused = _Declared("Plans that were not carried out", "reason")
     plans_overdue = _Declared("Observations without a plan in time")
     plans_embedded = _Declared("Plans made by the sidecar itself")
-    stand_ins = _Declared("Plans made here because the cloud's was late")
-    store_errors = _Declared("Documents that the embedded controller could not keep")
+    stand_ins = _Declared("Plans made here because the one from elsewhere was late")
+    store_errors = _Declared("Documents that could not be kept in controller.folder")
     notifications_taken = _Declared("Notifications that led to a plan")
     notifications_refused = _Declared("Notifications that were not believed", "reason")
     notifications_deferred = _Declared("Notifications put back until the store answers")

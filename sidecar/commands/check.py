@@ -108,7 +108,8 @@ def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
     memory, rss_budget = table["memory"], config.memory.rss_budget
     memory["rss_budget"] = str(rss_budget) if rss_budget else None
     table["planning"]["forecast"] = "competing" if table.pop("forecasts") else "last"
-    for part in (*table["servers"], table["operators"]):
+    service = table["controller"]["service"] or {}
+    for part in (*table["servers"], table["operators"], service):
         for secret in _SECRETS:
             if secret in part:
                 part[secret] = "(set)" if part[secret] is not None else None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sidecar.config.fields import duration
+from sidecar.config.fields import duration, secret
+from sidecar.config.tls import check_ca_certs
 from solver_lambda.documents.reader import Fields
 
-KINDS = ("auto", "lambda", "fargate", "embedded")
+KINDS = ("auto", "lambda", "fargate", "http", "embedded")
 TOPIC_ARN = re.compile(
     r"arn:(aws|aws-cn|aws-us-gov):sns:(?P<region>[a-z0-9-]+):\d{12}:[A-Za-z0-9_-]{1,256}"
 )
@@ -40,6 +41,20 @@ class CloudConfig:
 
 
 @dataclass(frozen=True)
+class ServiceConfig:
+    """A service that answers observations with plans.
+
+    Attributes:
+        token: that it wants to see; ``None``: none.
+        ssl_ca_certs: PEM file by which an https service is believed; ``None``: the system's.
+    """
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    ssl_ca_certs: Path | None = None
+
+
+@dataclass(frozen=True)
 class KeptDocuments:
     """How many observations and plans stay in ``folder``, of each, and for how long."""
 
@@ -53,9 +68,10 @@ class ControllerConfig:
 
     Attributes:
         kind: ``lambda`` and ``fargate`` differ only in what runs in the cloud; ``embedded`` plans
-            in the sidecar; ``auto`` is the cloud where one is configured, with the embedded
-            solver standing in for a plan that is late.
-        folder: where ``embedded`` keeps its documents and finds teams' settings; ``None``: nowhere.
+            in the sidecar; ``http`` asks a service; ``auto`` is the cloud or the service where one
+            is configured, with the embedded solver standing in for a plan that is late.
+        folder: where ``embedded`` and ``http`` keep their documents and find teams' settings;
+            ``None``: nowhere.
         plan_deadline_seconds: after it, an unanswered observation counts as overdue.
         maximum_plan_age_seconds: an older plan is refused.
         kept: of the documents in ``folder``.
@@ -63,6 +79,7 @@ class ControllerConfig:
 
     kind: str = "auto"
     cloud: CloudConfig | None = None
+    service: ServiceConfig | None = None
     folder: Path | None = None
     plan_deadline_seconds: float = 30.0
     maximum_plan_age_seconds: float = 3600.0
@@ -74,9 +91,13 @@ def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
     kind = fields.text("kind", ControllerConfig.kind, KINDS)
     in_cloud = kind in ("lambda", "fargate")
     cloud = _read_cloud(fields) if in_cloud or fields.has("observations_bucket") else None
+    service = _read_service(fields, folder) if kind == "http" or fields.has("url") else None
+    if cloud is not None and service is not None:
+        raise fields.refuse("url", "and observations_bucket are two places: give one of them")
     controller = ControllerConfig(
         kind=kind,
         cloud=cloud,
+        service=service,
         folder=folder / fields.text("folder") if fields.has("folder") else None,
         plan_deadline_seconds=duration(
             fields, "plan_deadline", default=ControllerConfig.plan_deadline_seconds, above=0
@@ -110,6 +131,16 @@ def _read_cloud(fields: Fields) -> CloudConfig:
         endpoint_url=_url(fields, "endpoint_url") if fields.has("endpoint_url") else None,
         account_id=_account(fields) if fields.has("account_id") else None,
     )
+
+
+def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
+    url = _url(fields, "url")
+    ca_certs = folder / fields.text("ssl_ca_certs") if fields.has("ssl_ca_certs") else None
+    if ca_certs is not None:
+        if not url.startswith("https:"):
+            raise fields.refuse("ssl_ca_certs", f"is for an https url, and this one is {url!r}")
+        check_ca_certs(fields, ca_certs)
+    return ServiceConfig(url, secret(fields, "token", folder), ca_certs)
 
 
 def _account(fields: Fields) -> str:

@@ -54,13 +54,18 @@ def read_tls(fields: Fields, folder: Path, url: str) -> TlsConfig | None:
     return tls
 
 
+def check_ca_certs(fields: Fields, path: Path) -> None:
+    """Raises DocumentError: the file of ``ssl_ca_certs`` holds no certificates."""
+    try:
+        ssl.create_default_context().load_verify_locations(path)
+    except (OSError, ssl.SSLError) as error:
+        raise fields.refuse("ssl_ca_certs", _why(path, error)) from error
+
+
 def _check_files(fields: Fields, tls: TlsConfig) -> None:
-    context = ssl.create_default_context()
     if tls.ssl_ca_certs is not None:
-        try:
-            context.load_verify_locations(tls.ssl_ca_certs)
-        except (OSError, ssl.SSLError) as error:
-            raise fields.refuse("ssl_ca_certs", _why(tls.ssl_ca_certs, error)) from error
+        check_ca_certs(fields, tls.ssl_ca_certs)
+    context = ssl.create_default_context()
     if tls.ssl_certfile is None:
         return
     key = "ssl_certfile"

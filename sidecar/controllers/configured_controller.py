@@ -13,7 +13,9 @@ from sidecar.config.node import SidecarConfig
 from sidecar.controllers.auto import AutoController
 from sidecar.controllers.cloud import CloudController
 from sidecar.controllers.controller import Controller, Delivery
-from sidecar.controllers.embedded import EmbeddedController, KeptFolder
+from sidecar.controllers.embedded import EmbeddedController
+from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.controllers.solver_service import SolverService, SolverServiceController
 from sidecar.delivery.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.delivery.sqs_delivery import long_poll_seconds
 from sidecar.storage.configured_stores import make_bucket
@@ -22,7 +24,7 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-# The share of the plan's deadline that is left for the answer to a long poll to arrive.
+# The share of the plan's deadline that is left when a long poll or a service has had its time.
 SPARE_SHARE = 0.2
 
 
@@ -40,9 +42,19 @@ def make_controller(
         DocumentError: there is no such cloud, or the address to listen on cannot be bound.
     """
     kind, cloud = config.controller.kind, config.controller.cloud
-    folder = config.controller.folder
-    documents = KeptFolder(folder, config.controller.kept) if folder else None
+    service = config.controller.service
+    documents = KeptFolder(config.controller.folder, config.controller.kept, metrics)
     embedded = EmbeddedController(take_plan, metrics, documents)
+    if kind != "embedded" and service is not None:
+        log.info("controller %s: observations go to %s", kind, service.url)
+        # So that it has failed, and another one stands in, before the plan is overdue.
+        limit_seconds = (1 - SPARE_SHARE) * config.controller.plan_deadline_seconds
+        asked = SolverService(service, limit_seconds)
+
+        def make_service(failed: Callable[[Observation], None]) -> SolverServiceController:
+            return SolverServiceController(asked, take_plan, metrics, documents, failed)
+
+        return _or_here(kind, make_service, embedded, metrics)
     if kind == "embedded" or cloud is None:
         log.info("controller %s: plans are made here, no cloud is asked", kind)
         return embedded
@@ -60,9 +72,19 @@ def make_controller(
         delivery = _delivery(config, cloud, take_plan, metrics, before)
         return CloudController(observations, delivery, metrics, failed)
 
+    return _or_here(kind, make_cloud, embedded, metrics)
+
+
+def _or_here(
+    kind: str,
+    make_elsewhere: Callable[[Callable[[Observation], None]], Controller],
+    embedded: EmbeddedController,
+    metrics: Metrics,
+) -> Controller:
+    """The controller elsewhere; for ``auto`` with the embedded one standing in."""
     if kind == "auto":
-        return AutoController(make_cloud, embedded, metrics)
-    return make_cloud(lambda _: None)
+        return AutoController(make_elsewhere, embedded, metrics)
+    return make_elsewhere(lambda _: None)
 
 
 def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:

@@ -9,6 +9,7 @@ from sidecar.preflight.finding import Finding
 from sidecar.preflight.listen import check_listen
 from sidecar.preflight.machine import check_machine
 from sidecar.preflight.servers import check_servers
+from sidecar.preflight.service import check_service
 from sidecar.preflight.taken import check_taken
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.node_lock import is_locked
@@ -21,6 +22,7 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     running = is_locked(config)
     findings += [*check_taken(config, readings, running), *check_sums(config, readings)]
     findings += check_listen(config.operators.listen, running)
+    findings += check_service(config.controller)
     endpoint = config.sampling.endpoint
     findings += check_endpoint(endpoint, running)
     for name, reading in readings.items():

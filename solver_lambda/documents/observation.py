@@ -17,7 +17,7 @@ from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE, read_node, read_server
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import MOST_BYTES, DocumentError, Fields
-from solver_lambda.documents.server_settings import read_bounds
+from solver_lambda.documents.server_settings import MAX_VERSION, read_bounds
 
 KIND = "spreds.observation"
 VERSION = 1
@@ -25,7 +25,6 @@ MAX_OBSERVATION_BYTES = 16 * 1024 * 1024
 # Characters: with reasons of this length, a plan for the most servers that an observation may have
 # can still be read.
 MAX_REASON = 300
-MAX_VERSION = 128
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,8 @@ class ServerObservation:
         changed_at_seconds: Unix time of the last change of ``maxmemory`` by a plan, or ``None``.
         keep_reason: if not ``None``, this server's size must not change, and why.
         settings_version: of the team's settings in force, or ``None``.
+        installed_bytes: ``maxmemory`` as found, before SPREDS set any; 0 is Redis' "no limit",
+            ``None`` not known. A sidecar that tells it reads plans that carry demand.
         bounds: at most so much of something, by the setting's name, see ``server_settings``. They
             come before the other servers where they can be met at a small price, and count for
             nothing where they cannot: see ``planning/reservations.py``.
@@ -78,6 +79,7 @@ class ServerObservation:
     changed_at_seconds: float | None = None
     keep_reason: str | None = None
     settings_version: str | None = None
+    installed_bytes: int | None = None
     bounds: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -121,6 +123,9 @@ class ServerObservation:
                 fields.text("settings_version", most=MAX_VERSION)
                 if fields.has("settings_version")
                 else None
+            ),
+            installed_bytes=(
+                fields.integer("installed_bytes", low=0) if fields.has("installed_bytes") else None
             ),
             bounds=read_bounds(fields),
         )

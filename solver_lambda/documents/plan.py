@@ -8,14 +8,27 @@ from typing import Any
 
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import MOST_CYCLE, read_node, read_server
-from solver_lambda.documents.observation import MAX_VERSION
 from solver_lambda.documents.reader import DocumentError, Fields
+from solver_lambda.documents.server_settings import MAX_VERSION
 
 KIND = "spreds.plan"
 VERSION = 1
 # Enough for the most servers that an observation may have, each with the longest reason.
 MAX_PLAN_BYTES = 4 * 1024 * 1024
 NOTHING_PROVEN = 1.0
+# Left out where nothing is known: a sidecar that does not tell ``installed_bytes`` may be of a time
+# when a plan with these keys was refused.
+_DEMAND = (
+    "window_seconds",
+    "weight",
+    "request_rate_per_second",
+    "installed_bytes",
+    "eat_installed_seconds",
+)
+
+
+def _without_unknown(table: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value is not None or key not in keys}
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,9 @@ class ServerPlan:
             server had one more MiB.
         reason: why it changes or not, for people; starts with a code such as ``grows:``.
         settings_version: of the team's settings that the plan used, or ``None``.
+        weight, request_rate_per_second: as observed.
+        installed_bytes: as observed: ``maxmemory`` before SPREDS set any.
+        eat_installed_seconds: effective access time at that size.
     """
 
     name: str
@@ -43,6 +59,13 @@ class ServerPlan:
     marginal_gain_seconds_per_mebibyte: float | None
     reason: str
     settings_version: str | None = None
+    weight: float | None = None
+    request_rate_per_second: float | None = None
+    installed_bytes: int | None = None
+    eat_installed_seconds: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return _without_unknown(self.__dict__, _DEMAND)
 
     @classmethod
     def from_json(cls, fields: Fields) -> ServerPlan:
@@ -64,6 +87,12 @@ class ServerPlan:
                 if fields.has("settings_version")
                 else None
             ),
+            weight=fields.optional_number("weight", low=0),
+            request_rate_per_second=fields.optional_number("request_rate_per_second", low=0),
+            installed_bytes=(
+                fields.integer("installed_bytes", low=0) if fields.has("installed_bytes") else None
+            ),
+            eat_installed_seconds=fields.optional_number("eat_installed_seconds", low=0),
         )
         fields.done()
         return server
@@ -109,6 +138,7 @@ class AdaptationPlan:
         what_if: other budgets.
         run_seconds: time the planner took.
         run_memory_bytes: the process' peak resident memory.
+        window_seconds: of the observation: what its rates cover.
     """
 
     node: str
@@ -126,6 +156,7 @@ class AdaptationPlan:
     what_if: tuple[WhatIf, ...] = ()
     run_seconds: float = 0.0
     run_memory_bytes: int = 0
+    window_seconds: float | None = None
 
     @property
     def predicted_gain_ratio(self) -> float | None:
@@ -138,10 +169,10 @@ class AdaptationPlan:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            **self.__dict__,
+            **_without_unknown(self.__dict__, _DEMAND),
             "kind": KIND,
             "version": VERSION,
-            "servers": [dict(server.__dict__) for server in self.servers],
+            "servers": [server.to_json() for server in self.servers],
             "what_if": [dict(what_if.__dict__) for what_if in self.what_if],
         }
 
@@ -180,6 +211,7 @@ class AdaptationPlan:
             ),
             run_seconds=fields.number("run_seconds", 0.0, low=0),
             run_memory_bytes=fields.integer("run_memory_bytes", 0, low=0),
+            window_seconds=fields.optional_number("window_seconds", low=0),
         )
         fields.done()
         fields.check_distinct("servers", (server.name for server in plan.servers))

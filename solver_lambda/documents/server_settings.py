@@ -11,6 +11,9 @@ from typing import Literal
 from solver_lambda.documents.reader import MOST_BYTES, MOST_NUMBER, Fields
 from solver_lambda.documents.units import format_size
 
+# Characters of what names the settings that count.
+MAX_VERSION = 128
+
 
 @dataclass(frozen=True)
 class ServerSetting:

@@ -1,10 +1,10 @@
-"""What a plan says to people: its reasons, and what more memory would bring."""
+"""What a plan says to people: its reasons, and what more or less memory would bring."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,19 @@ from solver_lambda.planning.reservations import (
     reserve_for_bounds,
     with_reserved,
 )
-from solver_lambda.planning.size_ranges import InfeasibleError, SizeRange, size_ranges
+from solver_lambda.planning.size_ranges import (
+    InfeasibleError,
+    SizeRange,
+    least_bytes,
+    size_ranges,
+)
 
 MEBIBYTE = 1 << 20
-MORE_MEMORY_RATIOS = (1.10, 1.25, 1.50)
-# Nobody's size depends on what more memory would bring. So it is found on a coarser grid and less
-# exactly than a plan, which would take most of the plan's time: in at least so many units, if the
-# observation's is finer, and with this gap.
+# Of the budget. The first tells whose memory would be missed least.
+OTHER_BUDGET_RATIOS = (0.80, 1.10, 1.25, 1.50)
+# Nobody's size depends on what another budget would bring. So it is found on a coarser grid and
+# less exactly than a plan, which would take most of the plan's time: in at least so many units, if
+# the observation's is finer, and with this gap.
 MORE_MEMORY_UNITS = 16_384
 MORE_MEMORY_GAP_RATIO = 0.0005
 
@@ -43,6 +49,7 @@ class Circumstances(NamedTuple):
         limit: what shortens this cycle's step, or ``None``.
         minima_bytes: that can be had, by name.
         unit_bytes: of the observation.
+        tells_demand: the sidecar reads plans that carry demand, see ``ServerObservation``.
     """
 
     decision: str
@@ -53,6 +60,7 @@ class Circumstances(NamedTuple):
     limit: str | None
     minima_bytes: Mapping[str, int]
     unit_bytes: int
+    tells_demand: bool = False
 
 
 def explain_server(
@@ -81,7 +89,20 @@ def explain_server(
         + _minimum_note(server, circumstances)
         + _backend_note(server),
         settings_version=server.settings_version,
+        **(_demand(server, eat) if circumstances.tells_demand else {}),
     )
+
+
+def _demand(server: ServerObservation, eat: EffectiveAccessTime) -> dict[str, Any]:
+    """What a plan tells of a server for those who look at many plans."""
+    installed = server.installed_bytes
+    return {
+        "weight": server.weight,
+        "request_rate_per_second": server.request_rate_per_second,
+        "installed_bytes": installed,
+        # Without a limit it may have had any size.
+        "eat_installed_seconds": float(eat.seconds([installed])[0]) if installed else None,
+    }
 
 
 def size_in_force(server: ServerObservation) -> float:
@@ -179,11 +200,12 @@ def _backend_note(server: ServerObservation) -> str:
 def what_if(
     observation: Observation, mean_seconds: float, *, deadline_seconds: float
 ) -> tuple[WhatIf, ...]:
-    """The mean access time with more memory, once all moves are made and have paid.
+    """The mean access time with less and more memory, once all moves are made and have paid.
 
     Steps, dwell times and the cost of moving are left out, because they pass with time; servers
     that are kept for lasting reasons keep their size. ``mean_seconds`` is the plan's: more memory
-    is never worse, even if the search had no time to find out.
+    is never worse, even if the search had no time to find out. A smaller budget is left out where
+    minima and kept sizes do not fit in it.
 
     Each is the mean of a split that exists, and the best one with the whole budget may be better:
     by ``MORE_MEMORY_GAP_RATIO``, and by what a unit of the coarser grid more for each server gains.
@@ -193,10 +215,17 @@ def what_if(
         ranges = size_ranges(observation, lasting=True)
     except InfeasibleError:
         return ()
-    for ratio in MORE_MEMORY_RATIOS:
+    least_seconds = np.inf
+    for ratio in OTHER_BUDGET_RATIOS:
         budget = round(observation.budget_bytes * ratio)
-        mean_seconds = min(mean_seconds, _mean_with(observation, ranges, budget, deadline_seconds))
-        found.append(WhatIf(budget, mean_seconds))
+        if budget < least_bytes(ranges):
+            continue
+        if budget >= observation.budget_bytes:
+            least_seconds = min(least_seconds, mean_seconds)
+        least_seconds = min(
+            least_seconds, _mean_with(observation, ranges, budget, deadline_seconds)
+        )
+        found.append(WhatIf(budget, least_seconds))
     return tuple(found)
 
 

@@ -64,6 +64,7 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
         what_if=what_if(observation, gain.after, deadline_seconds=deadline),
         run_seconds=time.perf_counter() - started,
         run_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        window_seconds=observation.window_seconds if circumstances.tells_demand else None,
     )
 
 
@@ -83,4 +84,5 @@ def _circumstances(
         limit=found.limit if found else None,
         minima_bytes=attainable_minima(observation),
         unit_bytes=observation.unit_bytes,
+        tells_demand=any(s.installed_bytes is not None for s in observation.servers),
     )

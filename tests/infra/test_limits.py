@@ -26,18 +26,29 @@ LONG = tuple(Node(f"{'n' * 60}-{number:02d}", cell="c" * 13) for number in range
         {"nodes": SOLVERS},
         {"controller": "embedded", "nodes": POSTED},
         {"nodes": LONG},
+        {"nodes": SOLVERS, "topics": "two"},
+        {"analytics": True},
+        {"nodes": LONG, "analytics": True},
     ],
 )
 def test_the_counts_are_those_of_the_templates(changes: Any, synthesise: Callable) -> None:
     made = synthesise(**changes)
     (cell,) = made.configuration.cells
-    size = CellSize(cell.name, tuple(n.delivery for n in cell.nodes), len(cell.methods))
+    analytics = made.configuration.analytics
+    size = CellSize(
+        cell.name,
+        tuple(node.delivery for node in cell.nodes),
+        len(cell.methods),
+        analytics,
+        made.configuration.topics == "two",
+    )
     counts = size.counts(made.configuration.controller)
     assert len(made.cell.template["Resources"]) == counts.resources
     assert len(made.cell.template["Outputs"]) == counts.outputs
     assert made.cell.path.stat().st_size <= counts.size_bytes <= 1.7 * made.cell.path.stat().st_size
     refused = 0 if made.configuration.controller == "embedded" else limits.REFUSED.resources
-    assert len(made.shared.template["Resources"]) == limits.SHARED.resources + refused
+    shared = limits.SHARED.resources + refused + (limits.DATABASE.resources if analytics else 0)
+    assert len(made.shared.template["Resources"]) == shared
     assert len(made.shared.template["Outputs"]) == limits.SHARED.outputs
 
 

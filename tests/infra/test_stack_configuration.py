@@ -53,6 +53,10 @@ HTTP = 'delivery = "http", public_url = '
             'controller = "auto"\n[nodes]\na = { solver = "dirichlet" }\n',
             'nodes.a.solver goes with controller = "lambda"',
         ),
+        (
+            'topics = "two"\ncontroller = "fargate"\n' + NODES,
+            'topics "two" goes with controller = "lambda"',
+        ),
         ('[nodes]\na = { solver = "best" }\n', "nodes.a.solver must be one of auto, dirichlet"),
         ('[nodes]\na = { delivery = "mail" }\n', "nodes.a.delivery must be one of sqs, http"),
         ('[nodes]\na = { delivery = "http" }\n', "nodes.a.public_url goes with"),

@@ -22,6 +22,10 @@ FORMS = {
     "solvers": {
         "nodes": (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing"), Node("c"))
     },
+    "topics": {
+        "topics": "two",
+        "nodes": (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing")),
+    },
     "fargate": {"controller": "fargate"},
     "embedded": {"controller": "embedded"},
     "https": {"nodes": (Node("edge", "http", "https://edge.example.com/plans"),)},
@@ -54,18 +58,27 @@ def too_early(template: Template) -> Iterator[tuple[str, str]]:
         if not refers and other not in listed(resources[name].get("DependsOn", [])):
             yield name, other
 
+    def name_of(arn: dict[str, Any]) -> str:
+        return str(arn["Fn::Join"][1][-1]).rpartition(":")[2]
+
     for bucket in of_type("S3::Bucket"):
         told = resources[bucket]["Properties"].get("NotificationConfiguration", {})
         # S3 asks each receiver when the notification is set.
         if "LambdaConfigurations" in told:
             for permission in of_type("Lambda::Permission"):
                 yield from needs(bucket, permission)
-        if "TopicConfigurations" in told:
-            for policy in of_type("SNS::TopicPolicy"):
+        topics = {name_of(item["Topic"]) for item in told.get("TopicConfigurations", [])}
+        for policy in of_type("SNS::TopicPolicy"):
+            (topic,) = resources[policy]["Properties"]["Topics"]
+            if resources[topic["Ref"]]["Properties"]["TopicName"] in topics:
                 yield from needs(bucket, policy)
     for subscription in of_type("SNS::Subscription"):
         # What SNS sends before the queue lets it in is lost.
         endpoint = json.dumps(resources[subscription]["Properties"]["Endpoint"])
+        for permission in of_type("Lambda::Permission"):
+            function = resources[permission]["Properties"]["FunctionName"]
+            if json.dumps(function) == endpoint:
+                yield from needs(subscription, permission)
         for policy in of_type("SQS::QueuePolicy"):
             (queue,) = resources[policy]["Properties"]["Queues"]
             if f'"{queue["Ref"]}"' in endpoint:
@@ -168,6 +181,37 @@ def test_what_waits_and_what_ends_in_time(synthesise: Callable) -> None:
         # A letter keeps the time at which it was sent first.
         assert all(queue["MessageRetentionPeriod"] < one["MessageRetentionPeriod"] for one in dead)
         assert queue["ReceiveMessageWaitTimeSeconds"] <= 20  # SQS' most
+
+
+def test_with_two_topics_each_function_is_called_by_its_own(synthesise: Callable) -> None:
+    """Figure 8.2 of the thesis: S3 tells a topic of observations, and that calls the function."""
+    cell = synthesise(**FORMS["topics"]).cell
+    assert {topic["TopicName"] for topic in cell.of_type("SNS::Topic").values()} == {
+        "spreds-main-plans",
+        "spreds-main-observations-dirichlet",
+        "spreds-main-observations-hill-climbing",
+    }
+    (told,) = [
+        bucket["NotificationConfiguration"]["TopicConfigurations"]
+        for bucket in cell.of_type("S3::Bucket").values()
+        if len(bucket["NotificationConfiguration"]["TopicConfigurations"]) == 2
+    ]
+    assert {
+        item["Filter"]["S3Key"]["Rules"][0]["Value"]: item["Topic"]["Fn::Join"][1][-1]
+        for item in told
+    } == {
+        "observations/a/": ":spreds-main-observations-dirichlet",
+        "observations/b/": ":spreds-main-observations-hill-climbing",
+    }
+    functions = cell.of_type("Lambda::Function")
+    called = {
+        cell.of_type("SNS::Topic")[item["TopicArn"]["Ref"]]["TopicName"].rpartition("s-")[2]: (
+            functions[item["Endpoint"]["Fn::GetAtt"][0]]["FunctionName"].rpartition("r-")[2]
+        )
+        for item in cell.of_type("SNS::Subscription").values()
+        if item["Protocol"] == "lambda"
+    }
+    assert called == {"dirichlet": "dirichlet", "hill-climbing": "hill-climbing"}
 
 
 @pytest.mark.parametrize("region", REGIONS)

@@ -20,6 +20,10 @@ FORMS = {
     "lambda, three functions": {
         "nodes": (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing"), Node("c"))
     },
+    "topics": {
+        "topics": "two",
+        "nodes": (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing")),
+    },
     "fargate": {"controller": "fargate"},
     "embedded": {"controller": "embedded"},
     "https": {"nodes": (Node("edge", "http", "https://edge.example.com/plans"),)},
@@ -128,6 +132,9 @@ class Stacks:
         for _, properties in self.of_type("SNS::Subscription"):
             topic = self.who(properties["TopicArn"])
             receivers = [properties["RedrivePolicy"]["deadLetterTargetArn"]]
+            if properties["Protocol"] == "lambda":
+                function = self.who(properties["Endpoint"])
+                yield Delivery("lambda:InvokeFunction", "sns.amazonaws.com", topic, function)
             if properties["Protocol"] == "sqs":
                 receivers.append(properties["Endpoint"])
             for receiver in receivers:

@@ -167,6 +167,9 @@ def test_switching_the_controller_asks_the_new_one_for_the_outstanding_plan(
         wait_for(lambda: sidecar.last_observation, sidecar)
         observation = sidecar.last_observation
         assert observation is not None
+        # Nothing was set yet: all sizes are as they were found.
+        found = [server.installed_bytes for server in observation.servers]
+        assert found == [server.maxmemory_bytes for server in observation.servers]
         sidecar.reload(lambda: load_config(node('[controller]\nkind = "embedded"\n')))
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
         assert sidecar.metrics.value("plans_embedded") >= 1

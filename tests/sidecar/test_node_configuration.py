@@ -261,7 +261,7 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
     other = ("username", "password_file", "maximum", "maximum_step_ratio", "observations_bucket")
     other += ("group", "listen", "listen_anywhere", "token_file")
     other += ("cgroup", "rss_budget", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-    other += ("ssl_check_hostname",)
+    other += ("ssl_check_hostname", "url")
     other += tuple(bound.option for bound in BOUNDS.values())
     cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
     lines = [

@@ -231,3 +231,9 @@ def test_a_server_that_cannot_be_given_another_size_is_kept_and_says_why() -> No
         _seen(_estimate(keep_reason="few_samples: two")), kept="refuses: NOPERM"
     )
     assert _observe(seen).servers[0].keep_reason == "refuses: NOPERM"
+
+
+def test_sizes_from_before_spreds_are_told_where_they_are_known() -> None:
+    seen = _seen(_estimate())
+    assert _observe(seen).servers[0].installed_bytes is None
+    assert _observe(dataclasses.replace(seen, installed_bytes=0)).servers[0].installed_bytes == 0

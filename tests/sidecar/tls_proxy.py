@@ -16,6 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+# A Unix socket, or host and port.
+Target = Path | tuple[str, int]
+
 
 class Authority:
     """Signs certificates into ``folder``."""
@@ -67,8 +70,8 @@ class Authority:
 
 
 @contextmanager
-def tls_proxy(target: Path, certificate: Path, clients: Path | None = None) -> Iterator[str]:
-    """The ``rediss://`` address of what listens at the Unix socket ``target``; ``clients``: the
+def tls_proxy(target: Target, certificate: Path, clients: Path | None = None) -> Iterator[str]:
+    """The ``rediss://`` address of what listens at ``target``; ``clients``: the
     authority whose certificates clients must have."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -85,23 +88,30 @@ def tls_proxy(target: Path, certificate: Path, clients: Path | None = None) -> I
             thread.join()
 
 
-def _accept(listener: socket.socket, context: ssl.SSLContext, target: Path) -> None:
+def _accept(listener: socket.socket, context: ssl.SSLContext, target: Target) -> None:
     with suppress(OSError):
         while True:
             plain, _ = listener.accept()
             threading.Thread(target=_serve, args=(plain, context, target), daemon=True).start()
 
 
-def _serve(plain: socket.socket, context: ssl.SSLContext, target: Path) -> None:
+def _serve(plain: socket.socket, context: ssl.SSLContext, target: Target) -> None:
     with (
         suppress(OSError),
         context.wrap_socket(plain, server_side=True) as client,
-        socket.socket(socket.AF_UNIX) as server,
+        _connected(target) as server,
     ):
-        server.connect(str(target))
         # One command at a time is all that the sidecar sends.
         threading.Thread(target=_copy, args=(server, client), daemon=True).start()
         _copy(client, server)
+
+
+def _connected(target: Target) -> socket.socket:
+    if isinstance(target, tuple):
+        return socket.create_connection(target)
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(str(target))
+    return server
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:

@@ -40,7 +40,8 @@ from solver_lambda.documents.reader import (
     shown,
 )
 from solver_lambda.documents.server_settings import BOUNDS
-from solver_lambda.function.handler import RefusedError, handler
+from solver_lambda.function.answering import RefusedError
+from solver_lambda.function.handler import handler
 from solver_lambda.planning.planner import make_plan
 from tests.solver_lambda.test_plan_documents import places
 

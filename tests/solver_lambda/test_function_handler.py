@@ -13,7 +13,8 @@ import pytest
 
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.plan import AdaptationPlan
-from solver_lambda.function.handler import RefusedError, handler
+from solver_lambda.function.answering import RefusedError
+from solver_lambda.function.handler import handler
 
 
 def s3_event(*keys: str, bucket: str = "observations") -> dict[str, Any]:
@@ -72,6 +73,37 @@ def test_the_test_event_of_s3_is_ignored(s3):
     event = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "observations"}
     assert handler(event, None) == {"plans": []}
     assert plans_in(s3) == []
+
+
+def handed_on(*events: dict[str, Any]) -> dict[str, Any]:
+    """As SNS calls a function."""
+    return {
+        "Records": [
+            {
+                "EventSource": "aws:sns",
+                "Sns": {"Type": "Notification", "Message": json.dumps(event)},
+            }
+            for event in events
+        ]
+    }
+
+
+def test_an_event_that_sns_hands_on_is_answered_as_one_of_s3(s3, observation):
+    later = dataclasses.replace(observation, cycle=observation.cycle + 1)
+    events = [s3_event(put(s3, observation)), {"Event": "s3:TestEvent"}, s3_event(put(s3, later))]
+    answer = handler(handed_on(*events), None)
+    expected = [plan_key(one.node, one.cycle) for one in (observation, later)]
+    assert answer == {"plans": expected}
+    assert plans_in(s3) == expected
+
+
+@pytest.mark.parametrize(
+    "message", ["{", "[]", "{}", None, "x" * 300_000, '{"Records": [{"Sns": 1}]}']
+)
+def test_a_message_that_is_no_event_of_s3_is_refused(message, capsys):
+    said = refused({"Records": [{"Sns": {"Message": message}}]}, capsys)
+    assert said.startswith("the event is not one of S3: ")
+    assert len(said) < 500
 
 
 def refused(event: dict[str, Any], capsys) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 
 import pytest
@@ -73,3 +74,27 @@ def test_what_is_no_document_is_refused(text):
     for loads in (Observation.loads, AdaptationPlan.loads):
         with pytest.raises(DocumentError, match=r"file\.json"):
             loads(text, "file.json")
+
+
+def test_a_plan_tells_demand_only_to_a_sidecar_that_reads_it(make_observation):
+    plain = make_observation(2)
+    old = json.loads(make_plan(plain, now_seconds=0.0).dumps())
+    told = {"weight", "request_rate_per_second", "installed_bytes", "eat_installed_seconds"}
+    assert "window_seconds" not in old
+    assert not told & old["servers"][0].keys()
+    first, second = plain.servers
+    servers = (
+        dataclasses.replace(first, installed_bytes=first.maxmemory_bytes),
+        dataclasses.replace(second, installed_bytes=0),
+    )
+    new = make_plan(dataclasses.replace(plain, servers=servers), now_seconds=0.0)
+    assert new.window_seconds == plain.window_seconds
+    limited, unlimited = new.servers
+    assert limited.eat_installed_seconds == limited.eat_before_seconds
+    assert (limited.weight, limited.request_rate_per_second, limited.installed_bytes) == (
+        first.weight,
+        first.request_rate_per_second,
+        first.maxmemory_bytes,
+    )
+    assert unlimited.eat_installed_seconds is None
+    assert AdaptationPlan.loads(new.dumps(), "new") == new

@@ -59,6 +59,16 @@ def test_whole_plans_are_measured(tmp_path):
     assert all(0 < row["memory_bytes"] < 1 << 27 and len(row["seconds"]) == 1 for row in rows)
 
 
+def test_questions_over_a_made_up_fleet_are_timed():
+    done = run("bench", "fleet", "--nodes", 2, "--plans", 3, "--json")
+    found = json.loads(done.stdout)
+    # Whether that is fast enough is the machine's matter.
+    assert done.returncode == (0 if found["met"] else 1), done.stderr
+    assert found["plans"] == 6
+    assert list(found["runs"]) == ["first", "again 1", "again 2", "again 3"]
+    assert all(seconds > 0 and peak > 1 << 20 for seconds, peak in found["runs"].values())
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -21,6 +21,7 @@ CHAPTERS = {
         "slow-backend": "workloads.experiment.papers.slow_backend.study",
         "phases": "workloads.experiment.papers.phases.study",
         "placement": "workloads.experiment.papers.placement.study",
+        "memory": "workloads.experiment.papers.memory.study",
     },
     "Growth": {
         "growth-servers": "workloads.experiment.growth.servers",

@@ -1,4 +1,4 @@
-// What was decided, the newest first; and what more memory would bring.
+// What was decided, the newest first; and what another budget would bring.
 
 const KINDS = {
   plan: "plan", check: "check", order: "order", hand: "by hand", rollback: "taken back", budget: "budget", start: "start",

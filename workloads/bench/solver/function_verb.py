@@ -27,8 +27,8 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
-from solver_lambda.function.handler import log_plan
 from solver_lambda.function.object_store import connect_to
+from solver_lambda.function.run_log import log_plan
 from solver_lambda.planning.planner import make_plan
 
 HELP = (
@@ -90,6 +90,7 @@ def realistic_observation(servers: int, seed: int = 0) -> Observation:
                 mean_object_bytes=812.123456,
                 changed_at_seconds=1_794_990_000.5,
                 settings_version="3f2a9c1d5e7b",
+                installed_bytes=share,
             )
             for i in range(servers)
         ),

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import http.client
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
+from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.planning.planner import make_plan
 from workloads.bench.solver.function_verb import realistic_observation
 from workloads.experiment.papers.placement.busy_processor import busy_processor
 from workloads.experiment.papers.placement.delay_proxy import delayed
-from workloads.experiment.papers.placement.solver_service import (
-    Service,
-    asked,
-    planned,
-    running_service,
-)
 from workloads.experiment.study.study import Scope
 from workloads.local_server import LocalServer
+from workloads.solver_service import HOST, SolverService, running_service
 
 SERVERS = (3, 8, 16, 32, 64)
 QUICK_SERVERS = (3, 8)
@@ -30,6 +30,10 @@ ONE_WAY_SECONDS = {"region": 2.09e-3 / 2, "other region": 80.7e-3 / 2}
 PLACES = ("beside", "beside, busy", "other process", *ONE_WAY_SECONDS)
 # Of a new connection and a request with its answer.
 ONE_WAYS_OF_A_REQUEST = 4
+
+LIMIT_SECONDS = 60.0
+# The same observation is asked about again and again.
+OF_ANY_AGE = {"SPREDS_MAX_AGE_SECONDS": "1e12"}
 
 # Takes an observation's document, gives the plan's.
 Solver = Callable[[bytes], bytes]
@@ -46,7 +50,8 @@ def measure_places(scope: Scope) -> dict[str, Any]:
     }
     with ExitStack() as stack:
         servers = [stack.enter_context(LocalServer()) for _ in range(max(counts))]
-        service = stack.enter_context(running_service())
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="spreds-solver-"))
+        service = stack.enter_context(running_service(Path(folder) / "log", OF_ANY_AGE))
         for number, seed in enumerate(scope.seeds):
             for place_number, place in enumerate(places):
                 done = 0.8 * (number + place_number / len(places)) / len(scope.seeds)
@@ -63,18 +68,18 @@ def measure_places(scope: Scope) -> dict[str, Any]:
 
 
 @contextmanager
-def _solver(place: str, service: Service) -> Iterator[Solver]:
+def _solver(place: str, service: SolverService) -> Iterator[Solver]:
     """In this process, in another one, on a busy processor, or far away."""
     with ExitStack() as stack:
         port = service.port
         if place == "beside":
-            yield planned
+            yield _planned
             return
         if place == "beside, busy":
             stack.enter_context(busy_processor(service.process_id, OTHERS))
         elif place in ONE_WAY_SECONDS:
             port = stack.enter_context(delayed(port, ONE_WAY_SECONDS[place]))
-        yield lambda observation: asked(port, observation)
+        yield lambda observation: _asked(port, observation)
 
 
 def _runs(
@@ -99,3 +104,26 @@ def _runs(
         if int(in_force or 0) != one.maxmemory_bytes:
             raise RuntimeError(f"{one.name} has {in_force} bytes and not {one.maxmemory_bytes}")
     return runs[1:]
+
+
+def _planned(observation: bytes) -> bytes:
+    """The plan's document for an observation's, as the function makes it."""
+    found = Observation.loads(observation, "placement")
+    return make_plan(found, now_seconds=found.made_at_seconds + 1).dumps()
+
+
+def _asked(port: int, observation: bytes) -> bytes:
+    """The plan from a service, over a new connection: cycles are minutes apart.
+
+    Raises:
+        OSError: no answer.
+    """
+    connection = http.client.HTTPConnection(HOST, port, timeout=LIMIT_SECONDS)
+    try:
+        connection.request("POST", "/plan", observation)
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise OSError(f"the solver's service says {answer.status}")
+        return answer.read()
+    finally:
+        connection.close()

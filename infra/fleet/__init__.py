@@ -1,0 +1,1 @@
+"""Questions over the plans of all nodes."""

@@ -1,0 +1,171 @@
+"""Questions over the plans of all nodes.
+
+    python -m infra.fleet FOLDER                        # of nodes with kind = "embedded"
+    python -m infra.fleet 's3://spreds-*plans-*'        # of all cells of a stack
+    python -m infra.fleet FOLDER s3://BUCKET --ask teams --month 2026-11 --markdown
+
+Which nodes lack memory, what a GiB is worth on each, what was saved, which teams lost what, what
+should move between nodes, and which size each machine should have. All figures are what planners
+predict by the curves that were seen, not measured.
+
+Exit codes: 0 answered, 1 some documents were no plans and are left out, 2 nothing could be asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.fleet.plan_sources import SourceError, find_sources
+from infra.fleet.plan_store import PlanStore, StoreError
+from infra.fleet.questions import QUESTIONS, Answer, Asked, answer, prepare
+from infra.fleet.report import as_json, as_markdown, as_text
+from solver_lambda.documents.units import parse_duration, parse_size
+
+DAY_SECONDS = 86_400
+SHOWN_REFUSALS = 20
+# A plan's cycle is no less than the time of its observation, which it may answer so much later.
+ANSWER_SECONDS = 3600
+CLOCK_SECONDS = 300
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    options = _parser().parse_args(arguments)
+    try:
+        answers, refused, told = _ask(options)
+    except (SourceError, StoreError) as error:
+        print(f"fleet: {error}", file=sys.stderr)
+        return 2
+    for why in refused[:SHOWN_REFUSALS]:
+        print(f"fleet: left out: {why}", file=sys.stderr)
+    if refused:
+        print(f"fleet: {len(refused):,} documents are no plans", file=sys.stderr)
+    print(f"fleet: {told}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(as_json(answers), indent=1, allow_nan=False))
+    else:
+        print((as_markdown if options.markdown else as_text)(answers, options.rows))
+    return 1 if refused else 0
+
+
+def _ask(options: argparse.Namespace) -> tuple[list[Answer], list[str], str]:
+    """Answers, documents that were refused, and what was asked about in words.
+
+    Raises:
+        SourceError, StoreError
+    """
+    sources = find_sources(options.source)
+    begin, end = options.month or (0.0, 0.0)
+    with PlanStore(None if options.no_cache else options.cache) as store:
+        loaded = store.load(sources, int(max(0.0, begin - ANSWER_SECONDS)))
+        if not loaded.plans:
+            raise SourceError(f"{', '.join(options.source)}: no plans there")
+        if not options.month:
+            # No plan of a clock that was wrong ends the period.
+            newest = min(store.newest_seconds(), time.time() + CLOCK_SECONDS)
+            end = math.nextafter(newest, math.inf)
+            begin = end - options.days * DAY_SECONDS
+        asked = Asked(
+            from_seconds=begin,
+            to_seconds=end,
+            step_bytes=options.step,
+            ended_seconds=options.ended,
+            lack_ratio=options.lack,
+            size_ratio=options.enough,
+        )
+        prepare(store, asked)
+        chosen = [q for q in QUESTIONS if not options.ask or q.name in options.ask]
+        answers = [answer(store, question) for question in chosen]
+        told = f"{loaded.plans:,} plans, {loaded.read:,} of them new"
+    period = f"{_day(begin)} to {_day(end)}"
+    return answers, loaded.refused, f"{told}; {period}; predicted, not measured"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.fleet",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("source", nargs="+", help="a folder, s3://BUCKET, or a pattern of buckets")
+    add("--ask", action="append", choices=[q.name for q in QUESTIONS], help="only this; again")
+    add("--month", type=_month, metavar="YYYY-MM", help="the period, in UTC")
+    add("--days", type=_positive, default=31.0, help="or so many before the newest plan (31)")
+    add("--step", type=_size, default=1 << 30, help="memory given or taken (1GiB)")
+    add(
+        "--ended",
+        type=_duration,
+        default=float(DAY_SECONDS),
+        help="a node without a plan for so long before the newest of all is not there now (1d)",
+    )
+    add("--lack", type=_positive, default=0.05, help="ratio, see nodes.sql (0.05)")
+    add("--enough", type=_positive, default=0.02, help="ratio, see sizes.sql (0.02)")
+    add("--rows", type=_rows, default=20, help="of each table, not of --json (20)")
+    add("--cache", type=Path, default=_default_cache(), help="file that keeps what was read")
+    add("--no-cache", action="store_true", help="read everything, keep nothing")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="all rows, in bytes and seconds")
+    form.add_argument("--markdown", action="store_true", help="for a page")
+    return parser
+
+
+def _month(text: str) -> tuple[float, float]:
+    """First second, and that of the next month."""
+    try:
+        first = datetime.datetime.strptime(text, "%Y-%m").replace(tzinfo=datetime.UTC)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be a month as 2026-11, not {text!r}") from error
+    following = (first + datetime.timedelta(days=31)).replace(day=1)
+    return first.timestamp(), following.timestamp()
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
+    return number
+
+
+def _rows(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _default_cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "spreds" / "fleet.duckdb"
+
+
+def _day(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(max(0.0, seconds), datetime.UTC).date().isoformat()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""The controller behind HTTP: an observation is POSTed, and the answer is its plan."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from sidecar.base.metrics import Metrics
+from sidecar.base.worker import Worker
+from sidecar.config.controller_config import ServiceConfig
+from sidecar.controllers.controller import Delivery, log_failure
+from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.delivery.plan_inbox import TakePlan
+from solver_lambda.documents.keys import observation_key, plan_key
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import MAX_PLAN_BYTES
+
+log = logging.getLogger(__name__)
+
+MAX_REASON_CHARACTERS = 300
+
+
+class ServiceError(Exception):
+    """The service gave no plan; one sentence says why."""
+
+
+class SolverServiceController:
+    """Asks a service such as ``python -m solver_lambda serve``.
+
+    Nothing is stored on the way; observations and plans are kept in ``documents``. ``failed`` is
+    told of an observation that got no answer within the deadline.
+    """
+
+    delivery: Delivery | None = None
+
+    def __init__(
+        self,
+        service: SolverService,
+        take_plan: TakePlan,
+        metrics: Metrics,
+        documents: KeptFolder,
+        failed: Callable[[Observation], None],
+    ) -> None:
+        self._service = service
+        self._take_plan = take_plan
+        self._metrics = metrics
+        self._documents = documents
+        self._failed = failed
+        self._worker = Worker("solver-service")
+        self._closed = False
+
+    def start(self) -> None:
+        pass
+
+    def ask(self, observation: Observation) -> None:
+        self._worker.submit(lambda: self._plan(observation)).add_done_callback(log_failure)
+
+    def overdue(self, observation: Observation) -> None:
+        pass
+
+    def close(self) -> None:
+        self._closed = True
+        self._worker.close()
+
+    def _plan(self, observation: Observation) -> None:
+        text = observation.dumps()
+        self._documents.keep(observation_key(observation.node, observation.cycle), text)
+        try:
+            plan = self._service.answer(text)
+        except ServiceError as error:
+            self._metrics.observations_failed.inc()
+            log.warning("observation of cycle %d not answered: %s", observation.cycle, error)
+            if not self._closed:
+                self._failed(observation)
+            return
+        key = plan_key(observation.node, observation.cycle)
+        if not self._closed:
+            self._take_plan(plan, key)
+        self._documents.keep(key, plan)
+        self._documents.prune(observation.node)
+
+
+class SolverService:
+    """The service as HTTP sees it. No proxy is asked, and no redirection followed.
+
+    An answer that has not come whole after ``limit_seconds`` is none.
+    """
+
+    def __init__(self, config: ServiceConfig, limit_seconds: float) -> None:
+        self._config = config
+        self._limit_seconds = limit_seconds
+
+    def answer(self, observation: bytes) -> bytes:
+        """The plan's document, unchecked. Raises ServiceError."""
+        return self._exchange("POST", observation)
+
+    def look(self) -> None:
+        """Ask whether it is there and believes us. Raises ServiceError."""
+        self._exchange("GET", None)
+
+    def _exchange(self, method: str, body: bytes | None) -> bytes:
+        url = urlsplit(self._config.url)
+        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self._config.token is not None:
+            headers["Authorization"] = f"Bearer {self._config.token}"
+        connection = self._connection()
+        try:
+            connection.connect()
+            with _ended_after(self._limit_seconds, connection.sock):
+                connection.request(method, path, body, headers)
+                answer = connection.getresponse()
+                text = answer.read(MAX_PLAN_BYTES + 1)
+                if answer.length and len(text) <= MAX_PLAN_BYTES:
+                    raise OSError(f"the answer ended {answer.length} bytes too early")
+        except (OSError, http.client.HTTPException) as error:
+            words = " ".join(str(error).split())
+            raise ServiceError(f"{self._config.url}: {type(error).__name__}: {words}") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise ServiceError(f"{self._config.url} says {answer.status}: {_reason(text)}")
+        if len(text) > MAX_PLAN_BYTES:
+            raise ServiceError(
+                f"{self._config.url}: more than the {MAX_PLAN_BYTES} bytes of a plan"
+            )
+        return text
+
+    def _connection(self) -> http.client.HTTPConnection:
+        url = urlsplit(self._config.url)
+        assert url.hostname is not None
+        if url.scheme == "http":
+            return http.client.HTTPConnection(url.hostname, url.port, timeout=self._limit_seconds)
+        context = ssl.create_default_context(cafile=self._config.ssl_ca_certs)
+        return http.client.HTTPSConnection(
+            url.hostname, url.port, timeout=self._limit_seconds, context=context
+        )
+
+
+@contextmanager
+def _ended_after(limit_seconds: float, connection: socket.socket) -> Iterator[None]:
+    """Ends the connection then: its own limit is for each packet.
+
+    Raises:
+        TimeoutError: it was ended.
+    """
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        with contextlib.suppress(OSError):  # it has ended by itself
+            connection.shutdown(socket.SHUT_RDWR)
+
+    limit = threading.Timer(limit_seconds, end)
+    limit.daemon = True
+    limit.start()
+    try:
+        yield
+    finally:
+        limit.cancel()
+        if over.is_set():
+            raise TimeoutError(f"no answer within {limit_seconds:.0f} s")
+
+
+def _reason(answer: bytes) -> str:
+    """What a refusal says, on one line."""
+    try:
+        text = str(json.loads(answer)["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # Not the solver's words but a gateway's, as they are.
+        text = answer[: 4 * MAX_REASON_CHARACTERS].decode("utf-8", "replace")
+    return " ".join(text.split())[:MAX_REASON_CHARACTERS]

@@ -1,0 +1,84 @@
+"""An observation's document answered with a plan, wherever the two travel."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.planning_settings import METHODS
+from solver_lambda.documents.reader import DocumentError, shown
+from solver_lambda.function.run_log import log_event, log_plan
+from solver_lambda.planning.planner import make_plan
+
+DEFAULT_MAX_AGE_SECONDS = 900.0
+MAX_CLOCK_SKEW_SECONDS = 300.0
+
+
+class RefusedError(RuntimeError):
+    """An observation gets no plan; the message is the one-sentence reason."""
+
+
+def read_observation(text: bytes, source: str, environment: Mapping[str, str]) -> Observation:
+    """The observation, young enough to be answered and with this function's solver.
+
+    ``environment`` may have SPREDS_MAX_AGE_SECONDS (of an observation, 900) and SPREDS_SOLVER
+    (``dirichlet`` or ``hill_climbing`` overrides the observation's method, so that the two solvers
+    can be two functions as in the thesis). ``source`` names the document in messages.
+
+    Raises:
+        DocumentError: it is not an observation.
+        RefusedError: it is too old, or from the future, or the environment is wrong.
+    """
+    observation = Observation.loads(text, source)
+    max_age = _max_age_seconds(environment)
+    age = time.time() - observation.made_at_seconds
+    if not -MAX_CLOCK_SKEW_SECONDS <= age <= max_age:
+        raise RefusedError(
+            f"{source}: made_at_seconds is {age:.0f} seconds ago, and must be between "
+            f"-{MAX_CLOCK_SKEW_SECONDS:.0f} and {max_age:.0f}"
+        )
+    return _with_own_solver(observation, environment)
+
+
+def answer_document(text: bytes, source: str, environment: Mapping[str, str]) -> bytes:
+    """The plan's document for an observation's; nothing is stored.
+
+    ``environment`` as in ``read_observation``.
+
+    Raises:
+        RefusedError: no plan was made, with the reason.
+    """
+    try:
+        observation = read_observation(text, source, environment)
+        plan: AdaptationPlan = make_plan(observation, now_seconds=time.time())
+    except (DocumentError, RefusedError) as error:
+        log_event("refused", source=source, reason=str(error))
+        raise RefusedError(str(error)) from error
+    log_plan(plan, written=True)
+    return plan.dumps()
+
+
+def _max_age_seconds(environment: Mapping[str, str]) -> float:
+    text = environment.get("SPREDS_MAX_AGE_SECONDS") or str(DEFAULT_MAX_AGE_SECONDS)
+    try:
+        return float(text)
+    except ValueError as error:
+        raise RefusedError(
+            f"the environment variable SPREDS_MAX_AGE_SECONDS must be a number, not {shown(text)}"
+        ) from error
+
+
+def _with_own_solver(observation: Observation, environment: Mapping[str, str]) -> Observation:
+    solver = environment.get("SPREDS_SOLVER", "auto")
+    if solver not in METHODS:
+        raise RefusedError(
+            f"the environment variable SPREDS_SOLVER must be one of {', '.join(METHODS)}, "
+            f"not {solver!r}"
+        )
+    if solver == "auto":
+        return observation
+    planning = dataclasses.replace(observation.planning, method=solver)
+    return dataclasses.replace(observation, planning=planning)

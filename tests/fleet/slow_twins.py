@@ -1,0 +1,161 @@
+"""The questions of infra.fleet in plain Python over the same documents, however slowly."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def documents(*folders: Path) -> list[Row]:
+    """Plans with their source, each once: a copy counts where its source's name comes first."""
+    found: dict[tuple[Any, ...], Row] = {}
+    for source in sorted(str(folder.resolve()) for folder in folders):
+        for path in sorted(Path(source).glob("*/*.json")):
+            plan = json.loads(path.read_text())
+            plan["source"] = source
+            identity = (plan["node"], plan["cycle"], plan["observation_made_at_seconds"])
+            found.setdefault(identity, plan)
+    return list(found.values())
+
+
+def latest(plans: list[Row], ended_seconds: float) -> list[Row]:
+    """The last plan of each node that is still there."""
+    newest = max(plan["made_at_seconds"] for plan in plans)
+    last: dict[tuple[str, str], Row] = {}
+    for plan in sorted(plans, key=lambda plan: plan["cycle"]):
+        last[plan["source"], plan["node"]] = plan
+    return [p for p in last.values() if p["made_at_seconds"] >= newest - ended_seconds]
+
+
+def points(plan: Row) -> list[tuple[int, float]]:
+    """Budgets and mean access times, of which no larger budget has a greater one."""
+    found = {w["budget_bytes"]: w["mean_access_time_seconds"] for w in plan["what_if"] or ()}
+    found[plan["budget_bytes"]] = plan["mean_access_time_seconds"]
+    line, least = [], math.inf
+    for budget, seconds in sorted(found.items()):
+        if seconds is not None:
+            least = min(least, seconds)
+            line.append((budget, least))
+    return line
+
+
+def at(line: list[tuple[int, float]], budget: float) -> float | None:
+    if budget < line[0][0]:
+        return None
+    for (low, first), (high, second) in itertools.pairwise(line):
+        if low <= budget < high:
+            return first + (second - first) * (budget - low) / (high - low)
+    return line[-1][1]
+
+
+def reads(plan: Row) -> float | None:
+    rates = [s.get("request_rate_per_second") for s in plan["servers"]]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
+
+
+def waiting(plan: Row, seconds: float | None) -> float | None:
+    rate = reads(plan)
+    return None if rate is None or seconds is None else rate * seconds
+
+
+def name_of(plan: Row) -> tuple[str, str]:
+    return plan["source"], plan["node"]
+
+
+def nodes(plans: list[Row], lack_ratio: float) -> dict[tuple[str, str], tuple[Any, ...]]:
+    found = {}
+    for plan in plans:
+        line = points(plan)
+        now, least = dict(line)[plan["budget_bytes"]] if line else None, line and line[-1][1]
+        if now is not None:
+            verdict = "lacks memory" if least < now * (1 - lack_ratio) else "has enough"
+            found[name_of(plan)] = (verdict, waiting(plan, now - least))
+    return found
+
+
+def worth(plans: list[Row], step: int) -> dict[tuple[str, str], tuple[Any, ...]]:
+    found = {}
+    for plan in plans:
+        line = points(plan)
+        if line:
+            budget = plan["budget_bytes"]
+            gain = at(line, budget) - at(line, budget + step)
+            bound = "at least" if budget + step > line[-1][0] else ""
+            found[name_of(plan)] = (waiting(plan, gain), bound)
+    return found
+
+
+def transfers(plans: list[Row], step: int) -> dict[tuple[Any, ...], float]:
+    """Of all pairs."""
+    found = {}
+    for giver in plans:
+        for taker in plans:
+            if name_of(giver) == name_of(taker) or not (points(giver) and points(taker)):
+                continue
+            less = at(points(giver), giver["budget_bytes"] - step)
+            if less is None or None in (reads(giver), reads(taker)):
+                continue
+            loss = waiting(giver, less - at(points(giver), giver["budget_bytes"]))
+            more = at(points(taker), taker["budget_bytes"] + step)
+            gain = waiting(taker, at(points(taker), taker["budget_bytes"]) - more)
+            if gain > loss:
+                found[(*name_of(giver), *name_of(taker))] = gain - loss
+    return found
+
+
+def sizes(plans: list[Row], now: list[Row], ratio: float) -> dict[tuple[str, str], int]:
+    enough = defaultdict(list)
+    for plan in plans:
+        line = points(plan)
+        if len(line) > 1:
+            enough[name_of(plan)].append(
+                next(budget for budget, seconds in line if seconds <= line[-1][1] * (1 + ratio))
+            )
+    return {
+        name_of(plan): sorted(found)[math.ceil(0.95 * len(found)) - 1]
+        for plan in now
+        if (found := enough.get(name_of(plan)))
+    }
+
+
+def waits(plans: list[Row]) -> list[tuple[Row, Row, float]]:
+    """Plan, server and reads in the window, where all is told."""
+    keys = ("eat_installed_seconds", "eat_before_seconds", "request_rate_per_second", "weight")
+    return [
+        (plan, server, plan["window_seconds"] * server["request_rate_per_second"])
+        for plan in plans
+        if plan.get("window_seconds") is not None
+        for server in plan["servers"]
+        if all(server.get(key) is not None for key in keys)
+    ]
+
+
+def saved(plans: list[Row]) -> dict[tuple[str, str], tuple[float, float]]:
+    """Seconds, and the weighted ratio."""
+    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for plan, server, count in waits(plans):
+        found, now = server["eat_installed_seconds"], server["eat_before_seconds"]
+        for name in (name_of(plan), ("all", "all")):
+            sums[name][0] += count * (found - now)
+            sums[name][1] += server["weight"] * count * (found - now)
+            sums[name][2] += server["weight"] * count * found
+    return {name: (seconds, part / whole) for name, (seconds, part, whole) in sums.items()}
+
+
+def teams(plans: list[Row]) -> dict[str, tuple[float, float]]:
+    """Seconds lost and seconds saved, of its nodes each."""
+    each: dict[tuple[str, ...], float] = defaultdict(float)
+    for plan, server, count in waits(plans):
+        gain = server["eat_installed_seconds"] - server["eat_before_seconds"]
+        each[(*name_of(plan), server["name"])] += count * gain
+    lost: dict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    for (*_, team), gain in each.items():
+        lost[team] = (lost[team][0] + max(0.0, -gain), lost[team][1] + max(0.0, gain))
+    return dict(lost)

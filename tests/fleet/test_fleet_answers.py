@@ -1,0 +1,317 @@
+"""``python -m infra.fleet`` answers as plain Python does over the same documents."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from infra.fleet.__main__ import main
+from tests.fleet import slow_twins
+from workloads.bench.fleet.made_plans import GIB, WINDOW_SECONDS, plans_of_node, write_plans
+
+NODES, PLANS = 8, 30
+DEMAND = ("weight", "request_rate_per_second", "installed_bytes", "eat_installed_seconds")
+
+
+def rewrite(path: Path, change: Any) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document, indent=1))
+
+
+def without_demand(plan: dict[str, Any]) -> None:
+    del plan["window_seconds"]
+    for server in plan["servers"]:
+        for key in DEMAND:
+            del server[key]
+
+
+def without_predictions(plan: dict[str, Any]) -> None:
+    plan |= {"mean_access_time_seconds": None, "what_if": None}
+    plan["servers"][0] |= {"eat_before_seconds": None, "eat_seconds": None}
+
+
+def without_limit_as_found(plan: dict[str, Any]) -> None:
+    plan["servers"][0] |= {"installed_bytes": 0}
+    del plan["servers"][0]["eat_installed_seconds"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two stacks whose nodes have the same names, and all that plans may lack."""
+    first, second = (tmp_path_factory.mktemp(name) / "plans" for name in ("first", "second"))
+    for folder, seed in ((first, 1), (second, 2)):
+        write_plans(folder.parent, NODES, PLANS, seed)
+    files = {number: sorted((first / f"cache-000{number}").iterdir()) for number in range(NODES)}
+    rewrite(files[1][-1], without_demand)
+    rewrite(files[2][-1], without_predictions)
+    rewrite(files[3][-1], without_limit_as_found)
+    for path in files[4][: PLANS // 2]:
+        rewrite(path, without_demand)
+    # It was renamed, and one plan is in both places.
+    for path in files[5][3:]:
+        path.unlink()
+    copied = second / "cache-0006" / files[6][-1].name
+    shutil.copy(files[6][-1], copied)
+    return first, second
+
+
+@pytest.fixture(scope="module")
+def plans(folders: tuple[Path, Path]) -> list[dict[str, Any]]:
+    return slow_twins.documents(*folders)
+
+
+@pytest.fixture(scope="module")
+def now(plans: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = slow_twins.latest(plans, 86_400)
+    # The one that was renamed, and nobody else.
+    assert len(found) == 2 * NODES - 1
+    return found
+
+
+def ask(
+    capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0
+) -> dict[str, list[dict[str, Any]]]:
+    assert main([*map(str, arguments), "--json", "--no-cache"]) == code
+    answers = json.loads(capsys.readouterr().out)
+    assert isinstance(answers, dict)
+    return answers
+
+
+def rounded(rows: list[dict[str, Any]]) -> list[str]:
+    """In no order, and without the last digits, which change with the order of a sum."""
+    return sorted(
+        str({key: f"{v:.9g}" if isinstance(v, float) else v for key, v in row.items()})
+        for row in rows
+    )
+
+
+def by_node(rows: list[dict[str, Any]], *columns: str) -> dict[tuple[str, str], tuple[Any, ...]]:
+    return {(row["source"], row["node"]): tuple(row[c] for c in columns) for row in rows}
+
+
+def assert_same(found: dict[Any, Any], twin: dict[Any, Any]) -> None:
+    assert found.keys() == twin.keys()
+    for key, values in twin.items():
+        for one, other in zip(found[key], values, strict=True):
+            if isinstance(other, float):
+                assert one == pytest.approx(other, rel=1e-9, abs=1e-12), key
+            else:
+                assert one == other, key
+
+
+def test_which_nodes_lack_memory(capsys, folders, now) -> None:
+    rows = ask(capsys, *folders, "--ask", "nodes", "--lack", "0.1")["nodes"]
+    twin = slow_twins.nodes(now, 0.1)
+    assert {verdict for verdict, _ in twin.values()} == {"lacks memory", "has enough"}
+    assert_same(by_node(rows, "verdict", "waiting_saved"), twin)
+    told = [row["waiting_saved"] for row in rows if row["waiting_saved"] is not None]
+    assert told == sorted(told, reverse=True)
+    # One tells no demand; the other predicts nothing, and is not there.
+    assert len(told) == len(rows) - 1 == len(now) - 2
+
+
+@pytest.mark.parametrize("step", [GIB // 4, GIB, 5 * GIB])
+def test_what_a_step_is_worth_and_which_transfer_gains_most(capsys, folders, now, step) -> None:
+    answers = ask(capsys, *folders, "--ask", "worth", "--ask", "transfers", "--step", step)
+    assert_same(by_node(answers["worth"], "waiting_saved", "bound"), slow_twins.worth(now, step))
+    found = {
+        (row["from_source"], row["from_node"], row["to_source"], row["to_node"]): (
+            row["waiting_saved"],
+        )
+        for row in answers["transfers"]
+    }
+    twin = slow_twins.transfers(now, step)
+    assert twin
+    # Fewer than twenty nodes: all pairs.
+    assert_same(found, {pair: (gain,) for pair, gain in twin.items()})
+    assert answers["transfers"][0]["waiting_saved"] == pytest.approx(max(twin.values()))
+
+
+def test_what_was_saved_and_who_lost(capsys, folders, plans) -> None:
+    answers = ask(capsys, *folders, "--ask", "saved", "--ask", "teams")
+    saved = answers["saved"]
+    assert_same(by_node(saved, "seconds_saved", "weighted_ratio"), slow_twins.saved(plans))
+    assert (saved[0]["source"], saved[0]["node"]) == ("all", "all")
+    assert saved[0]["plans"] == len({id(plan) for plan, _, _ in slow_twins.waits(plans)})
+    assert saved[0]["weighted_ratio"] > 0.05
+    found = {row["team"]: (row["seconds_lost"], row["seconds_saved"]) for row in answers["teams"]}
+    twin = slow_twins.teams(plans)
+    assert_same(found, twin)
+    assert any(lost for lost, _ in twin.values())
+
+
+def test_the_right_size_of_each_machine(capsys, folders, plans, now) -> None:
+    rows = ask(capsys, *folders, "--ask", "sizes", "--enough", "0.05")["sizes"]
+    twin = slow_twins.sizes(plans, now, 0.05)
+    assert len({row["verdict"] for row in rows}) > 1
+    assert_same(by_node(rows, "right_bytes"), {name: (size,) for name, size in twin.items()})
+
+
+def test_a_month_counts_alone(capsys, folders, plans) -> None:
+    # 2026-11-06 to 2026-11-08.
+    assert not ask(capsys, folders[0], "--month", "2026-10")["saved"]
+    whole = ask(capsys, folders[0], "--month", "2026-11")["saved"]
+    assert_same(
+        by_node(whole, "seconds_saved"),
+        by_node(ask(capsys, folders[0])["saved"], "seconds_saved"),
+    )
+    days = 2.5 * WINDOW_SECONDS / 86_400
+    last = ask(capsys, folders[0], "--days", days)["saved"]
+    newest = max(plan["made_at_seconds"] for plan in plans)
+    recent = [
+        plan
+        for plan in plans
+        if plan["source"] == str(folders[0]) and plan["made_at_seconds"] >= newest - days * 86_400
+    ]
+    assert_same(
+        {name: value[:1] for name, value in by_node(last, "seconds_saved").items()},
+        {name: value[:1] for name, value in slow_twins.saved(recent).items()},
+    )
+
+
+def test_what_is_no_plan_is_named_and_the_rest_is_answered(capsys, folders, tmp_path) -> None:
+    folder = tmp_path / "plans"
+    shutil.copytree(folders[1], folder)
+    answers = ask(capsys, folders[1])
+    good = sorted((folder / "cache-0001").iterdir())[0]
+    bad = {
+        "000000000001": b"{",
+        "000000000002": b"",
+        "000000000003": b'{"kind": "spreds.observation"}',
+        "000000000004": good.read_bytes(),  # another's
+        "000000000005": good.read_bytes().replace(b'"servers":', b'"servers":7,"s":'),
+        "000000000006": b"\xff\xfe\x00",
+        "000000000007": good.read_bytes().replace(b'"decision":"keep"', b'"decision":"wait"'),
+    }
+    for name, text in bad.items():
+        (folder / "cache-0001" / f"{name}.json").write_bytes(text)
+    (folder / "cache-0001" / "notes.txt").write_text("not named like a plan")
+    arguments = [str(folder), "--json", "--no-cache"]
+    assert main(arguments) == 1
+    text, words = capsys.readouterr()
+    for name in bad:
+        assert words.count(f"cache-0001/{name}.json: ") == 1, words
+    assert "notes.txt" not in words
+    assert "fleet: 7 documents are no plans" in words
+    found = json.loads(text.replace(str(folder), str(folders[1])))
+    for name, rows in answers.items():
+        assert rounded(found[name]) == rounded(rows), name
+
+
+def test_what_was_read_is_kept_and_what_is_gone_is_forgotten(capsys, tmp_path) -> None:
+    folder, cache = tmp_path / "fleet", tmp_path / "kept" / "fleet.duckdb"
+    write_plans(folder, 2, 5)
+
+    def told(*sources: Path) -> tuple[str, list[dict[str, Any]]]:
+        code = main([*map(str, sources), "--cache", str(cache), "--json", "--ask", "saved"])
+        text, words = capsys.readouterr()
+        assert code == 0
+        return words, json.loads(text)["saved"]
+
+    words, first = told(folder)
+    assert "10 plans, 10 of them new" in words
+    words, second = told(folder)
+    assert "10 plans, 0 of them new" in words
+    assert rounded(first) == rounded(second)
+    (folder / "plans/cache-0000").rename(folder / "plans/renamed")
+    for path in (folder / "plans/renamed").iterdir():
+        path.unlink()
+    new = next(plans_of_node("cache-0001", 1, seed=9))
+    extra = folder / f"plans/cache-0001/{new.cycle - 3600:012d}.json"
+    rewritten = json.loads(new.dumps()) | {"cycle": new.cycle - 3600}
+    extra.write_text(json.dumps(rewritten))
+    words, third = told(folder)
+    assert "6 plans, 1 of them new" in words
+    assert rounded(third) == rounded(ask(capsys, folder, "--ask", "saved")["saved"])
+    # Another folder's plans in the same file are not asked about.
+    write_plans(tmp_path / "other", 1, 3)
+    assert "3 plans, 3 of them new" in told(tmp_path / "other")[0]
+    assert "6 plans, 0 of them new" in told(folder)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["no-such-folder"], "no-such-folder: there is no such folder"),
+        (["."], "no plans there"),
+        ([".", "--month", "11/2026"], "must be a month as 2026-11, not '11/2026'"),
+        ([".", "--step", "much"], "must be a size such as '512mb', not 'much'"),
+        ([".", "--lack", "0"], "must be a number above 0, not '0'"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_a_sentence(
+    capsys, tmp_path, monkeypatch, arguments, words
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main([*arguments, "--no-cache"])
+    except SystemExit as exit_:
+        code = exit_.code
+    assert code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_without_duckdb_it_says_how_to_get_it(capsys, folders, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert main([str(folders[0]), "--no-cache"]) == 2
+    words = "fleet: the Python package 'duckdb' is missing (pip install '.[fleet]')\n"
+    assert capsys.readouterr().err == words
+
+
+def test_a_file_that_keeps_something_else_is_refused(capsys, folders, tmp_path) -> None:
+    cache = tmp_path / "fleet.duckdb"
+    cache.write_text("not a database, however long it is" * 1000)
+    assert main([str(folders[0]), "--cache", str(cache)]) == 2
+    words = capsys.readouterr().err
+    assert words.startswith(f"fleet: {cache}: ")
+    assert len(words.splitlines()) == 1
+
+
+def test_buckets_of_all_cells_answer_as_folders_do(capsys, folders, monkeypatch) -> None:
+    for key, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+    }.items():
+        monkeypatch.setenv(key, value)
+    with mock_aws():
+        client = boto3.client("s3")
+        where = {"LocationConstraint": "eu-central-1"}
+        for cell, folder in zip("ab", folders, strict=True):
+            bucket = f"spreds-{cell}-plans-1-eu-central-1"
+            client.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
+            for path in folder.glob("*/*.json"):
+                key = f"plans/{path.relative_to(folder)}"
+                client.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
+        assert main(["s3://nothing-*", "--no-cache"]) == 2
+        assert "none of the account's 2 buckets has such a name" in capsys.readouterr().err
+        assert main(["s3://not-there", "--no-cache"]) == 2
+        assert "s3://not-there: " in capsys.readouterr().err
+        found = ask(capsys, "s3://spreds-*plans-*")
+    expected = ask(capsys, *folders)
+    text = json.dumps(expected)
+    for cell, folder in zip("ab", folders, strict=True):
+        text = text.replace(str(folder), f"s3://spreds-{cell}-plans-1-eu-central-1")
+    for name, rows in json.loads(text).items():
+        assert rounded(found[name]) == rounded(rows), name
+
+
+def test_words_for_people(capsys, folders) -> None:
+    assert main([str(folders[0]), "--no-cache"]) == 0
+    text, words = capsys.readouterr()
+    assert "predicted, not measured" in words
+    assert "Nodes that lack memory" in text
+    assert "not known" in text
+    assert "source" not in text
+    assert main([*map(str, folders), "--no-cache", "--rows", "3", "--markdown"]) == 0
+    text = capsys.readouterr().out
+    assert "| source | node | verdict |" in text
+    assert "more: --rows)" in text

@@ -1,0 +1,235 @@
+"""``controller.kind = "http"``: a service answers observations with plans."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.config.controller_config import ServiceConfig
+from sidecar.config.node import load_config
+from sidecar.controllers.solver_service import ServiceError, SolverService
+from solver_lambda.documents.keys import observation_key, plan_key
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
+from tests.sidecar.black_hole import BlackHole
+from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
+from tests.sidecar.tls_proxy import Authority, tls_proxy
+from workloads.local_node import sidecar_in_thread
+from workloads.local_server import LocalServer
+from workloads.solver_service import SolverService as RunningService
+from workloads.solver_service import running_service
+
+MB = 1 << 20
+TOKEN = "only-for-tests-0123456789"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    log = tmp_path_factory.mktemp("service") / "log"
+    with running_service(log, {"SPREDS_TOKEN": TOKEN}) as started:
+        yield started
+
+
+@pytest.fixture
+def servers(start_server: Callable[..., LocalServer]) -> list[LocalServer]:
+    return [start_server("12mb"), start_server("12mb")]
+
+
+@pytest.fixture
+def node(
+    write_node: Callable[..., Path], servers: list[LocalServer], tmp_path: Path
+) -> Callable[..., Path]:
+    """Writes the node's file with a ``[controller]`` of this kind, address and token."""
+    urls = {"small": servers[0].url, "large": servers[1].url}
+
+    def write(url: str, kind: str = "http", token: str = TOKEN, more: str = "") -> Path:
+        (tmp_path / "token").write_text(token + "\n")
+        controller = f'[controller]\nkind = "{kind}"\nurl = "{url}"\ntoken_file = "token"\n'
+        controller += f'folder = "documents"\n{more}'
+        return write_node(urls, budget="24mb", more=CYCLE + controller)
+
+    return write
+
+
+def test_a_service_gives_memory_to_the_server_that_can_use_it(
+    node: Callable[..., Path],
+    servers: list[LocalServer],
+    service: RunningService,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = node(service.url)
+    with Load(servers), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.last_plan, sidecar)
+
+        def moved() -> bool:
+            small, large = (s.maxmemory_bytes for s in plan_of(sidecar).servers)
+            return sidecar.cycles >= 3 and large > 12 * MB > small
+
+        wait_for(moved, sidecar)
+        last = plan_of(sidecar)
+        assert sidecar.metrics.value("plans_embedded") == 0
+    documents = tmp_path / "documents"
+    plan = AdaptationPlan.loads((documents / plan_key("n1", last.cycle)).read_bytes(), "plan")
+    assert plan == last
+    key = observation_key("n1", last.cycle)
+    assert Observation.loads((documents / key).read_bytes(), key).node == "n1"
+    assert main(["check", str(path), "--connect"]) == 0
+    assert f"controller.url: {service.url} answers" in capsys.readouterr().out
+
+
+def test_the_token_is_shown_to_nobody(
+    node: Callable[..., Path], service: RunningService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = node(service.url, token="wrong-" + TOKEN)
+    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path), "--json"]) == 0
+    assert main(["check", str(path), "--connect"]) == 1
+    said = capsys.readouterr()
+    words = "says 401: the token in the Authorization header is missing or wrong"
+    assert words in " ".join(said.out.split())
+    assert "controller.service.token = (set)" in said.out
+    assert TOKEN not in said.out + said.err + repr(load_config(path))
+
+
+@pytest.mark.parametrize("token", [TOKEN, "wrong"])
+def test_auto_plans_itself_where_the_service_gives_nothing(
+    node: Callable[..., Path], servers: list[LocalServer], service: RunningService, token: str
+) -> None:
+    url = service.url if token == "wrong" else "http://127.0.0.1:9/"
+    with Load(servers), sidecar_in_thread(node(url, "auto", token)) as sidecar:
+        wait_for(lambda: sidecar.cycles >= 2, sidecar)
+        assert sidecar.metrics.value("observations_failed") >= 2
+        assert sidecar.metrics.value("stand_ins") >= 2
+
+
+def test_without_a_stand_in_a_service_that_is_away_moves_nothing(
+    node: Callable[..., Path], servers: list[LocalServer]
+) -> None:
+    more = 'plan_deadline = "300ms"\n'
+    with (
+        Load(servers),
+        BlackHole() as hole,
+        sidecar_in_thread(node(hole.url, more=more)) as sidecar,
+    ):
+        wait_for(lambda: sidecar.metrics.value("observations_failed") >= 2, sidecar)
+        wait_for(lambda: sidecar.metrics.value("plans_overdue") >= 2, sidecar)
+        assert sidecar.cycles == 0
+        assert sidecar.last_plan is None
+    assert [int(s.client.config_get("maxmemory")["maxmemory"]) for s in servers] == [12 * MB] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"), [(b"<html>welcome</html>", "malformed"), (b"{}", "malformed")]
+)
+def test_what_is_no_plan_is_refused(
+    node: Callable[..., Path], servers: list[LocalServer], body: bytes, reason: str
+) -> None:
+    with (
+        answering(b"HTTP/1.1 200 OK\r\n\r\n" + body) as url,
+        Load(servers),
+        sidecar_in_thread(node(url)) as sidecar,
+    ):
+        wait_for(lambda: sidecar.metrics.value("plans_refused", reason=reason), sidecar)
+        assert sidecar.cycles == 0
+
+
+@contextmanager
+def answering(answer: bytes, rest: bytes = b"") -> Iterator[str]:
+    """A service that says this, and then ``rest`` again and again."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            length = 0
+            while (line := self.rfile.readline()) not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            self.rfile.read(length)
+            try:
+                self.wfile.write(answer)
+                while rest:
+                    self.wfile.write(rest)
+                    ended.wait(0.001)
+            except OSError:
+                pass  # the sidecar has hung up
+
+    ended = threading.Event()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/plans?x=1"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "rest", "words"),
+    [
+        (b"", b"", "closed connection"),
+        (b"nonsense\r\n\r\n", b"", "BadStatusLine: nonsense"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\n\r\n", b"", "says 302"),
+        (b'HTTP/1.1 500 Oops\r\n\r\n{"error": "no\nmemory"}', b"", "says 500"),
+        (b'HTTP/1.1 422 No\r\n\r\n{"error": "too old"}', b"", "says 422: too old"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", b"", "7 bytes too early"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b" " * (1 << 16), f"more than the {MAX_PLAN_BYTES} bytes"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b" ", "no answer within"),
+        (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n", "no answer within|100 headers"),
+    ],
+)
+def test_an_answer_that_is_none_is_told_in_a_sentence(
+    answer: bytes, rest: bytes, words: str
+) -> None:
+    with answering(answer, rest) as url:
+        service = SolverService(ServiceConfig(url), limit_seconds=0.5 if rest[:2] != b"  " else 30)
+        with pytest.raises(ServiceError, match=words) as refused:
+            service.answer(b"{}")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_service_behind_tls_is_believed_by_its_certificate(
+    service: RunningService, tmp_path: Path
+) -> None:
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    with tls_proxy(("127.0.0.1", service.port), authority.certificate("service")) as address:
+        url = address.replace("rediss:", "https:")
+        SolverService(ServiceConfig(url, TOKEN, authority.path), 30).look()
+        for believed in (stranger.path, None):
+            with pytest.raises(ServiceError, match="CERTIFICATE_VERIFY_FAILED"):
+                SolverService(ServiceConfig(url, TOKEN, believed), 30).look()
+
+
+@pytest.mark.parametrize(
+    ("controller", "words"),
+    [
+        ('kind = "http"', "controller.url is missing"),
+        ('url = "ftp://x/"', "http or https address"),
+        ('url = "http://name:word@x/"', "http or https address"),
+        ('url = "http://x/"\nssl_ca_certs = "ca.pem"', "for an https url"),
+        ('url = "https://x/"\nssl_ca_certs = "ca.pem"', "cannot be read"),
+        ('url = "https://x/"\ntoken_file = "not-there"', "token_file"),
+        ('token_file = "node.toml"', "token_file"),
+    ],
+)
+def test_a_service_that_cannot_be_is_refused(
+    write_node: Callable[..., Path], controller: str, words: str
+) -> None:
+    path = write_node({"a": "redis://127.0.0.1:1"}, more=f"[controller]\n{controller}\n")
+    with pytest.raises(DocumentError, match=words):
+        load_config(path)
+
+
+def test_a_node_has_a_cloud_or_a_service(write_node: Callable[..., Path]) -> None:
+    more = '[controller]\nurl = "http://x/"\nobservations_bucket = "o"\nplans_bucket = "p"\n'
+    more += 'topic_arn = "arn:aws:sns:us-east-1:123456789012:t"\nqueue_url = "http://x/q"\n'
+    with pytest.raises(DocumentError, match="two places"):
+        load_config(write_node({"a": "redis://127.0.0.1:1"}, more=more))

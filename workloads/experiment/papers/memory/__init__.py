@@ -1,0 +1,1 @@
+"""Memory as a knob of a function: its time and price."""
