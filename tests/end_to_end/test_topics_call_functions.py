@@ -1,4 +1,4 @@
-"""`topics = "two"`: as in the thesis, S3 tells a topic, and that calls the function of one solver."""
+"""`topics = "two"`: as in the thesis, S3 tells a topic, and that calls one solver's function."""
 
 from __future__ import annotations
 
