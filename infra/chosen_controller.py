@@ -28,6 +28,7 @@ def chosen_controller(configuration: Configuration) -> str:
         servers=configuration.servers_per_node,
         nodes=len(configuration.nodes),
         nodes_per_cell=configuration.nodes_per_cell,
+        topics=configuration.topics,
         retention_days=configuration.retention_days,
         log_retention_days=configuration.log_retention_days,
     )

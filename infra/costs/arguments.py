@@ -20,6 +20,7 @@ from infra.costs.workload import (
     MOST_SERVERS,
     PLACES,
     POLLINGS,
+    TOPICS,
     Workload,
 )
 from solver_lambda.documents.units import parse_duration
@@ -52,6 +53,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     add("--nodes", default.nodes, "nodes of the installation")
     add("--nodes-per-cell", default.nodes_per_cell, "nodes that share a topic and a function")
     add("--place", default.place, "whether the nodes are in the stack's region", PLACES)
+    topics = "whether S3 calls the function (one), or by a topic for observations (two)"
+    add("--topics", default.topics, topics, TOPICS)
     add("--delivery", default.delivery, "how plans come to a node", DELIVERIES)
     polling = "when a node polls its queue: while it waits for a plan, or always"
     add("--polling", default.polling, polling, POLLINGS)
@@ -104,6 +107,7 @@ def read_workload(options: argparse.Namespace, measured: Measured, prices: Price
         nodes=_whole("--nodes", options.nodes, 1, 1_000_000),
         nodes_per_cell=_whole("--nodes-per-cell", options.nodes_per_cell, 1, 200),
         place=options.place,
+        topics=options.topics,
         delivery=options.delivery,
         polling=options.polling,
         retention_days=retention,

@@ -17,7 +17,7 @@ class CycleCalls:
         s3_put: the observation and the plan.
         s3_get: the solver gets the observation; the node gets the plan, and asks whether its
             settings have changed.
-        sns_publish: S3 tells of the plan.
+        sns_publish: S3 tells of the plan, and with two topics of the observation.
         sns_delivery: to the node whose plan it is, the only one whose filter lets it pass.
         sqs_send: what SNS sends to the node's queue; whether AWS bills it is not certain.
         sqs_receive, sqs_delete: by the node.
@@ -43,7 +43,7 @@ def cycle_calls(workload: Workload, latency_seconds: float) -> CycleCalls:
     return CycleCalls(
         s3_put=2.0,
         s3_get=3.0,
-        sns_publish=1.0,
+        sns_publish=2.0 if workload.topics == "two" else 1.0,
         sns_delivery=1.0,
         sqs_send=queues,
         sqs_receive=queues * _receives(workload, latency_seconds),

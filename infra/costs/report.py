@@ -66,13 +66,13 @@ def duration(seconds: float) -> str:
 
 def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterator[str]:
     """What was asked, and what the answer rests on."""
-    warm, cold = function_seconds(workload, measured)
+    warm, start = function_seconds(workload, measured)
     yield (
         f"A year of SPREDS: {workload.cycles_per_day:g} cycles a day, "
         f"{_count(workload.servers, 'server')} on each of {_count(workload.nodes, 'node')} "
-        f"({workload.nodes_per_cell} in a cell at most), plans by "
-        f"{_DELIVERY[workload.delivery, workload.polling]}"
+        f"({workload.nodes_per_cell} in a cell at most),"
     )
+    yield f"  plans by {_DELIVERY[workload.delivery, workload.polling]}."
     undated = sum(price.as_of is None for price in prices.prices.values())
     elsewhere = sum(price.region != prices.region for price in prices.prices.values())
     yield (
@@ -87,12 +87,13 @@ def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterat
         f"Function, measured {measured.date}: at {workload.memory_mb} MB a warm run is billed "
         f"{duration(warm)} ({S3_WAIT_SECONDS * 1e3:.0f} ms of them"
     )
-    yield f"  waiting for S3, assumed), a cold start {duration(cold)} more"
+    yield f"  waiting for S3, assumed), a cold start {duration(start)} more"
     cold = yearly_cold_starts(workload) / workload.yearly_runs
     yield (
-        f"  (infra/costs/measured.json says how). Counted cold: {100 * cold:.3g} % of the runs "
-        f"(none in the {KEEP_WARM_SECONDS / 60:g} minutes before, assumed)."
+        f"  (infra/costs/measured.json says how). Counted cold: {100 * cold:.3g} % of the runs, "
+        f"with none in the {KEEP_WARM_SECONDS / 60:g}"
     )
+    yield "  minutes before (assumed)."
 
 
 def bills_table(

@@ -11,6 +11,7 @@ CONTROLLERS = ("lambda", "fargate", "instance", "http", "embedded")
 DELIVERIES = ("sqs", "http")
 POLLINGS = ("waiting", "always")
 PLACES = ("region", "elsewhere")
+TOPICS = ("one", "two")
 DAYS = 365
 MONTHS = 12
 GB = 1 << 30
@@ -67,6 +68,7 @@ class Workload:
         servers: Redis servers (partitions) on each node.
         nodes: of the installation.
         nodes_per_cell: that share a topic and a function, at most.
+        topics: ``two``: S3 tells the function of observations by a topic too, not itself.
         delivery: ``sqs`` or ``http``, how plans come to a node.
         place: of the nodes; in the stack's ``region``, where AWS bills no traffic between them and
             its services, or ``elsewhere``, outside of AWS.
@@ -85,6 +87,7 @@ class Workload:
     nodes: int = 1
     nodes_per_cell: int = 40
     place: str = "region"
+    topics: str = "one"
     delivery: str = "sqs"
     polling: str = "waiting"
     retention_days: float = 180

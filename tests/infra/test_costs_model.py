@@ -130,6 +130,12 @@ def test_embedded_costs_nothing_and_is_as_fast_as_the_planner() -> None:
     assert (found.terms, found.usd(False), found.latency_seconds) == ((), 0, 0.04)
 
 
+def test_a_topic_for_observations_is_another_publish() -> None:
+    """Its delivery to the function is free."""
+    one, two = (bill(Workload(topics=topics), "lambda").usd(False) for topics in ("one", "two"))
+    assert two - one == pytest.approx(8760 * 0.5e-6)
+
+
 def test_http_delivery_is_billed_instead_of_the_queue() -> None:
     found = terms(Workload(delivery="http"), "lambda")
     assert "SQS requests" not in found

@@ -282,8 +282,9 @@ STUDY = Study(
         "AWS lets a function start with more of a processor than its memory gives, which it "
         "does not promise; then cold starts of small sizes are shorter there than here, and the "
         "sizes nearer to each other.",
-        "Bytecode is there; the bundle on AWS has none, so that a cold start there computes "
-        "longer. The processor here is x86-64, the function's is Arm, with Arm's price.",
+        "Bytecode is there, as in a package that is put together where a Python of the function's "
+        "version is at hand; in another one a cold start computes longer. The processor here is "
+        "x86-64, the function's is Arm, with Arm's price.",
     ),
     missed=missed,
     size_inches=(8.0, 3.8),
