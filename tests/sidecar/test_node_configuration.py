@@ -264,6 +264,7 @@ def test_the_example_is_right_and_its_comments_are_the_defaults(tmp_path: Path) 
     other += ("ssl_check_hostname", "url")
     other += tuple(bound.option for bound in BOUNDS.values())
     cloud = ("plans_bucket", "region", "topic_arn", "delivery", "queue_url", "endpoint_url")
+    cloud += ("account_id",)
     lines = [
         line[2:]
         if line.startswith("# ") and " = " in line and line.split()[1] not in other + cloud
