@@ -14,12 +14,10 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
-from sidecar.base.worker import Worker
 from sidecar.config.controller_config import ServiceConfig
-from sidecar.controllers.controller import Delivery, log_failure
+from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.delivery.plan_inbox import TakePlan
-from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
 
@@ -32,14 +30,11 @@ class ServiceError(Exception):
     """The service gave no plan; one sentence says why."""
 
 
-class SolverServiceController:
+class SolverServiceController(DirectController):
     """Asks a service such as ``python -m solver_lambda serve``.
 
-    Nothing is stored on the way; observations and plans are kept in ``documents``. ``failed`` is
-    told of an observation that got no answer within the deadline.
+    ``failed`` is told of an observation that got no answer within the deadline.
     """
-
-    delivery: Delivery | None = None
 
     def __init__(
         self,
@@ -49,43 +44,20 @@ class SolverServiceController:
         documents: KeptFolder,
         failed: Callable[[Observation], None],
     ) -> None:
+        super().__init__("solver-service", take_plan, documents)
         self._service = service
-        self._take_plan = take_plan
         self._metrics = metrics
-        self._documents = documents
         self._failed = failed
-        self._worker = Worker("solver-service")
-        self._closed = False
 
-    def start(self) -> None:
-        pass
-
-    def ask(self, observation: Observation) -> None:
-        self._worker.submit(lambda: self._plan(observation)).add_done_callback(log_failure)
-
-    def overdue(self, observation: Observation) -> None:
-        pass
-
-    def close(self) -> None:
-        self._closed = True
-        self._worker.close()
-
-    def _plan(self, observation: Observation) -> None:
-        text = observation.dumps()
-        self._documents.keep(observation_key(observation.node, observation.cycle), text)
+    def _answer(self, observation: Observation) -> bytes | None:
         try:
-            plan = self._service.answer(text)
+            return self._service.answer(observation.dumps())
         except ServiceError as error:
             self._metrics.observations_failed.inc()
             log.warning("observation of cycle %d not answered: %s", observation.cycle, error)
             if not self._closed:
                 self._failed(observation)
-            return
-        key = plan_key(observation.node, observation.cycle)
-        if not self._closed:
-            self._take_plan(plan, key)
-        self._documents.keep(key, plan)
-        self._documents.prune(observation.node)
+            return None
 
 
 class SolverService:

@@ -1,0 +1,55 @@
+"""A controller that is called and answers with the plan, in a thread of its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from sidecar.base.worker import Worker
+from sidecar.controllers.controller import Delivery, log_failure
+from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.delivery.plan_inbox import TakePlan
+from solver_lambda.documents.keys import observation_key, plan_key
+from solver_lambda.documents.observation import Observation
+
+
+class DirectController(ABC):
+    """Nothing is stored on the way; observations and plans are kept in ``documents``."""
+
+    delivery: Delivery | None = None
+
+    def __init__(self, thread: str, take_plan: TakePlan, documents: KeptFolder) -> None:
+        self._take_plan = take_plan
+        self._documents = documents
+        self._worker = Worker(thread)
+        self._closed = False
+
+    def start(self) -> None:
+        pass
+
+    def ask(self, observation: Observation) -> None:
+        self._worker.submit(lambda: self._plan(observation)).add_done_callback(log_failure)
+
+    def overdue(self, observation: Observation) -> None:
+        pass
+
+    def close(self) -> None:
+        self._closed = True
+        self._worker.close()
+
+    @abstractmethod
+    def _answer(self, observation: Observation) -> bytes | None:
+        """The plan's document; ``None``: there is none."""
+
+    def _plan(self, observation: Observation) -> None:
+        # Through the documents, so that the steps and checks are the same as in the cloud.
+        self._documents.keep(
+            observation_key(observation.node, observation.cycle), observation.dumps()
+        )
+        plan = self._answer(observation)
+        if plan is None:
+            return
+        key = plan_key(observation.node, observation.cycle)
+        self._documents.keep(key, plan)
+        self._documents.prune(observation.node)
+        if not self._closed:
+            self._take_plan(plan, key)
