@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 from sidecar.base.worker import Worker
 from sidecar.controllers.controller import Delivery, log_failure
 from sidecar.controllers.kept_folder import KeptFolder
@@ -12,7 +10,7 @@ from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 
 
-class DirectController(ABC):
+class DirectController:
     """Nothing is stored on the way; observations and plans are kept in ``documents``."""
 
     delivery: Delivery | None = None
@@ -36,9 +34,9 @@ class DirectController(ABC):
         self._closed = True
         self._worker.close()
 
-    @abstractmethod
     def _answer(self, observation: Observation) -> bytes | None:
         """The plan's document; ``None``: there is none."""
+        raise NotImplementedError
 
     def _plan(self, observation: Observation) -> None:
         # Through the documents, so that the steps and checks are the same as in the cloud.
