@@ -14,10 +14,20 @@ CONTROLLERS = {
     "lambda": "Lambda",
     "fargate": "Fargate",
     "instance": "always-on t4g.micro",
+    "http": "the same, asked over HTTP",
     "embedded": "in the sidecar",
 }
 CELLS = {"thesis": "the thesis' bill, recomputed", **CONTROLLERS}
-STYLES = {"thesis": "k:", "lambda": "C0o-", "fargate": "C1s-", "instance": "C7^-"}
+STYLES = {
+    "thesis": "k:",
+    "lambda": "C0o-",
+    "fargate": "C1s-",
+    "instance": "C7^-",
+    "http": "C2v-",
+    "embedded": "C4-",
+}
+# Below it the axis is straight, so that what costs nothing has a place.
+STRAIGHT_BELOW_USD = 0.05
 HOURLY = "24"
 
 
@@ -107,9 +117,12 @@ def draw(figure: Figure, data: Data) -> None:
             points = [(int(cycles), bills[cell][key]) for cycles, bills in data["years"].items()]
             panel.plot(*zip(*points, strict=True), style, markersize=3, label=CELLS[cell])
         panel.axhline(data["always_on_usd"], color="0.7", label="the thesis' always-on machine")
-        panel.set(xscale="log", yscale="log", xlabel="cycles a day", title=title)
+        panel.set(xscale="log", xlabel="cycles a day", title=title)
+        panel.set_yscale("symlog", linthresh=STRAIGHT_BELOW_USD)
+        panel.set_ylim(bottom=-STRAIGHT_BELOW_USD / 5)
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("USD a year")
+    prices = data["prices"]
+    panels[0].set_ylabel(f"USD a year, prices of {prices['date']}, {prices['region']}")
     panels[0].legend(fontsize="x-small")
 
 
