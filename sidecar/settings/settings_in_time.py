@@ -58,4 +58,11 @@ class SettingsInTime:
 
     def _take(self) -> None:
         if self._reading is not None and self._reading.done():
-            self._in_force, self._reading = self._reading.result(), None
+            reading, self._reading = self._reading, None
+            error = reading.exception()
+            if error is None:
+                self._in_force = reading.result()
+                return
+            # A store that breaks us must not end the sidecar.
+            self._metrics.settings_failures.inc()
+            log.error("settings could not be read, the last ones hold: %r", error, exc_info=error)

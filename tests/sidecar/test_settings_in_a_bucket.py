@@ -25,6 +25,7 @@ from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import StoreError
 from sidecar.storage.store_s3 import S3Store
 from solver_lambda.documents.keys import settings_key, settings_marker_key
+from tests.sidecar.answering import answering
 from tests.sidecar.signed_cloud import SignedCloud
 
 NODE = "n1"
@@ -254,3 +255,23 @@ def test_a_change_holds_whose_marker_cannot_be_written(
         "marker of changes could not be written: no right to write it\n"
     )
     assert bucket.others.versions("settings/").keys() == {KEY}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>maintenance</html>",
+        b"",
+        b"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+        b"<ListBucketResult><Contents><Size>1</Size></Contents></ListBucketResult>",
+    ],
+)
+def test_whoever_answers_in_the_place_of_s3_is_told_from_it(body: bytes) -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    with answering(head.encode() + body) as url:
+        store = S3Store("observations", "us-east-1", url.partition("/plans")[0])
+        with pytest.raises(StoreError):
+            store.version(MARKER, None)
+        if body.startswith(b"<ListBucketResult>"):
+            with pytest.raises(StoreError):
+                store.versions(f"settings/{NODE}/")

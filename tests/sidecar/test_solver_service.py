@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import socketserver
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
+from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.tls_proxy import Authority, tls_proxy
@@ -139,37 +137,6 @@ def test_what_is_no_plan_is_refused(
     ):
         wait_for(lambda: sidecar.metrics.value("plans_refused", reason=reason), sidecar)
         assert sidecar.cycles == 0
-
-
-@contextmanager
-def answering(answer: bytes, rest: bytes = b"") -> Iterator[str]:
-    """A service that says this, and then ``rest`` again and again."""
-
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            length = 0
-            while (line := self.rfile.readline()) not in (b"\r\n", b""):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            self.rfile.read(length)
-            try:
-                self.wfile.write(answer)
-                while rest:
-                    self.wfile.write(rest)
-                    ended.wait(0.001)
-            except OSError:
-                pass  # the sidecar has hung up
-
-    ended = threading.Event()
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/plans?x=1"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.mark.parametrize(
