@@ -26,7 +26,7 @@ class SettingsInTime:
         self._worker = Worker("settings")
         self._reading: Future[dict[str, TeamSettings]] | None = None
         self._asked_at: float | None = None
-        self._in_force: dict[str, TeamSettings] = {}
+        self._in_force = reader.in_force
 
     @property
     def is_asked(self) -> bool:

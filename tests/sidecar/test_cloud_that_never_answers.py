@@ -124,6 +124,7 @@ class StuckReader:
     def __init__(self) -> None:
         self.may = threading.Event()
         self.reads = 0
+        self.in_force: dict[str, TeamSettings] = {}
 
     def read(self) -> dict[str, TeamSettings]:
         self.reads += 1
