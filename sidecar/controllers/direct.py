@@ -11,7 +11,8 @@ from solver_lambda.documents.observation import Observation
 
 
 class DirectController:
-    """Nothing is stored on the way; observations and plans are kept in ``documents``."""
+    """Nothing is stored on the way; observations, and plans that are believed, are kept in
+    ``documents``."""
 
     delivery: Delivery | None = None
 
@@ -44,10 +45,7 @@ class DirectController:
             observation_key(observation.node, observation.cycle), observation.dumps()
         )
         plan = self._answer(observation)
-        if plan is None:
-            return
         key = plan_key(observation.node, observation.cycle)
-        self._documents.keep(key, plan)
+        if plan is not None and not self._closed and self._take_plan(plan, key):
+            self._documents.keep(key, plan)
         self._documents.prune(observation.node)
-        if not self._closed:
-            self._take_plan(plan, key)
