@@ -116,8 +116,8 @@ def _node_and_year(bills: _Bills) -> str:
     return (
         f"**A node and year of hourly cycles** on Lambda is ${alone.nodes_usd(False):.2f} alone, "
         f"without the ${alone.shared_usd(False):.2f} for the two alarms that all share (the goal "
-        f"is below $0.25), and ${shared:.2f} with all that is shared among a thousand. A cold run is "
-        f"billed {(warm + cold) / warm:.0f} times as long as a warm one."
+        f"is below $0.25), and ${shared:.2f} with all that is shared among a thousand. A cold "
+        f"run is billed {(warm + cold) / warm:.0f} times as long as a warm one."
     )
 
 
@@ -137,8 +137,8 @@ def _thousand(bills: _Bills) -> str:
         f"**A thousand nodes** in cells of 40 are ${usd:.2f} a year (the goal is below $200). "
         "Larger cells pay more for filtering, each notice being looked at for each node of its "
         f"cell ({100 * filtering / usd:.0f} % of this bill); smaller ones for cold starts. The "
-        f"least is ${by_cell[least]:.2f}, in cells of {least}; in cells of 20 it is ${by_cell[20]:.2f}. "
-        f"Documents and logs kept for 30 days instead of 180 save ${saved:.0f}."
+        f"least is ${by_cell[least]:.2f}, in cells of {least}; in cells of 20 it is "
+        f"${by_cell[20]:.2f}. Documents and logs kept for 30 days instead of 180 save ${saved:.0f}."
     )
 
 
@@ -157,8 +157,8 @@ def _minute(bills: _Bills) -> str:
         f"${puts:.2f}, everything but the alarms ${bill.nodes_usd(False):.2f}. Asked over HTTP, "
         f"all nodes together pay for one machine, which is less than ${MINUTE_USD} for each from "
         f"{enough} nodes on. A thousand nodes would keep {100 * busy:.0f} % of a processor "
-        "busy, and a t4g.micro may use 20 % for long; what it uses beyond is not in the model. In the sidecar "
-        "it costs nothing."
+        "busy, and a t4g.micro may use 20 % for long; what it uses beyond is not in the model. "
+        "In the sidecar it costs nothing."
     )
 
 
