@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -91,6 +91,7 @@ class Configuration:
             function has a topic as well, that S3 tells of observations and that calls it, as in the
             thesis.
         analytics: whether AWS Glue has tables over the documents, to be asked by Athena.
+        source: the file, for messages.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Configuration:
     reserved_concurrency: int | None = None
     topics: str = "one"
     analytics: bool = False
+    source: str = field(default="the stack's file", compare=False)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -116,11 +118,8 @@ class Configuration:
 
     def cell_of(self, node: str) -> tuple[Cell, Node] | None:
         """A node by its name, with its cell."""
-        for cell in self.cells:
-            for member in cell.nodes:
-                if member.name == node:
-                    return cell, member
-        return None
+        members = ((cell, member) for cell in self.cells for member in cell.nodes)
+        return next((found for found in members if found[1].name == node), None)
 
 
 def read_configuration(path: Path) -> Configuration:
@@ -174,6 +173,7 @@ def _configuration(fields: Fields) -> Configuration:
             else None
         ),
         nodes=tuple(_nodes(nodes, nodes_per_cell)),
+        source=fields.source,
     )
     fields.done()
     _check_cells(nodes, configuration)

@@ -148,7 +148,22 @@ def test_the_command_takes_what_cdk_wrote(files: list[str], tmp_path: Path) -> N
     assert table["plans_bucket"] == OUTPUTS["spreds-cache-0"]["PlansBucket"]
     refused = subprocess.run([*files, "--node", "nobody"], capture_output=True, text=True)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "node_config: 'nobody' is no node of the stack's file\n"
+    assert refused.stderr == f"node_config: 'nobody' is no node of {tmp_path / 'stack.toml'}\n"
+
+
+def test_only_a_node_that_is_told_over_http_listens(files: list[str], tmp_path: Path) -> None:
+    listen = ["--listen", "127.0.0.1:8081"]
+    posted = subprocess.run(
+        [*files, "--node", "edge", *listen], capture_output=True, text=True, check=True
+    )
+    assert tomllib.loads(posted.stdout)["controller"]["listen"] == "127.0.0.1:8081"
+    refused = subprocess.run([*files, "--node", "node-1", *listen], capture_output=True, text=True)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(
+        "node_config: --listen 127.0.0.1:8081: 'node-1' is told by a queue"
+    )
+    assert f"its line in {tmp_path / 'stack.toml'} would need" in refused.stderr
+    assert refused.stderr.count("\n") == 1
 
 
 def test_without_outputs_everything_follows_from_account_and_region(
