@@ -191,6 +191,7 @@ def _name(fields: Fields) -> str:
 def _nodes(table: Fields, nodes_per_cell: int) -> Iterator[Node]:
     """All nodes of all lines."""
     lines: dict[str, str] = {}
+    posted_to: dict[tuple[str, str], str] = {}
     for key in table.names():
         line = table.table(key)
         node = _node(line)
@@ -212,6 +213,13 @@ def _nodes(table: Fields, nodes_per_cell: int) -> Iterator[Node]:
                 )
             lines[one.node] = key
             public_url = node.public_url.replace(NODE_PLACEHOLDER, one.node)
+            other = posted_to.setdefault((one.cell, public_url), one.node)
+            if public_url and other != one.node:
+                # SNS takes an address once for a topic, with one filter.
+                raise line.refuse(
+                    "public_url",
+                    f"{public_url!r} is the address of {other!r} in the same cell as well",
+                )
             yield replace(node, name=one.node, cell=one.cell, public_url=public_url)
 
 

@@ -32,9 +32,14 @@ DEFAULT_LISTEN = "0.0.0.0:8080"
 # A task takes half a minute to start: sooner, the sidecar would plan by itself each time.
 FARGATE_PLAN_DEADLINE = "3m"
 # Kept from a table that is replaced, because the stack says nothing about them.
-KEPT = ("folder", "plan_deadline", "maximum_plan_age")
-# The table with its comments, up to the next one.
-_SECTION = re.compile(r"^\[controller\].*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
+KEPT = (
+    *("folder", "keep_documents", "keep_documents_number"),
+    *("plan_deadline", "maximum_plan_age"),
+)
+# The table with its comments, up to the next one; what is said right above that is of that.
+_SECTION = re.compile(
+    r"^\[controller\].*?(?=^\s*$\n(?:^#.*\n)*^\[|^\[|\Z)", re.MULTILINE | re.DOTALL
+)
 
 Outputs = Mapping[str, Mapping[str, str]]
 

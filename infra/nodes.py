@@ -93,13 +93,13 @@ def new_lines(configuration: Configuration, names: Iterable[str]) -> list[str]:
     return lines
 
 
-def append(path: Path, lines: list[str]) -> None:
-    """Append the lines, whole or not at all, if the file can be read with them.
+def extended(path: Path, lines: list[str]) -> str:
+    """The text of the file with the lines at its end.
 
     Raises:
         NodesError: the file does not end with its ``[nodes]``.
         DocumentError: it would be refused.
-        OSError: it cannot be written.
+        OSError: it cannot be read.
     """
     text = path.read_text()
     tables = [line.strip() for line in text.splitlines() if line.lstrip().startswith("[")]
@@ -107,8 +107,13 @@ def append(path: Path, lines: list[str]) -> None:
         raise NodesError(f"{path}: must end with the lines of its [nodes]")
     longer = "\n".join([text.rstrip("\n"), *lines, ""])
     configuration_of(longer, str(path))
+    return longer
+
+
+def write(path: Path, text: str) -> None:
+    """Replace the file, whole or not at all. Raises OSError."""
     written = path.with_name(f".{path.name}.new")
-    written.write_text(longer)
+    written.write_text(text)
     written.chmod(path.stat().st_mode)
     written.replace(path)
 
@@ -129,8 +134,9 @@ def _main() -> int:
         ec2 = boto3.Session().client("ec2", endpoint_url=os.environ.get("AWS_ENDPOINT_URL"))
         names, refused = tagged_nodes(ec2, arguments.tag)
         lines = new_lines(configuration, names)
+        longer = extended(stack, lines) if lines else ""
         if arguments.into and lines:
-            append(arguments.into, lines)
+            write(arguments.into, longer)
     except (ValueError, OSError, BotoCoreError, ClientError) as error:
         print(f"nodes: {error}", file=sys.stderr)
         return 1

@@ -239,6 +239,19 @@ def test_a_file_without_the_table_or_in_its_midst_gets_it_once(text: str) -> Non
     assert tomllib.loads(replaced) == {**tomllib.loads(text), "controller": table}
 
 
+def test_what_the_stack_knows_nothing_of_stays() -> None:
+    table = controller_table(CONFIGURATION, "node-1", OHIO)
+    kept = {"folder": "d", "keep_documents": "365d", "keep_documents_number": 100_000}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in kept.items())
+    above = "# ours\n# for the solver\n[planning]\nseed = 1\n"
+    text = f"node = 'n'\n[controller]\nkind = 'auto'\n{lines}# url = 'x'\n\n{above}"
+    replaced = replace_controller(text, table)
+    assert tomllib.loads(replaced)["controller"] == {**table, **kept}
+    assert replaced.endswith(f"\n{above}")
+    assert "# url" not in replaced
+    assert replace_controller(replaced, table) == replaced
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"a": 1}', '{"other": {"X": "y"}}'])
 def test_another_file_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "outputs.json"

@@ -134,6 +134,17 @@ def test_a_file_that_goes_on_after_its_nodes_is_left_as_it_is(
     assert stack.read_text() == "[nodes]\n[nodes.web]\n"
 
 
+def test_lines_that_the_file_would_refuse_are_not_proposed(
+    start: Callable[..., str], run: Run, tmp_path: Path
+) -> None:
+    stack = tmp_path / "stack.toml"
+    stack.write_text('name = "abcdefghijklmno"\n[nodes]\nweb = {}\n')
+    start("db")
+    code, proposed, told = run("--stack", str(stack))
+    assert (code, proposed, told.count("\n")) == (1, "", 1)
+    assert "abcdefghijklmno-tagged-0" in told
+
+
 def test_what_the_client_lacks_is_said(
     run: Run, stack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,10 @@ HTTP = 'delivery = "http", public_url = '
         ),
         ("nodes_per_cell = 201\n" + NODES, "nodes_per_cell must be at most 200, not 201"),
         (
+            f'[nodes]\na = {{ {HTTP}"https://x/" }}\nb = {{ {HTTP}"https://x/" }}\n',
+            "nodes.b.public_url 'https://x/' is the address of 'a' in the same cell",
+        ),
+        (
             f'[nodes]\n"a-{{1..2}}" = {{ {HTTP}"https://a.example.com" }}\n',
             "nodes.a-{1..2}.public_url must have {node} where the name belongs",
         ),
@@ -109,7 +113,7 @@ HTTP = 'delivery = "http", public_url = '
         ),
         (
             'controller = "fargate"\nnodes_per_cell = 1\n[nodes]\n"a-{1..6}" = {}\n',
-            "nodes (6 in 6 cells) make 6 networks in an account and region, and AWS allows 5",
+            "nodes (6 in 6 cells) make 7 networks in an account and region, and AWS allows 5",
         ),
         (
             "reserved_concurrency = 901\n" + NODES,
