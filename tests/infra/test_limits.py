@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from infra import limits
-from infra.configuration import Configuration, Node
+from infra.configuration import Configuration
+from infra.configured_nodes import Node
 from infra.limits import CellSize, Limit, too_much_in_a_cell, too_much_in_the_account
 
 SOLVERS = (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing"), Node("c"))

@@ -13,7 +13,8 @@ import botocore.session
 import pytest
 
 import sidecar
-from infra.configuration import Configuration, Node
+from infra.configuration import Configuration
+from infra.configured_nodes import Node
 from infra.names import place
 from infra.node_config import (
     NodeConfigError,

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from infra.configuration import Configuration, Node
+from infra.configuration import Configuration
+from infra.configured_nodes import Node
 from infra.names import place
 from infra.roles import RoleError, node_lines, team_lines
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from infra.app import DEFAULT
 from infra.cells import Named, named_by
 from infra.chosen_controller import chosen_controller
-from infra.configuration import Configuration, Node, read_configuration
+from infra.configuration import Configuration, read_configuration
+from infra.configured_nodes import Node
 from solver_lambda.documents.reader import DocumentError
 
 
