@@ -9,12 +9,13 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.controller_config import ServiceConfig
+from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.delivery.plan_inbox import TakePlan
@@ -33,7 +34,7 @@ class ServiceError(Exception):
 class SolverServiceController(DirectController):
     """Asks a service such as ``python -m solver_lambda serve``.
 
-    ``failed`` is told of an observation that got no answer within the deadline.
+    ``failed`` is told of an observation that got no answer within the deadline, and why.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class SolverServiceController(DirectController):
         take_plan: TakePlan,
         metrics: Metrics,
         documents: KeptFolder,
-        failed: Callable[[Observation], None],
+        failed: Failed,
     ) -> None:
         super().__init__("solver-service", take_plan, documents)
         self._service = service
@@ -56,7 +57,7 @@ class SolverServiceController(DirectController):
             self._metrics.observations_failed.inc()
             log.warning("observation of cycle %d not answered: %s", observation.cycle, error)
             if not self._closed:
-                self._failed(observation)
+                self._failed(observation, str(error))
             return None
 
 
