@@ -25,10 +25,19 @@ from solver_lambda.documents.plan import MAX_PLAN_BYTES
 log = logging.getLogger(__name__)
 
 MAX_REASON_CHARACTERS = 300
+SHOWN_BYTES = 60
 
 
 class ServiceError(Exception):
-    """The service gave no plan; one sentence says why."""
+    """The service gave no plan; one sentence says why.
+
+    Attributes:
+        status: of its answer; ``None``: there was none, or it was no use.
+    """
+
+    def __init__(self, words: str, status: int | None = None) -> None:
+        super().__init__(words)
+        self.status = status
 
 
 class SolverServiceController(DirectController):
@@ -76,8 +85,17 @@ class SolverService:
         return self._exchange("POST", observation)
 
     def look(self) -> None:
-        """Ask whether it is there and believes us. Raises ServiceError."""
-        self._exchange("GET", None)
+        """Ask whether it is there, is a solver, and believes us. Raises ServiceError."""
+        answer = self._exchange("GET", None)
+        try:
+            is_ready = json.loads(answer) == {"status": "ready"}
+        except (ValueError, RecursionError):
+            is_ready = False  # a page for browsers, say
+        if not is_ready:
+            raise ServiceError(
+                f"{self._config.url} answers, but is no solver: a GET gets "
+                f'{_one_line(answer[:SHOWN_BYTES])!r}, not {{"status": "ready"}}'
+            )
 
     def _exchange(self, method: str, body: bytes | None) -> bytes:
         url = urlsplit(self._config.url)
@@ -100,7 +118,8 @@ class SolverService:
         finally:
             connection.close()
         if answer.status != 200:
-            raise ServiceError(f"{self._config.url} says {answer.status}: {_reason(text)}")
+            words = f"{self._config.url} says {answer.status}: {_reason(text)}"
+            raise ServiceError(words, answer.status)
         if len(text) > MAX_PLAN_BYTES:
             raise ServiceError(
                 f"{self._config.url}: more than the {MAX_PLAN_BYTES} bytes of a plan"
@@ -149,5 +168,10 @@ def _reason(answer: bytes) -> str:
         text = str(json.loads(answer)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
         # Not the solver's words but a gateway's, as they are.
-        text = answer[: 4 * MAX_REASON_CHARACTERS].decode("utf-8", "replace")
+        return _one_line(answer)
+    return " ".join(text.split())[:MAX_REASON_CHARACTERS]
+
+
+def _one_line(answer: bytes) -> str:
+    text = answer[: 4 * MAX_REASON_CHARACTERS].decode("utf-8", "replace")
     return " ".join(text.split())[:MAX_REASON_CHARACTERS]
