@@ -140,6 +140,7 @@ class Sidecar:
             self._cycle,
             self._control,
             self.metrics,
+            self._controller.silence,
             started_at_seconds=self.started_at_seconds,
             loop_at_seconds=self.loop_at_seconds,
         )

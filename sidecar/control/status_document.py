@@ -17,6 +17,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.problems import problems_of
 from sidecar.control.server_status import KnownServers, server_status
+from sidecar.controllers.silence import Silence
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.state.sidecar_state import SidecarState
@@ -34,6 +35,7 @@ def status_document(
     cycle: ObservationCycle,
     room: ControlRoom,
     metrics: Metrics,
+    silence: Silence | None,
     *,
     started_at_seconds: float,
     loop_at_seconds: float,
@@ -66,13 +68,9 @@ def status_document(
         "last_plan": _last_plan(room),
         "last_check": asdict(room.verification.last) if room.verification.last else None,
         "gain": _gain(room),
-        "recommended_gain": {
-            "since_seconds": room.recommended.since_seconds,
-            "ratio": room.recommended.ratio,
-        }
-        if room.mode == "recommend"
-        else None,
-        "problems": [*room.problems(), *problems_of(servers, budget, state)],
+        "recommended_gain": _recommended_gain(room),
+        "controller": _controller(config, silence),
+        "problems": [*room.problems(), *problems_of(servers, budget, state, silence)],
         "servers": servers,
     }
 
@@ -153,4 +151,18 @@ def _gain(room: ControlRoom) -> dict[str, Any]:
     return {
         "predicted_ratio": check.predicted_ratio if check else None,
         "realised_ratio": check.realised_ratio if check else None,
+    }
+
+
+def _recommended_gain(room: ControlRoom) -> dict[str, Any] | None:
+    if room.mode != "recommend":
+        return None
+    recommended = room.recommended
+    return {"since_seconds": recommended.since_seconds, "ratio": recommended.ratio}
+
+
+def _controller(config: SidecarConfig, silence: Silence | None) -> dict[str, Any]:
+    return {
+        "kind": config.controller.kind,
+        "silence": asdict(silence) if silence is not None else None,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sidecar.base.worker import Worker
 from sidecar.controllers.controller import Delivery, log_failure
 from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.controllers.silence import Silence
 from sidecar.delivery.plan_inbox import TakePlan
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
@@ -15,6 +16,7 @@ class DirectController:
     ``documents``."""
 
     delivery: Delivery | None = None
+    silence: Silence | None = None
 
     def __init__(self, thread: str, take_plan: TakePlan, documents: KeptFolder) -> None:
         self._take_plan = take_plan
@@ -27,6 +29,9 @@ class DirectController:
 
     def ask(self, observation: Observation) -> None:
         self._worker.submit(lambda: self._plan(observation)).add_done_callback(log_failure)
+
+    def answered(self, observation: Observation) -> None:
+        pass
 
     def overdue(self, observation: Observation) -> None:
         pass

@@ -10,12 +10,13 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.controller_config import ServiceConfig
+from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.delivery.plan_inbox import TakePlan
@@ -27,16 +28,25 @@ log = logging.getLogger(__name__)
 MAX_REASON_CHARACTERS = 300
 # Of a plan in chunks, whose lengths come with them.
 MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES
+SHOWN_BYTES = 60
 
 
 class ServiceError(Exception):
-    """The service gave no plan; one sentence says why."""
+    """The service gave no plan; one sentence says why.
+
+    Attributes:
+        status: of its answer; ``None``: there was none, or it was no use.
+    """
+
+    def __init__(self, words: str, status: int | None = None) -> None:
+        super().__init__(words)
+        self.status = status
 
 
 class SolverServiceController(DirectController):
     """Asks a service such as ``python -m solver_lambda serve``.
 
-    ``failed`` is told of an observation that got no answer within the deadline.
+    ``failed`` is told of an observation that got no answer within the deadline, and why.
     """
 
     def __init__(
@@ -45,7 +55,7 @@ class SolverServiceController(DirectController):
         take_plan: TakePlan,
         metrics: Metrics,
         documents: KeptFolder,
-        failed: Callable[[Observation], None],
+        failed: Failed,
     ) -> None:
         super().__init__("solver-service", take_plan, documents)
         self._service = service
@@ -59,7 +69,7 @@ class SolverServiceController(DirectController):
             self._metrics.observations_failed.inc()
             log.warning("observation of cycle %d not answered: %s", observation.cycle, error)
             if not self._closed:
-                self._failed(observation)
+                self._failed(observation, str(error))
             return None
 
 
@@ -78,8 +88,15 @@ class SolverService:
         return self._exchange("POST", observation)
 
     def look(self) -> None:
-        """Ask whether it is there and believes us. Raises ServiceError."""
-        self._exchange("GET", None)
+        """Ask whether it is there, is a solver, and believes us. Raises ServiceError."""
+        answer = self._exchange("GET", None)
+        try:
+            is_ready = json.loads(answer) == {"status": "ready"}
+        except (ValueError, RecursionError):
+            is_ready = False  # a page for browsers, say
+        if not is_ready:
+            shown = answer[:SHOWN_BYTES].decode("utf-8", "replace")
+            raise self._failure(f'is no solver: a GET gets {shown!r}, not {{"status": "ready"}}')
 
     def _exchange(self, method: str, body: bytes | None) -> bytes:
         url = urlsplit(self._config.url)
@@ -105,16 +122,16 @@ class SolverService:
         finally:
             connection.close()
         if answer.status != 200:
-            raise self._failure(f"says {answer.status}: {_reason(text)}")
+            raise self._failure(f"says {answer.status}: {_reason(text)}", answer.status)
         return text
 
-    def _failure(self, words: str) -> ServiceError:
+    def _failure(self, words: str, status: int | None = None) -> ServiceError:
         """On one line, printable, and without the token, which a service may send back."""
         if self._config.token:
             words = words.replace(self._config.token, "(token)")
         printable = "".join(sign if sign.isprintable() else " " for sign in words)
         words = " ".join(printable.split())[:MAX_REASON_CHARACTERS]
-        return ServiceError(f"{self._config.url}: {words}")
+        return ServiceError(f"{self._config.url}: {words}", status)
 
     def _connection(self) -> http.client.HTTPConnection:
         url = urlsplit(self._config.url)

@@ -200,6 +200,7 @@ def example_status() -> dict[str, Any]:
         },
         "gain": {"predicted_ratio": 0.3037, "realised_ratio": 0.2085},
         "recommended_gain": {"since_seconds": NOW_SECONDS - 86_400, "ratio": 0.274},
+        "controller": {"kind": "embedded", "silence": None},
         "problems": [],
         "servers": servers,
     }
