@@ -65,7 +65,7 @@ def status_document(
         },
         "last_observation": _last_observation(cycle),
         "next_observation_at_seconds": cycle.latest_at_seconds,
-        "last_plan": _last_plan(room),
+        "last_plan": _last_plan(room, silence),
         "last_check": asdict(room.verification.last) if room.verification.last else None,
         "gain": _gain(room),
         "recommended_gain": _recommended_gain(room),
@@ -131,7 +131,7 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
     }
 
 
-def _last_plan(room: ControlRoom) -> dict[str, Any] | None:
+def _last_plan(room: ControlRoom, silence: Silence | None) -> dict[str, Any] | None:
     plan = room.plans.last_plan
     if plan is None:
         return None
@@ -140,6 +140,7 @@ def _last_plan(room: ControlRoom) -> dict[str, Any] | None:
         **plan.to_json(),
         "predicted_gain_ratio": plan.predicted_gain_ratio,
         "taken_at_seconds": room.plans.taken_at_seconds,
+        "in_place_of": silence.place if silence and silence.stood_in(plan) else None,
         "carried_out": plan.decision == "apply" and because is None,
         "not_carried_out_because": because,
     }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class Silence:
         if observation.cycle == self.last_cycle:
             return self
         return replace(self, cycles=self.cycles + 1, last_cycle=observation.cycle, reason=reason)
+
+    def stood_in(self, plan: AdaptationPlan) -> bool:
+        """Whether the sidecar made it, in place of who was silent."""
+        return self.has_stand_in and plan.observation_made_at_seconds >= self.since_seconds
 
     def words(self) -> str:
         """For people."""

@@ -140,6 +140,7 @@ def _plan() -> dict[str, Any]:
         "run_seconds": 0.006,
         "run_memory_bytes": 74 * MIB,
         "taken_at_seconds": NOW_SECONDS - 1_798,
+        "in_place_of": None,
         "carried_out": False,
         "not_carried_out_because": "the mode is recommend: plans are shown and not carried out",
     }

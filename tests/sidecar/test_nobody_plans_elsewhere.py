@@ -71,11 +71,14 @@ def test_a_service_that_is_away_is_told_of_until_it_plans_again(
         assert "Connection refused" in problem
         assert f"): {meanwhile}; " in problem
         assert main(["status", str(path)]) == 1
-        assert "problem: the service has not answered" in capsys.readouterr().out
+        said = " ".join(capsys.readouterr().out.split())
+        assert "problem: the service has not answered" in said
+        assert ("(planned here, as the service is silent)" in said) == (kind == "auto")
         with running_service(tmp_path / "second", SECRET, ("--port", str(port))):
             wait_for(lambda: not silent_cycles(sidecar), sidecar)
             assert sidecar.status()["problems"] == []
             assert main(["status", str(path)]) == 0
+            assert "planned here" not in capsys.readouterr().out
 
 
 def test_a_wrong_token_is_told_of_though_plans_are_made(
