@@ -28,7 +28,6 @@ from infra.fleet.plan_sources import SourceError, find_sources
 from infra.fleet.plan_store import Loaded, PlanStore, StoreError
 from infra.fleet.questions import QUESTIONS, Answer, Asked, answer, prepare
 from infra.fleet.report import as_json, as_markdown, as_text
-from solver_lambda.documents.reader import MOST_BYTES
 from solver_lambda.documents.units import parse_duration, parse_size
 
 DAY_SECONDS = 86_400
@@ -153,12 +152,9 @@ def _rows(text: str) -> int:
 
 def _size(text: str) -> int:
     try:
-        size = parse_size(text)
+        return parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    if size > MOST_BYTES:
-        raise argparse.ArgumentTypeError(f"must be {MOST_BYTES} bytes at most, not {text!r}")
-    return size
 
 
 def _duration(text: str) -> float:
