@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import json
 import logging
 import socket
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 MAX_REASON_CHARACTERS = 300
 SHOWN_BYTES = 60
+# Of a plan in chunks, whose lengths come with them.
+MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES
 
 
 class ServiceError(Exception):
@@ -92,10 +95,8 @@ class SolverService:
         except (ValueError, RecursionError):
             is_ready = False  # a page for browsers, say
         if not is_ready:
-            raise ServiceError(
-                f"{self._config.url} answers, but is no solver: a GET gets "
-                f'{_one_line(answer[:SHOWN_BYTES])!r}, not {{"status": "ready"}}'
-            )
+            start = answer[:SHOWN_BYTES].decode("utf-8", "replace")
+            raise self._failure(f'it is no solver: a GET gets {start!r}, not {{"status": "ready"}}')
 
     def _exchange(self, method: str, body: bytes | None) -> bytes:
         url = urlsplit(self._config.url)
@@ -109,22 +110,28 @@ class SolverService:
             with _ended_after(self._limit_seconds, connection.sock):
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
+                # Its own bound does not hold for a chunk of a negative length.
+                answer.fp = _Bounded(answer.fp, MOST_ANSWER_BYTES)  # type: ignore[assignment]
                 text = answer.read(MAX_PLAN_BYTES + 1)
                 if answer.length and len(text) <= MAX_PLAN_BYTES:
                     raise OSError(f"the answer ended {answer.length} bytes too early")
-        except (OSError, http.client.HTTPException) as error:
-            words = " ".join(str(error).split())
-            raise ServiceError(f"{self._config.url}: {type(error).__name__}: {words}") from error
+                if len(text) > MAX_PLAN_BYTES:
+                    raise OSError(f"more than the {MAX_PLAN_BYTES} bytes of a plan")
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._failure(f"{type(error).__name__}: {error}") from None
         finally:
             connection.close()
         if answer.status != 200:
-            words = f"{self._config.url} says {answer.status}: {_reason(text)}"
-            raise ServiceError(words, answer.status)
-        if len(text) > MAX_PLAN_BYTES:
-            raise ServiceError(
-                f"{self._config.url}: more than the {MAX_PLAN_BYTES} bytes of a plan"
-            )
+            raise self._failure(f"says {answer.status}: {_reason(text)}", answer.status)
         return text
+
+    def _failure(self, words: str, status: int | None = None) -> ServiceError:
+        """On one line, printable, and without the token, which a service may send back."""
+        if self._config.token:
+            words = words.replace(self._config.token, "(token)")
+        printable = "".join(sign if sign.isprintable() else " " for sign in words)
+        words = " ".join(printable.split())[:MAX_REASON_CHARACTERS]
+        return ServiceError(f"{self._config.url}: {words}", status)
 
     def _connection(self) -> http.client.HTTPConnection:
         url = urlsplit(self._config.url)
@@ -135,6 +142,34 @@ class SolverService:
         return http.client.HTTPSConnection(
             url.hostname, url.port, timeout=self._limit_seconds, context=context
         )
+
+
+class _Bounded:
+    """An answer's bytes as ``http.client`` reads them, chunks' lengths included, up to ``most``."""
+
+    def __init__(self, stream: io.BufferedReader, most: int) -> None:
+        self._stream = stream
+        self._left = most
+
+    def read(self, amount: int | None = None) -> bytes:
+        if amount is None or not 0 <= amount <= self._left:
+            amount = self._left + 1
+        return self._counted(self._stream.read(amount))
+
+    def readline(self, amount: int = -1) -> bytes:
+        return self._counted(self._stream.readline(amount if amount >= 0 else self._left + 1))
+
+    def _counted(self, part: bytes) -> bytes:
+        self._left -= len(part)
+        if self._left < 0:
+            raise OSError("the answer is too long for a plan")
+        return part
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 @contextmanager
@@ -163,15 +198,10 @@ def _ended_after(limit_seconds: float, connection: socket.socket) -> Iterator[No
 
 
 def _reason(answer: bytes) -> str:
-    """What a refusal says, on one line."""
+    """What a refusal says."""
     try:
         text = str(json.loads(answer)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
         # Not the solver's words but a gateway's, as they are.
-        return _one_line(answer)
-    return " ".join(text.split())[:MAX_REASON_CHARACTERS]
-
-
-def _one_line(answer: bytes) -> str:
-    text = answer[: 4 * MAX_REASON_CHARACTERS].decode("utf-8", "replace")
-    return " ".join(text.split())[:MAX_REASON_CHARACTERS]
+        text = answer[: 4 * MAX_REASON_CHARACTERS].decode("utf-8", "replace")
+    return text
