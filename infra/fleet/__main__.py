@@ -8,7 +8,8 @@ Which nodes lack memory, what a GiB is worth on each, what was saved, which team
 should move between nodes, and which size each machine should have. All figures are what planners
 predict by the curves that were seen, not measured.
 
-Exit codes: 0 answered, 1 some documents were no plans and are left out, 2 nothing could be asked.
+Exit codes: 0 answered, 1 some documents were no plans, or are from the future, and are left out,
+2 nothing could be asked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from infra.closed_pipe import exit_code
 from infra.fleet.plan_sources import SourceError, find_sources
-from infra.fleet.plan_store import PlanStore, StoreError
+from infra.fleet.plan_store import Loaded, PlanStore, StoreError
 from infra.fleet.questions import QUESTIONS, Answer, Asked, answer, prepare
 from infra.fleet.report import as_json, as_markdown, as_text
 from solver_lambda.documents.units import parse_duration, parse_size
@@ -41,24 +42,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     options = _parser().parse_args(arguments)
     try:
-        answers, refused, told = _ask(options)
+        answers, loaded, ahead, told = _ask(options)
     except (SourceError, StoreError) as error:
         print(f"fleet: {error}", file=sys.stderr)
         return 2
-    for why in refused[:SHOWN_REFUSALS]:
+    for why in (*loaded.refused[:SHOWN_REFUSALS], *ahead[:SHOWN_REFUSALS]):
         print(f"fleet: left out: {why}", file=sys.stderr)
-    if refused:
-        print(f"fleet: {len(refused):,} documents are no plans", file=sys.stderr)
+    if loaded.refused:
+        print(f"fleet: {len(loaded.refused):,} documents are no plans", file=sys.stderr)
+    if ahead:
+        print(f"fleet: {len(ahead):,} nodes have plans from the future", file=sys.stderr)
     print(f"fleet: {told}", file=sys.stderr)
     if options.json:
         print(json.dumps(as_json(answers), indent=1, allow_nan=False))
     else:
         print((as_markdown if options.markdown else as_text)(answers, options.rows))
-    return 1 if refused else 0
+    return 1 if loaded.refused or ahead else 0
 
 
-def _ask(options: argparse.Namespace) -> tuple[list[Answer], list[str], str]:
-    """Answers, documents that were refused, and what was asked about in words.
+def _ask(options: argparse.Namespace) -> tuple[list[Answer], Loaded, list[str], str]:
+    """Answers, what was read, nodes with plans from the future, and what was asked about in words.
 
     Raises:
         SourceError, StoreError
@@ -69,10 +72,12 @@ def _ask(options: argparse.Namespace) -> tuple[list[Answer], list[str], str]:
         loaded = store.load(sources, int(max(0.0, begin - ANSWER_SECONDS)))
         if not loaded.plans:
             raise SourceError(f"{', '.join(options.source)}: no plans there")
-        if not options.month:
-            # No plan of a clock that was wrong ends the period.
-            newest = min(store.newest_seconds(), time.time() + CLOCK_SECONDS)
-            end = math.nextafter(newest, math.inf)
+        # A plan of a clock that is wrong would end the period, or seem to be all others' successor.
+        latest = time.time() + CLOCK_SECONDS
+        if options.month:
+            end = min(end, latest)
+        else:
+            end = math.nextafter(min(store.newest_seconds(), latest), math.inf)
             begin = end - options.days * DAY_SECONDS
         asked = Asked(
             from_seconds=begin,
@@ -85,9 +90,10 @@ def _ask(options: argparse.Namespace) -> tuple[list[Answer], list[str], str]:
         prepare(store, asked)
         chosen = [q for q in QUESTIONS if not options.ask or q.name in options.ask]
         answers = [answer(store, question) for question in chosen]
-        told = f"{loaded.plans:,} plans, {loaded.read:,} of them new"
+        told = f"{loaded.plans:,} plans, {loaded.read:,} new documents"
+        ahead = store.from_the_future(latest)
     period = f"{_day(begin)} to {_day(end)}"
-    return answers, loaded.refused, f"{told}; {period}; predicted, not measured"
+    return answers, loaded, ahead, f"{told}; {period}; predicted, not measured"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,19 +1,45 @@
 -- One batch of documents, as text beside their keys, in the form of the tables. What is no plan, or
--- lies under another's key, has no `plan`.
+-- lies under another's key, has no `plan`: the rules are those of AdaptationPlan, for all keys that
+-- are counted. 2305843009213693952 bytes are what two of can be added.
 CREATE OR REPLACE TEMP TABLE new_documents AS
-SELECT node, cycle,
+SELECT node, cycle, version,
     CASE WHEN document.kind = 'spreds.plan' AND document.version = 1
         AND document.node = typed.node AND document.cycle = typed.cycle
-        AND document.made_at_seconds IS NOT NULL
-        AND document.observation_made_at_seconds IS NOT NULL
-        AND document.budget_bytes IS NOT NULL
+        AND document.made_at_seconds BETWEEN 0 AND 1e19
+        AND document.observation_made_at_seconds BETWEEN 0 AND 1e19
+        AND coalesce(document.window_seconds, 0) BETWEEN 0 AND 1e19
+        AND document.budget_bytes BETWEEN 1 AND 2305843009213693952
+        AND len(document.method) <= 4096 AND len(document.reason) <= 4096
         AND document.decision IN ('apply', 'keep')
-        AND len(document.servers) > 0
-        AND len(list_filter(document.servers, lambda server: server.name IS NULL
-            OR server.maxmemory_before_bytes IS NULL OR server.maxmemory_bytes IS NULL)) = 0
+        AND coalesce(document.optimality_gap, 0) BETWEEN 0 AND 1e19
+        AND coalesce(document.mean_access_time_before_seconds, 0) BETWEEN 0 AND 1e19
+        AND coalesce(document.mean_access_time_seconds, 0) BETWEEN 0 AND 1e19
+        AND coalesce(document.run_seconds, 0) BETWEEN 0 AND 1e19
+        AND len(document.servers) BETWEEN 1 AND 1024
+        AND len(list_distinct(list_transform(document.servers, lambda server: server.name)))
+            = len(document.servers)
+        AND len(list_filter(document.servers, lambda server:
+            server.maxmemory_before_bytes BETWEEN 0 AND 2305843009213693952
+            AND server.maxmemory_bytes BETWEEN 0 AND 2305843009213693952
+            AND (server.maxmemory_bytes > 0 OR document.decision = 'keep')
+            AND coalesce(server.installed_bytes, 0) BETWEEN 0 AND 2305843009213693952
+            AND len(server.reason) <= 4096
+            AND coalesce(server.eat_before_seconds, 0) BETWEEN 0 AND 1e19
+            AND coalesce(server.eat_seconds, 0) BETWEEN 0 AND 1e19
+            AND coalesce(server.eat_installed_seconds, 0) BETWEEN 0 AND 1e19
+            AND coalesce(server.weight, 0) BETWEEN 0 AND 1e19
+            AND coalesce(server.request_rate_per_second, 0) BETWEEN 0 AND 1e19
+        )) = len(document.servers)
+        AND (document.decision = 'keep' OR list_sum(list_transform(document.servers,
+            lambda server: server.maxmemory_bytes)) <= document.budget_bytes)
+        AND coalesce(len(document.what_if), 0) <= 1024
+        AND len(list_filter(document.what_if, lambda other:
+            other.budget_bytes BETWEEN 1 AND 2305843009213693952
+            AND other.mean_access_time_seconds BETWEEN 0 AND 1e19
+        )) IS NOT DISTINCT FROM len(document.what_if)
     THEN document END AS plan
 FROM (
-    SELECT node, cycle, from_json(CASE WHEN json_valid(text) THEN text END, '{
+    SELECT node, cycle, version, TRY(from_json(CASE WHEN regexp_full_match(text, $form) THEN text END, '{
         "kind": "VARCHAR", "version": "BIGINT", "node": "VARCHAR", "cycle": "BIGINT",
         "made_at_seconds": "DOUBLE", "observation_made_at_seconds": "DOUBLE",
         "window_seconds": "DOUBLE", "budget_bytes": "BIGINT", "method": "VARCHAR",
@@ -26,8 +52,8 @@ FROM (
             "eat_installed_seconds": "DOUBLE", "weight": "DOUBLE",
             "request_rate_per_second": "DOUBLE", "reason": "VARCHAR"}],
         "what_if": [{"budget_bytes": "BIGINT", "mean_access_time_seconds": "DOUBLE"}]
-    }') AS document
-    FROM read_csv($file, columns = {node: 'VARCHAR', cycle: 'BIGINT', text: 'VARCHAR'},
-        delim = '\t', quote = '', escape = '', header = false, auto_detect = false,
-        max_line_size = 4400000)
+    }')) AS document
+    FROM read_csv($file, columns = {node: 'VARCHAR', cycle: 'BIGINT', version: 'VARCHAR',
+            text: 'VARCHAR'}, delim = '\t', quote = '', escape = '', header = false,
+        auto_detect = false, max_line_size = 4400000)
 ) AS typed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,16 +35,21 @@ class PlanKey(NamedTuple):
         return f"{self.node}/{self.cycle:012d}.json"
 
 
+# The document, cut above the longest that a plan may be, or in words why there is none.
+Document = tuple[PlanKey, bytes | str]
+
+
 class PlanSource(Protocol):
     """``name`` tells one from another. Both methods raise SourceError."""
 
     name: str
 
-    def keys(self) -> set[PlanKey]:
-        """All plans there; whatever is not named like one is passed over."""
+    def versions(self) -> dict[PlanKey, str]:
+        """All plans there, and what changes when one is written again; whatever is not named like
+        a plan is passed over."""
 
-    def read(self, keys: Iterable[PlanKey]) -> Iterator[tuple[PlanKey, bytes]]:
-        """Their documents, cut above the longest that a plan may be."""
+    def read(self, keys: Iterable[PlanKey]) -> Iterator[Document]:
+        """Those of ``keys`` that are still there: nodes prune while they are read."""
 
 
 class FolderPlans:
@@ -55,35 +61,51 @@ class FolderPlans:
         self._folder = inner if inner.is_dir() else folder
         self.name = str(self._folder)
 
-    def keys(self) -> set[PlanKey]:
+    def versions(self) -> dict[PlanKey, str]:
         try:
             nodes = [
                 entry.name
                 for entry in os.scandir(self._folder)
                 if NODE_PATTERN.fullmatch(entry.name) and entry.is_dir()
             ]
-            return {
-                PlanKey(node, int(match[1]))
-                for node in nodes
-                for name in os.listdir(self._folder / node)
-                if (match := _FILE.fullmatch(name))
-            }
+            return {key: version for node in nodes for key, version in self._of_node(node)}
         except OSError as error:
             raise SourceError(f"{self._folder}: {error.strerror or error}") from error
 
-    def read(self, keys: Iterable[PlanKey]) -> Iterator[tuple[PlanKey, bytes]]:
-        for key in keys:
-            path = f"{self.name}/{key.path}"
-            try:
-                # A file object would take half as long again, for each of very many.
-                descriptor = os.open(path, os.O_RDONLY)
+    def _of_node(self, node: str) -> Iterator[tuple[PlanKey, str]]:
+        try:
+            entries = os.scandir(self._folder / node)
+        except FileNotFoundError:
+            return
+        for entry in entries:
+            match = _FILE.fullmatch(entry.name)
+            if match:
                 try:
-                    text = os.read(descriptor, MAX_PLAN_BYTES + 1)
-                finally:
-                    os.close(descriptor)
+                    found = entry.stat()
+                except FileNotFoundError:
+                    continue
+                yield PlanKey(node, int(match[1])), f"{found.st_size} {found.st_mtime_ns}"
+
+    def read(self, keys: Iterable[PlanKey]) -> Iterator[Document]:
+        for key in keys:
+            try:
+                yield key, _read_file(f"{self.name}/{key.path}")
+            except FileNotFoundError:
+                continue
             except OSError as error:
-                raise SourceError(f"{path}: {error.strerror or error}") from error
-            yield key, text
+                yield key, error.strerror or str(error)
+
+
+def _read_file(path: str) -> bytes | str:
+    # A file object would take half as long again, for each of very many; and what is no file, as a
+    # pipe, must not be waited for.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return "it is no file"
+        return os.read(descriptor, MAX_PLAN_BYTES + 1)
+    finally:
+        os.close(descriptor)
 
 
 class BucketPlans:
@@ -94,11 +116,11 @@ class BucketPlans:
         self._bucket = bucket
         self.name = f"{_S3}{bucket}"
 
-    def keys(self) -> set[PlanKey]:
+    def versions(self) -> dict[PlanKey, str]:
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=f"{PLANS_PREFIX}/"
         )
-        found = set()
+        found = {}
         with _told(self.name):
             for page in pages:
                 for item in page.get("Contents", ()):
@@ -106,16 +128,21 @@ class BucketPlans:
                     node, _, name = rest.partition("/")
                     match = _FILE.fullmatch(name)
                     if match and NODE_PATTERN.fullmatch(node):
-                        found.add(PlanKey(node, int(match[1])))
+                        found[PlanKey(node, int(match[1]))] = item["ETag"].strip('"')
         return found
 
-    def read(self, keys: Iterable[PlanKey]) -> Iterator[tuple[PlanKey, bytes]]:
+    def read(self, keys: Iterable[PlanKey]) -> Iterator[Document]:
         with ThreadPoolExecutor(READERS) as readers:
-            yield from readers.map(self._read, keys)
+            yield from (found for found in readers.map(self._read, keys) if found is not None)
 
-    def _read(self, key: PlanKey) -> tuple[PlanKey, bytes]:
+    def _read(self, key: PlanKey) -> Document | None:
         with _told(f"{self.name}/{PLANS_PREFIX}/{key.path}"):
-            answer = self._client.get_object(Bucket=self._bucket, Key=f"{PLANS_PREFIX}/{key.path}")
+            try:
+                answer = self._client.get_object(
+                    Bucket=self._bucket, Key=f"{PLANS_PREFIX}/{key.path}"
+                )
+            except self._client.exceptions.NoSuchKey:
+                return None
             return key, answer["Body"].read(MAX_PLAN_BYTES + 1)
 
 

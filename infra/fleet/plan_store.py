@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from infra.fleet.document_batches import batches, why_refused
+from infra.fleet.plan_form import PLAN_FORM
 from infra.fleet.plan_sources import PlanKey, PlanSource
 
 HERE = Path(__file__).parent
@@ -52,7 +53,7 @@ class PlanStore:
             self._database.execute(f"SET memory_limit = '{MEMORY}'")
             self._database.execute((HERE / "tables.sql").read_text())
         except (duckdb.Error, OSError) as error:
-            raise StoreError(f"{file}: {_first_line(error)}") from error
+            raise StoreError(f"{file}: {_why_closed(error)}") from error
 
     def __enter__(self) -> PlanStore:
         return self
@@ -69,20 +70,26 @@ class PlanStore:
         names, read, refused = [], 0, []
         for source in sources:
             names.append(source.name)
-            there, known = source.keys(), self._known(source.name)
-            self._forget(source.name, known - there)
-            new = sorted(key for key in there - known if key.cycle >= from_cycle)
-            for batch in batches(source, new):
+            there, known = source.versions(), self._known(source.name)
+            # What was written again is another document, as if the old one were gone.
+            self._forget(source.name, known.items() - there.items())
+            new = sorted(
+                item for item in there.items() - known.items() if item[0].cycle >= from_cycle
+            )
+            for batch in batches(source, dict(new)):
                 refused += batch.refused + self._add(source, batch.file)
-            read += len(new)
+                read += batch.documents
         # What the file keeps of other sources is not asked about now.
         self._rows("CREATE OR REPLACE TEMP TABLE chosen (source VARCHAR)")
         for name in names:
             self._rows("INSERT INTO chosen VALUES ($name)", name=name)
+        self._rows((HERE / "copies.sql").read_text())
         for table in TABLES:
             self._rows(
-                f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT * FROM kept_{table} "  # noqa: S608
-                "WHERE source IN (SELECT source FROM chosen)"
+                f"CREATE OR REPLACE TEMP VIEW {table} AS "  # noqa: S608
+                f"SELECT told.told_of AS source, kept.* EXCLUDE (source) FROM kept_{table} AS kept "
+                "JOIN told ON (told.source, told.node, told.cycle) "
+                "= (kept.source, kept.node, kept.cycle)"
             )
         ((plans,),) = self._rows("SELECT count(*) FROM plans")
         return Loaded(plans, read - len(refused), refused)
@@ -91,6 +98,17 @@ class PlanStore:
         """When the newest plan was made; 0 if there is none."""
         ((seconds,),) = self._rows("SELECT coalesce(max(made_at_seconds), 0) FROM plans")
         return float(seconds)
+
+    def from_the_future(self, now_seconds: float) -> list[str]:
+        """Nodes with plans that were made later than now, a sentence for each."""
+        text = (
+            "SELECT source, node, count(*), max(made_at_seconds) - $now FROM plans "
+            "WHERE made_at_seconds > $now GROUP BY source, node ORDER BY source, node"
+        )
+        return [
+            f"{source}/{node}: plans from the future: {count:,}, by {ahead:,.0f} s and less"
+            for source, node, count, ahead in self._rows(text, now=now_seconds)
+        ]
 
     def ask(self, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Names of the columns and the rows of one statement."""
@@ -104,29 +122,33 @@ class PlanStore:
             raise StoreError(f"DuckDB: {_first_line(error)}") from error
         return found
 
-    def _known(self, source: str) -> set[PlanKey]:
-        text = "SELECT node, cycle FROM kept_plans WHERE source = $source"
-        return {PlanKey(*row) for row in self._rows(text, source=source)}
+    def _known(self, source: str) -> dict[PlanKey, str]:
+        text = "SELECT node, cycle, version FROM kept_plans WHERE source = $source"
+        return {PlanKey(*row[:2]): row[2] for row in self._rows(text, source=source)}
 
-    def _forget(self, source: str, keys: set[PlanKey]) -> None:
-        if not keys:
+    def _forget(self, source: str, versions: Set[tuple[PlanKey, str]]) -> None:
+        if not versions:
             return
+        keys = sorted(key for key, _ in versions)
         self._rows("CREATE OR REPLACE TEMP TABLE gone (node VARCHAR, cycle BIGINT)")
-        for node, group in itertools.groupby(sorted(keys), key=lambda key: key.node):
+        for node, group in itertools.groupby(keys, key=lambda key: key.node):
             cycles = [key.cycle for key in group]
             self._rows("INSERT INTO gone SELECT $node, unnest($cycles)", node=node, cycles=cycles)
+        # All or nothing: rows without their plan would count again when it comes back.
+        self._rows("BEGIN")
         for table in TABLES:
             self._rows(
                 f"DELETE FROM kept_{table} WHERE source = $source "  # noqa: S608
                 "AND (node, cycle) IN (SELECT (node, cycle) FROM gone)",
                 source=source,
             )
+        self._rows("COMMIT")
 
     def _add(self, source: PlanSource, file: Path | None) -> list[str]:
         """Why some of the documents in a batch are no plans."""
         if file is None:
             return []
-        self._rows((HERE / "new_documents.sql").read_text(), file=str(file))
+        self._rows((HERE / "new_documents.sql").read_text(), file=str(file), form=PLAN_FORM)
         self._rows("BEGIN")
         for statement in _statements("add_plans.sql"):
             self._rows(statement, source=source.name)
@@ -143,3 +165,9 @@ def _statements(name: str) -> list[str]:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+def _why_closed(error: Exception) -> str:
+    if "lock" in str(error):
+        return "another run uses it: wait for its end, or say --no-cache"
+    return _first_line(error)

@@ -35,7 +35,9 @@ def as_markdown(answers: Sequence[Answer], most_rows: int) -> str:
     for found in answers:
         head, *rows = _table(found, most_rows)
         lines = [head, ["---"] * len(head), *rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        table = "\n".join(
+            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+        )
         parts.append("\n".join((f"## {found.question.title}", "", table, *_rest(found, most_rows))))
     return "\n\n".join(parts)
 
@@ -76,7 +78,8 @@ def _words(column: str, value: Any) -> str:
     if value is None:
         return "not known"
     if isinstance(value, str):
-        return value
+        # A folder's name may hold what moves a terminal's cursor.
+        return value if value.isprintable() else ascii(value)[1:-1]
     if "bytes" in column:
         sign = "-" if value < 0 else "+" if column.startswith("change") and value else ""
         return f"{sign}{format_size(abs(int(value)))}"

@@ -15,3 +15,5 @@ CREATE TABLE IF NOT EXISTS kept_what_if (
     source VARCHAR, node VARCHAR, cycle BIGINT,
     budget_bytes BIGINT, mean_access_time_seconds DOUBLE
 );
+-- What was kept before this column came has none, and so is read again.
+ALTER TABLE kept_plans ADD COLUMN IF NOT EXISTS version VARCHAR;

@@ -1,15 +1,10 @@
 -- What all questions begin with. The same text runs in Athena, one statement at a time, over the
 -- tables of docs/fleet.md and a view `asked` with the columns that infra.fleet gives it.
 
--- Each plan of the period once: a folder may hold a copy of what a bucket has.
+-- The plans of the period.
 CREATE OR REPLACE VIEW counted AS
-SELECT * FROM (
-    SELECT plans.*, row_number() OVER (
-        PARTITION BY node, cycle, observation_made_at_seconds ORDER BY source) AS copy
-    FROM plans
-) AS numbered
-WHERE copy = 1
-    AND made_at_seconds >= (SELECT from_seconds FROM asked)
+SELECT * FROM plans
+WHERE made_at_seconds >= (SELECT from_seconds FROM asked)
     AND made_at_seconds < (SELECT to_seconds FROM asked);
 
 -- The last plan of each node that has one a day (or what was asked) before the newest of all:

@@ -26,9 +26,9 @@ from solver_lambda.documents.plan import MAX_PLAN_BYTES
 log = logging.getLogger(__name__)
 
 MAX_REASON_CHARACTERS = 300
-SHOWN_BYTES = 60
 # Of a plan in chunks, whose lengths come with them.
 MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES
+SHOWN_BYTES = 60
 
 
 class ServiceError(Exception):
@@ -95,8 +95,8 @@ class SolverService:
         except (ValueError, RecursionError):
             is_ready = False  # a page for browsers, say
         if not is_ready:
-            start = answer[:SHOWN_BYTES].decode("utf-8", "replace")
-            raise self._failure(f'it is no solver: a GET gets {start!r}, not {{"status": "ready"}}')
+            shown = answer[:SHOWN_BYTES].decode("utf-8", "replace")
+            raise self._failure(f'is no solver: a GET gets {shown!r}, not {{"status": "ready"}}')
 
     def _exchange(self, method: str, body: bytes | None) -> bytes:
         url = urlsplit(self._config.url)

@@ -13,15 +13,31 @@ Row = dict[str, Any]
 
 
 def documents(*folders: Path) -> list[Row]:
-    """Plans with their source, each once: a copy counts where its source's name comes first."""
-    found: dict[tuple[Any, ...], Row] = {}
+    """Plans with their source, each once: a source that shares a plan of a node with another tells
+    of the same node, which has the name of the source with the newest plan."""
+    told: dict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
     for source in sorted(str(folder.resolve()) for folder in folders):
         for path in sorted(Path(source).glob("*/*.json")):
             plan = json.loads(path.read_text())
-            plan["source"] = source
-            identity = (plan["node"], plan["cycle"], plan["observation_made_at_seconds"])
-            found.setdefault(identity, plan)
-    return list(found.values())
+            told[source, plan["node"]][plan["cycle"]] = plan
+    groups: list[list[tuple[str, str]]] = []
+    for name, plans in told.items():
+        same = [g for g in groups if any(is_shared(name, plans, one, told[one]) for one in g)]
+        groups = [g for g in groups if g not in same] + [[*itertools.chain(*same), name]]
+    found = []
+    for group in groups:
+        home = min(group, key=lambda one: (-max(told[one]), one))
+        merged: Row = {}
+        for one in sorted(group):
+            merged = told[one] | merged
+        found += [plan | {"source": home[0]} for plan in merged.values()]
+    return found
+
+
+def is_shared(
+    name: tuple[str, str], plans: dict[int, Row], other: tuple[str, str], others: dict[int, Row]
+) -> bool:
+    return name[1] == other[1] and any(plan == others.get(c) for c, plan in plans.items())
 
 
 def latest(plans: list[Row], ended_seconds: float) -> list[Row]:
@@ -73,8 +89,12 @@ def nodes(plans: list[Row], lack_ratio: float) -> dict[tuple[str, str], tuple[An
     found = {}
     for plan in plans:
         line = points(plan)
-        now, least = dict(line)[plan["budget_bytes"]] if line else None, line and line[-1][1]
-        if now is not None:
+        if not line:
+            continue
+        now, (largest, least) = dict(line).get(plan["budget_bytes"]), line[-1]
+        if now is None or largest <= plan["budget_bytes"]:
+            found[name_of(plan)] = ("not known", None)
+        else:
             verdict = "lacks memory" if least < now * (1 - lack_ratio) else "has enough"
             found[name_of(plan)] = (verdict, waiting(plan, now - least))
     return found
