@@ -43,9 +43,6 @@ class CloudController:
         self.delivery.expect(plan_key(observation.node, observation.cycle))
         self._worker.submit(lambda: self._put(observation)).add_done_callback(log_failure)
 
-    def answered(self, observation: Observation) -> None:
-        pass
-
     def overdue(self, observation: Observation) -> None:
         pass
 

@@ -39,27 +39,27 @@ def make_controller(
     Raises:
         DocumentError: there is no such cloud, or the address to listen on cannot be bound.
     """
-    kind, cloud = config.controller.kind, config.controller.cloud
-    service = config.controller.service
-    documents = KeptFolder(config.controller.folder, config.controller.kept, metrics)
+    chosen = config.controller
+    kind, cloud, service = chosen.kind, chosen.cloud, chosen.service
+    documents = KeptFolder(chosen.folder, chosen.kept, metrics)
     embedded = EmbeddedController(take_plan, metrics, documents)
-    stand_in = embedded if kind == "auto" else None
-    deadline_seconds = config.controller.plan_deadline_seconds
+    deadline_seconds = chosen.plan_deadline_seconds
+    common = (take_plan, embedded if kind == "auto" else None, deadline_seconds, metrics)
     if kind != "embedded" and service is not None:
         log.info("controller %s: observations go to %s", kind, service.url)
         # So that it has failed, and another one stands in, before the plan is overdue.
         asked = SolverService(service, (1 - SPARE_SHARE) * deadline_seconds)
 
-        def make_service(failed: Failed) -> SolverServiceController:
-            return SolverServiceController(asked, take_plan, metrics, documents, failed)
+        def make_service(take: TakePlan, failed: Failed) -> SolverServiceController:
+            return SolverServiceController(asked, take, metrics, documents, failed)
 
-        return ElsewhereController("the service", make_service, stand_in, deadline_seconds, metrics)
+        return ElsewhereController("the service", make_service, *common)
     if kind == "embedded" or cloud is None:
         log.info("controller %s: plans are made here, no cloud is asked", kind)
         return embedded
     log.info("controller %s: observations go to s3://%s", kind, cloud.observations_bucket)
 
-    def make_cloud(failed: Failed) -> CloudController:
+    def make_cloud(take: TakePlan, failed: Failed) -> CloudController:
         observations = make_bucket(
             cloud.observations_bucket,
             cloud.region,
@@ -67,11 +67,11 @@ def make_controller(
             deadline_seconds,
             cloud.account_id,
         )
-        before = instead_of.delivery if instead_of is not None else None
-        delivery = _delivery(config, cloud, take_plan, metrics, before)
+        before = instead_of.delivery if instead_of else None
+        delivery = _delivery(config, cloud, take, metrics, before)
         return CloudController(observations, delivery, metrics, failed)
 
-    return ElsewhereController("the cloud", make_cloud, stand_in, deadline_seconds, metrics)
+    return ElsewhereController("the cloud", make_cloud, *common)
 
 
 def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:

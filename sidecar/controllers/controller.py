@@ -36,9 +36,6 @@ class Controller(Protocol):
     def ask(self, observation: Observation) -> None:
         """Ask for a plan; it comes through the ``take_plan`` that the controller was made with."""
 
-    def answered(self, observation: Observation) -> None:
-        """The plan for it has come in time, and passed every check."""
-
     def overdue(self, observation: Observation) -> None:
         """The plan for it has not come in time."""
 

@@ -30,9 +30,6 @@ class DirectController:
     def ask(self, observation: Observation) -> None:
         self._worker.submit(lambda: self._plan(observation)).add_done_callback(log_failure)
 
-    def answered(self, observation: Observation) -> None:
-        pass
-
     def overdue(self, observation: Observation) -> None:
         pass
 

@@ -10,6 +10,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.controllers.controller import Controller, Delivery, Failed
 from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.silence import Silence
+from sidecar.delivery.plan_inbox import TakePlan
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.units import format_duration
 
@@ -29,7 +30,8 @@ class ElsewhereController:
     def __init__(
         self,
         place: str,
-        make_elsewhere: Callable[[Failed], Controller],
+        make_elsewhere: Callable[[TakePlan, Failed], Controller],
+        take_plan: TakePlan,
         stand_in: EmbeddedController | None,
         deadline_seconds: float,
         metrics: Metrics,
@@ -37,7 +39,8 @@ class ElsewhereController:
         self._place = place
         self._silence: Silence | None = None
         self._lock = threading.Lock()
-        self._elsewhere = make_elsewhere(self._failed)
+        self._take_plan = take_plan
+        self._elsewhere = make_elsewhere(self._take, self._failed)
         self._stand_in = stand_in
         self._deadline_seconds = deadline_seconds
         self._metrics = metrics
@@ -56,12 +59,6 @@ class ElsewhereController:
     def ask(self, observation: Observation) -> None:
         self._elsewhere.ask(observation)
 
-    def answered(self, observation: Observation) -> None:
-        with self._lock:
-            # One that had failed was answered by the stand-in.
-            if self._silence is not None and self._silence.last_cycle != observation.cycle:
-                self._silence = None
-
     def overdue(self, observation: Observation) -> None:
         limit = format_duration(self._deadline_seconds)
         self._failed(observation, f"no plan that could be taken came within {limit}")
@@ -70,6 +67,14 @@ class ElsewhereController:
         self._elsewhere.close()
         if self._stand_in is not None:
             self._stand_in.close()
+
+    def _take(self, document: bytes, source: str) -> bool:
+        """A plan from elsewhere, maybe a late one: what is believed ends the silence."""
+        if not self._take_plan(document, source):
+            return False
+        with self._lock:
+            self._silence = None
+        return True
 
     def _failed(self, observation: Observation, reason: str) -> None:
         """Called by the controller elsewhere, in its thread, and when a plan is overdue."""

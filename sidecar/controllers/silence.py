@@ -11,7 +11,7 @@ from solver_lambda.documents.plan import AdaptationPlan
 
 @dataclass(frozen=True)
 class Silence:
-    """Observations in a row that were not answered in time.
+    """Observations in a row that got no plan, or not in time.
 
     Attributes:
         place: what was asked: ``the cloud`` or ``the service``.

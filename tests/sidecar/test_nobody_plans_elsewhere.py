@@ -11,8 +11,10 @@ import pytest
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.controllers.cloud import CloudController
+from sidecar.controllers.controller import Failed
 from sidecar.controllers.elsewhere import ElsewhereController
 from sidecar.daemon import Sidecar
+from sidecar.delivery.plan_inbox import TakePlan
 from sidecar.storage.store import FolderStore
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
 from workloads.bench.solver.function_verb import realistic_observation
@@ -95,8 +97,11 @@ def test_a_wrong_token_is_told_of_though_plans_are_made(
         assert TOKEN not in problem
 
 
-class NoDelivery:
-    """Of a cloud whose notifications are lost."""
+class LateDelivery:
+    """Of a cloud whose notifications come when the test says so."""
+
+    def __init__(self) -> None:
+        self.take: TakePlan = lambda _document, _source: False
 
     def start(self) -> None:
         pass
@@ -108,18 +113,19 @@ class NoDelivery:
         pass
 
 
-def test_an_observation_counts_once_and_one_that_was_answered_ends_it(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "bucket")
-    metrics = Metrics()
-    controller = ElsewhereController(
-        "the cloud",
-        lambda failed: CloudController(store, NoDelivery(), metrics, failed),
-        None,
-        30.0,
-        metrics,
-    )
+def test_an_observation_counts_once_and_a_plan_that_is_believed_ends_it(tmp_path: Path) -> None:
+    store, delivery, metrics = FolderStore(tmp_path / "bucket"), LateDelivery(), Metrics()
+
+    def make(take: TakePlan, failed: Failed) -> CloudController:
+        delivery.take = take
+        return CloudController(store, delivery, metrics, failed)
+
+    def believes(document: bytes, _: str) -> bool:
+        return document == b"plan"
+
+    controller = ElsewhereController("the cloud", make, believes, None, 30.0, metrics)
     first = realistic_observation(2)
-    second, third = (replace(first, cycle=first.cycle + later) for later in (1, 2))
+    second = replace(first, cycle=first.cycle + 1, made_at_seconds=first.made_at_seconds + 60)
     (tmp_path / "bucket").write_text("no folder")
     controller.ask(first)
     wait_until(lambda: controller.silence is not None, metrics.snapshot)
@@ -134,9 +140,9 @@ def test_an_observation_counts_once_and_one_that_was_answered_ends_it(tmp_path: 
     assert controller.silence.since_seconds == first.made_at_seconds
     words = "(no plan that could be taken came within 30s): nothing moves"
     assert words in controller.silence.words()
-    controller.answered(second)  # by a stand-in, as it was late
+    assert not delivery.take(b"forged", "of somebody")
     assert controller.silence.cycles == 2
-    controller.answered(third)
+    assert delivery.take(b"plan", "late")
     assert controller.silence is None
     controller.close()
     assert metrics.value("observations_failed") == 1

@@ -13,9 +13,9 @@ from sidecar.config.node import load_config
 from sidecar.preflight.cloud import check_cloud
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.service import check_service
+from tests.sidecar.answering import answering
 from tests.sidecar.played_function import by_queue
 from tests.sidecar.signed_cloud import SignedCloud
-from tests.sidecar.test_solver_service import answering
 from workloads.local_server import LocalServer
 
 URLS = {"a": "redis://127.0.0.1:1"}
