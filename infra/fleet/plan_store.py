@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from infra.fleet.document_batches import batches, why_refused
-from infra.fleet.plan_form import PLAN_FORM
 from infra.fleet.plan_sources import PlanKey, PlanSource
 
 HERE = Path(__file__).parent
@@ -148,7 +147,7 @@ class PlanStore:
         """Why some of the documents in a batch are no plans."""
         if file is None:
             return []
-        self._rows((HERE / "new_documents.sql").read_text(), file=str(file), form=PLAN_FORM)
+        self._rows((HERE / "new_documents.sql").read_text(), file=str(file))
         self._rows("BEGIN")
         for statement in _statements("add_plans.sql"):
             self._rows(statement, source=source.name)
