@@ -18,6 +18,7 @@ from solver_lambda.documents.reader import DocumentError
 BATCH = 10_000
 # A line is a document, so what is a line's end or a column's to DuckDB becomes the blank that it is
 # to JSON.
+_MARKS = (b"\t", b"\r", b"\n")
 _BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
 
 
@@ -65,7 +66,9 @@ def _write(
                 refused.append(why_refused(source, key, text))
                 continue
             where = f"{key.node}\t{key.cycle}\t{versions[key]}\t"
-            lines.write(where.encode() + text.translate(_BLANKS) + b"\n")
+            if any(mark in text for mark in _MARKS):
+                text = text.translate(_BLANKS)
+            lines.write(where.encode() + text + b"\n")
     if not count:
         return None
     return Batch(file if len(refused) < count else None, count, refused)
