@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 from infra import limits, names
-from infra.cells import CELL_PATTERN, PatternError, named_by
+from infra.configured_nodes import Node, read_nodes
 from infra.costs.workload import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
-from solver_lambda.documents.keys import NODE_PATTERN
-from solver_lambda.documents.planning_settings import METHODS
 from solver_lambda.documents.reader import DocumentError, Fields
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
-DELIVERIES = ("sqs", "http")
 TOPICS = ("one", "two")
 # Without a hyphen, so that "NAME-" begins the names of no other installation in the account.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9]{0,16}")
@@ -29,28 +25,6 @@ RESERVED_PREFIXES = ("sthree-", "amzn-s3-demo-")
 # CloudWatch Logs takes only these.
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
 NODES_PER_CELL = 40
-NODE_PLACEHOLDER = "{node}"  # in the public_url of a line that names several
-
-
-@dataclass(frozen=True)
-class Node:
-    """One machine with Redis servers.
-
-    Attributes:
-        name: also in its S3 keys.
-        delivery: ``sqs``: plans wait in the node's queue, and the node only makes outbound calls;
-            ``http``: SNS posts them to ``public_url``.
-        public_url: of the node's listener, http or https; or empty.
-        solver: ``dirichlet`` or ``hill_climbing``: a function of its own that searches with it,
-            as the thesis has two; ``auto``: the function that chooses by the number of servers.
-        cell: that the node is in.
-    """
-
-    name: str
-    delivery: str = "sqs"
-    public_url: str = ""
-    solver: str = "auto"
-    cell: str = "main"
 
 
 @dataclass(frozen=True)
@@ -91,6 +65,7 @@ class Configuration:
             function has a topic as well, that S3 tells of observations and that calls it, as in the
             thesis.
         analytics: whether AWS Glue has tables over the documents, to be asked by Athena.
+        source: the file, for messages.
     """
 
     name: str
@@ -104,6 +79,7 @@ class Configuration:
     reserved_concurrency: int | None = None
     topics: str = "one"
     analytics: bool = False
+    source: str = field(default="the stack's file", compare=False)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -116,11 +92,8 @@ class Configuration:
 
     def cell_of(self, node: str) -> tuple[Cell, Node] | None:
         """A node by its name, with its cell."""
-        for cell in self.cells:
-            for member in cell.nodes:
-                if member.name == node:
-                    return cell, member
-        return None
+        members = ((cell, member) for cell in self.cells for member in cell.nodes)
+        return next((found for found in members if found[1].name == node), None)
 
 
 def read_configuration(path: Path) -> Configuration:
@@ -173,7 +146,8 @@ def _configuration(fields: Fields) -> Configuration:
             if fields.has("reserved_concurrency")
             else None
         ),
-        nodes=tuple(_nodes(nodes, nodes_per_cell)),
+        nodes=tuple(read_nodes(nodes, nodes_per_cell)),
+        source=fields.source,
     )
     fields.done()
     _check_cells(nodes, configuration)
@@ -186,58 +160,6 @@ def _name(fields: Fields) -> str:
     if not NAME_PATTERN.fullmatch(name):
         raise fields.refuse("name", f"must match {NAME_PATTERN.pattern}, not {name!r}")
     return name
-
-
-def _nodes(table: Fields, nodes_per_cell: int) -> Iterator[Node]:
-    """All nodes of all lines."""
-    lines: dict[str, str] = {}
-    for key in table.names():
-        line = table.table(key)
-        node = _node(line)
-        try:
-            named = list(named_by(key, node.cell, nodes_per_cell, limits.ACCOUNT_FILTERS.most))
-        except PatternError as error:
-            raise table.refuse(key, str(error)) from error
-        if len(named) > 1 and node.public_url and NODE_PLACEHOLDER not in node.public_url:
-            raise line.refuse("public_url", f"must have {NODE_PLACEHOLDER} where the name belongs")
-        for one in named:
-            if not NODE_PATTERN.fullmatch(one.node):
-                raise table.refuse(
-                    key,
-                    f"names no node: {one.node!r} does not match {NODE_PATTERN.pattern}",
-                )
-            if one.node in lines:
-                raise table.refuse(
-                    key, f"names {one.node!r}, which {table.where(lines[one.node])} names as well"
-                )
-            lines[one.node] = key
-            public_url = node.public_url.replace(NODE_PLACEHOLDER, one.node)
-            yield replace(node, name=one.node, cell=one.cell, public_url=public_url)
-
-
-def _node(line: Fields) -> Node:
-    """What a line says, with the name still open; ``cell`` is empty where the line has none."""
-    if line.has("servers"):
-        raise line.refuse(
-            "servers",
-            "belongs here no longer: give a team its role by what `python -m infra.roles --team "
-            "NODE/SERVER` prints",
-        )
-    node = Node(
-        name="",
-        delivery=line.text("delivery", "sqs", DELIVERIES),
-        public_url=line.text("public_url") if line.has("public_url") else "",
-        solver=line.text("solver", "auto", METHODS),
-        cell=line.text("cell") if line.has("cell") else "",
-    )
-    line.done()
-    if node.cell and not CELL_PATTERN.fullmatch(node.cell):
-        raise line.refuse("cell", f"must match {CELL_PATTERN.pattern}, not {node.cell!r}")
-    if (node.delivery == "http") != bool(node.public_url):
-        raise line.refuse("public_url", 'goes with delivery = "http", and only with it')
-    if node.public_url and not re.match(r"https?://[^/]+", node.public_url):
-        raise line.refuse("public_url", f"must be a URL, not {node.public_url!r}")
-    return node
 
 
 def _check_cells(nodes: Fields, configuration: Configuration) -> None:

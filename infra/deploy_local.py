@@ -2,6 +2,7 @@
 
 ``python -m infra.deploy_local`` starts an emulator, deploys ``infra/stack.toml``, writes all
 stacks' outputs to ``build/outputs.json``, and keeps the emulator running until it is interrupted.
+Beside it, ``--into-running`` deploys again, as after a node was added: what is there stays.
 In a program, ``deploy(emulator)`` gives the outputs.
 """
 
@@ -20,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from infra.emulator.process import ACCOUNT, DEFAULT_PORT, REGION, Emulator
+from infra.emulator.process import ACCOUNT, DEFAULT_PORT, REGION, Emulator, RunningEmulator
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent / "build"
@@ -34,7 +35,7 @@ class DeploymentError(RuntimeError):
     """The CDK command failed; the message has what it said."""
 
 
-def deploy(emulator: Emulator, stack_file: Path = STACK_FILE) -> dict[str, dict[str, str]]:
+def deploy(emulator: RunningEmulator, stack_file: Path = STACK_FILE) -> dict[str, dict[str, str]]:
     """Bring all stacks of ``stack_file`` to the emulator; their outputs, by the stack's name.
 
     The synthesised application is kept in ``build/``, and made again only when something in it has
@@ -141,25 +142,35 @@ def _finish(process: subprocess.Popen[str]) -> None:
         raise DeploymentError(f"`{command}` failed:\n{said[-4000:]}")
 
 
-def _main() -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m infra.deploy_local",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT)
-    parser.add_argument("--stack", type=Path, default=STACK_FILE, metavar="FILE")
-    parser.add_argument("--outputs", type=Path, default=BUILD / "outputs.json", metavar="FILE")
-    parser.add_argument("--once", action="store_true", help="stop the emulator after deploying")
-    arguments = parser.parse_args()
+    add = parser.add_argument
+    add("--port", type=int, default=DEFAULT_PORT, help="of the emulator (default: %(default)s)")
+    add(
+        "--stack", type=Path, default=STACK_FILE, metavar="FILE", help="instead of infra/stack.toml"
+    )
+    add("--outputs", type=Path, default=BUILD / "outputs.json", metavar="FILE")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--once", action="store_true", help="stop the emulator after deploying")
+    how.add_argument(
+        "--into-running", action="store_true", help="deploy into the emulator on that port"
+    )
+    return parser
+
+
+def _main() -> int:
+    arguments = _parser().parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    started = time.monotonic()
     try:
+        if arguments.into_running:
+            _deploy_told(RunningEmulator(arguments.port), arguments.stack, arguments.outputs)
+            return 0
         with Emulator(arguments.port) as emulator:
-            outputs = deploy(emulator, arguments.stack)
-            arguments.outputs.parent.mkdir(parents=True, exist_ok=True)
-            arguments.outputs.write_text(json.dumps(outputs, indent=2) + "\n")
-            _say(f"deployed in {time.monotonic() - started:.1f} s; outputs in {arguments.outputs}")
+            _deploy_told(emulator, arguments.stack, arguments.outputs)
             if not arguments.once:
                 for name, value in emulator.environment.items():
                     print(f"export {name}={value}", flush=True)
@@ -171,6 +182,14 @@ def _main() -> int:
         _say(str(error))
         return 1
     return 0
+
+
+def _deploy_told(emulator: RunningEmulator, stack_file: Path, outputs: Path) -> None:
+    started = time.monotonic()
+    values = deploy(emulator, stack_file)
+    outputs.parent.mkdir(parents=True, exist_ok=True)
+    outputs.write_text(json.dumps(values, indent=2) + "\n")
+    _say(f"deployed in {time.monotonic() - started:.1f} s; outputs in {outputs}")
 
 
 def _say(text: str) -> None:

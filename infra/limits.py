@@ -47,7 +47,7 @@ FUNCTION_NAME = Limit(64, "characters in the name of a Lambda function", _LAMBDA
 # A new account may have as few as 10, and none of those can be reserved.
 CONCURRENCY = Limit(1_000, "functions at once in an account and region", _LAMBDA)
 UNRESERVED_CONCURRENCY = 100  # which Lambda keeps for functions that reserve none
-# The account's default network counts, so one less fits beside it.
+# The account's default network counts.
 VPCS = Limit(5, "networks in an account and region", _VPC)
 # Roles are made by whoever runs what `infra.roles` prints: one for each node and team.
 ROLES = Limit(1_000, "IAM roles in an account", _IAM)
@@ -148,7 +148,7 @@ def too_much_in_the_account(
         (STACKS, cells + 1),
         (BUCKETS, 2 * cells),
         (ACCOUNT_FILTERS, nodes),
-        (VPCS, networks),
+        (VPCS, networks + 1 if networks else 0),
     ):
         if needed > limit.most:
             yield (

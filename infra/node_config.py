@@ -4,7 +4,8 @@ Usage: python -m infra.node_config --node NAME --outputs FILE [--stack FILE] --i
        python -m infra.node_config --node NAME --account ID --region REGION [--stack FILE]
 
 The node's cell follows from the stack's file (infra/stack.toml), and all names from that. FILE is
-what ``cdk deploy --all --outputs-file FILE`` wrote: so a cell that is not deployed is noticed.
+what ``cdk deploy --all --outputs-file FILE`` wrote: so a cell that is not deployed is noticed. A
+node that was added to a deployed cell is not: deploy that again first, or its queue is not there.
 The table in node.toml is replaced, but for ``folder`` and limits of time that stand there, unless
 the file is another node's; without ``--into`` the new one is printed. The exit code is 0, or 1 with
 the reason.
@@ -31,9 +32,14 @@ DEFAULT_LISTEN = "0.0.0.0:8080"
 # A task takes half a minute to start: sooner, the sidecar would plan by itself each time.
 FARGATE_PLAN_DEADLINE = "3m"
 # Kept from a table that is replaced, because the stack says nothing about them.
-KEPT = ("folder", "plan_deadline", "maximum_plan_age")
-# The table with its comments, up to the next one.
-_SECTION = re.compile(r"^\[controller\].*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
+KEPT = (
+    *("folder", "keep_documents", "keep_documents_number"),
+    *("plan_deadline", "maximum_plan_age"),
+)
+# The table with its comments, up to the next one; what is said right above that is of that.
+_SECTION = re.compile(
+    r"^\[controller\].*?(?=^\s*$\n(?:^#.*\n)*^\[|^\[|\Z)", re.MULTILINE | re.DOTALL
+)
 
 Outputs = Mapping[str, Mapping[str, str]]
 
@@ -47,7 +53,7 @@ def controller_table(
     node: str,
     place: names.Place,
     *,
-    listen: str = DEFAULT_LISTEN,
+    listen: str | None = None,
     endpoint_url: str | None = None,
 ) -> dict[str, str]:
     """Keys and values of the sidecar's ``[controller]``.
@@ -58,11 +64,12 @@ def controller_table(
     Args:
         node: one of the configuration's.
         place: that it is deployed to.
-        listen: where the sidecar takes notifications, if they come over HTTP.
+        listen: where the sidecar takes notifications that come over HTTP; DEFAULT_LISTEN, if it is
+            ``None``.
         endpoint_url: of an emulator.
 
     Raises:
-        NodeConfigError: there is no such node.
+        NodeConfigError: there is no such node, or it is to listen and has a queue.
         ValueError: no controller is fast enough.
     """
     cell, found = _found(configuration, node)
@@ -76,7 +83,12 @@ def controller_table(
         "topic_arn": place.regional_arn("sns", names.plans_topic(cell.stack)),
     }
     if found.delivery == "http":
-        table |= {"delivery": "http", "listen": listen}
+        table |= {"delivery": "http", "listen": listen or DEFAULT_LISTEN}
+    elif listen is not None:
+        raise NodeConfigError(
+            f"--listen {listen}: {node!r} is told by a queue and listens nowhere; its line in "
+            f'{configuration.source} would need delivery = "http" and public_url'
+        )
     else:
         queue = names.node_queue(configuration.name, node)
         table |= {"delivery": "sqs", "queue_url": place.queue_url(queue, endpoint_url)}
@@ -90,7 +102,7 @@ def controller_table(
 def _found(configuration: Configuration, node: str) -> tuple[Cell, Any]:
     found = configuration.cell_of(node)
     if found is None:
-        raise NodeConfigError(f"{node!r} is no node of the stack's file")
+        raise NodeConfigError(f"{node!r} is no node of {configuration.source}")
     return found
 
 
@@ -180,7 +192,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--outputs", type=Path, metavar="FILE")
     parser.add_argument("--account", metavar="ID", help="12 digits; instead of --outputs")
     parser.add_argument("--region", metavar="REGION", help="with --account")
-    parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT")
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"of a node that is told over HTTP (default: {DEFAULT_LISTEN})",
+    )
     parser.add_argument(
         "--endpoint-url",
         default=os.environ.get("AWS_ENDPOINT_URL"),

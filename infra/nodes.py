@@ -8,7 +8,8 @@ a cell that stays its own: the first of ``tagged-0``, ``tagged-1`` and so on wit
 printed.
 Lines of machines that are gone stay: a stopped machine may come back, and whose plans and settings
 are to go is for you to say. This is the only part that asks AWS; the synthesis never does.
-The exit code is 0, or 1 with the reason.
+Machines that have the same name, or one that no node can have, are left out and named.
+The exit code is 0, or 1 with what was left out, or why nothing was done.
 """
 
 from __future__ import annotations
@@ -34,16 +35,30 @@ CELL = "tagged"
 
 
 class NodesError(ValueError):
-    """The tagged machines cannot be nodes; the message says which, and why."""
+    """The file cannot take lines; the message names it."""
 
 
-def tagged_nodes(ec2: Any, tag: str) -> list[str]:
-    """Names of the nodes on machines that run or can be started again.
-
-    Raises:
-        NodesError: two machines have the same name, or a name cannot be a node's.
+def tagged_nodes(ec2: Any, tag: str) -> tuple[list[str], list[str]]:
+    """Names of the nodes on machines that run or can be started again, and a sentence for each
+    value of the tag that cannot be one: no node can be called so, or several machines are.
     """
-    instances: dict[str, str] = {}
+    machines = _machines(ec2, tag)
+    refused = {}
+    for name, identities in machines.items():
+        together = " and ".join(sorted(identities))
+        if not NODE_PATTERN.fullmatch(name):
+            refused[name] = (
+                f"{together} has {tag} = {shown(name)}, which cannot be a node's name: it must "
+                f"match {NODE_PATTERN.pattern}"
+            )
+        elif len(identities) > 1:
+            refused[name] = f"{together} have the same {tag} = {name}: a node is one machine"
+    return sorted(machines.keys() - refused.keys()), [refused[name] for name in sorted(refused)]
+
+
+def _machines(ec2: Any, tag: str) -> dict[str, list[str]]:
+    """Ids of the instances by the value of their tag."""
+    machines: dict[str, list[str]] = {}
     pages = ec2.get_paginator("describe_instances").paginate(
         Filters=[
             {"Name": "tag-key", "Values": [tag]},
@@ -57,19 +72,8 @@ def tagged_nodes(ec2: Any, tag: str) -> list[str]:
         for reservation in page["Reservations"]:
             for instance in reservation["Instances"]:
                 (name,) = (item["Value"] for item in instance["Tags"] if item["Key"] == tag)
-                identity = instance["InstanceId"]
-                if not NODE_PATTERN.fullmatch(name):
-                    raise NodesError(
-                        f"{identity} has {tag} = {shown(name)}, which cannot be a node's name: it "
-                        f"must match {NODE_PATTERN.pattern}"
-                    )
-                if name in instances:
-                    raise NodesError(
-                        f"{instances[name]} and {identity} have the same {tag} = {name}: a node is "
-                        "one machine"
-                    )
-                instances[name] = identity
-    return sorted(instances)
+                machines.setdefault(name, []).append(instance["InstanceId"])
+    return machines
 
 
 def new_lines(configuration: Configuration, names: Iterable[str]) -> list[str]:
@@ -89,13 +93,13 @@ def new_lines(configuration: Configuration, names: Iterable[str]) -> list[str]:
     return lines
 
 
-def append(path: Path, lines: list[str]) -> None:
-    """Append the lines, whole or not at all, if the file can be read with them.
+def extended(path: Path, lines: list[str]) -> str:
+    """The text of the file with the lines at its end.
 
     Raises:
         NodesError: the file does not end with its ``[nodes]``.
         DocumentError: it would be refused.
-        OSError: it cannot be written.
+        OSError: it cannot be read.
     """
     text = path.read_text()
     tables = [line.strip() for line in text.splitlines() if line.lstrip().startswith("[")]
@@ -103,8 +107,13 @@ def append(path: Path, lines: list[str]) -> None:
         raise NodesError(f"{path}: must end with the lines of its [nodes]")
     longer = "\n".join([text.rstrip("\n"), *lines, ""])
     configuration_of(longer, str(path))
+    return longer
+
+
+def write(path: Path, text: str) -> None:
+    """Replace the file, whole or not at all. Raises OSError."""
     written = path.with_name(f".{path.name}.new")
-    written.write_text(longer)
+    written.write_text(text)
     written.chmod(path.stat().st_mode)
     written.replace(path)
 
@@ -123,17 +132,20 @@ def _main() -> int:
     try:
         configuration = configuration_of(stack.read_text(), str(stack))
         ec2 = boto3.Session().client("ec2", endpoint_url=os.environ.get("AWS_ENDPOINT_URL"))
-        names = tagged_nodes(ec2, arguments.tag)
+        names, refused = tagged_nodes(ec2, arguments.tag)
         lines = new_lines(configuration, names)
+        longer = extended(stack, lines) if lines else ""
         if arguments.into and lines:
-            append(arguments.into, lines)
+            write(arguments.into, longer)
     except (ValueError, OSError, BotoCoreError, ClientError) as error:
         print(f"nodes: {error}", file=sys.stderr)
         return 1
     for line in lines:
         print(line)
+    for why in refused:
+        print(f"nodes: left out: {why}", file=sys.stderr)
     print(f"nodes: {len(names)} machines, {len(lines)} of them new", file=sys.stderr)
-    return 0
+    return 1 if refused else 0
 
 
 if __name__ == "__main__":

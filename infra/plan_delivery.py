@@ -7,7 +7,7 @@ from typing import Any
 from aws_cdk import aws_sns, aws_sqs
 from constructs import Construct
 
-from infra.configuration import Node
+from infra.configured_nodes import Node
 from infra.here import HERE
 from solver_lambda.documents.keys import PLANS_PREFIX
 

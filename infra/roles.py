@@ -82,7 +82,7 @@ def team_lines(
 
 def _check_node(configuration: Configuration, node: str) -> None:
     if configuration.cell_of(node) is None:
-        raise RoleError(f"{node!r} is no node of the stack's file")
+        raise RoleError(f"{node!r} is no node of {configuration.source}")
 
 
 def _role(

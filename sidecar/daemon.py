@@ -27,6 +27,7 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper
 from sidecar.servers.hands import Hands
 from sidecar.servers.redis_server import RedisServer
+from sidecar.settings.remembered_settings import RememberedSettings, remembered_path
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.state.state_store import StateStore
@@ -72,7 +73,10 @@ class Sidecar:
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
         self._budget = BudgetKeeper(self._actuator, self.metrics)
         self._settings = SettingsReader(
-            make_settings_store(config.controller), config, self.metrics
+            make_settings_store(config.controller),
+            config,
+            self.metrics,
+            RememberedSettings(remembered_path(config.state_file)),
         )
         self._settings_in_time = SettingsInTime(self._settings, self.metrics)
         self._forecast = Forecast(
@@ -136,6 +140,7 @@ class Sidecar:
             self._cycle,
             self._control,
             self.metrics,
+            self._controller.silence,
             started_at_seconds=self.started_at_seconds,
             loop_at_seconds=self.loop_at_seconds,
         )

@@ -99,6 +99,7 @@ class ObservationCycle:
             if self._store.now.applied_cycle >= observation.cycle:
                 self._outstanding = None
                 self._forecast.planned(applied=self._changes_sizes())
+                controller.answered(observation)
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
                 self._forecast.planned(applied=False)

@@ -5,7 +5,8 @@
 Compares a Lambda function, a Fargate task, an always-on instance, a solver on such an instance that
 is asked over HTTP, and the one embedded in the sidecar (no cloud at all), term by term, with and
 without AWS' free tier; reproduces the thesis' bill; recommends the cheapest that meets the time
-limit (by default: before the next observation).
+limit (by default: before the next observation). `python -m infra.costs.page --write` puts the
+answers that docs/costs.md gives into it.
 
 Exit codes: 0 done, 1 no controller meets the time limit, 2 bad arguments or a bad file.
 """
@@ -19,6 +20,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.closed_pipe import exit_code
 from infra.costs.answer import Answer, as_json, as_text
 from infra.costs.arguments import (
     InputError,
@@ -95,4 +97,4 @@ def _draw(path: Path, workload: Workload, measured: Measured, prices: PriceList)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.closed_pipe import exit_code
 from infra.costs.price_list import (
     PRICES_FILE,
     PriceError,
@@ -123,4 +124,4 @@ def _refresh(listed: PriceList, region: str, path: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

@@ -193,11 +193,13 @@ def recommendation(
 
 
 def break_even_lines(break_evens: Mapping[str, int | None], instance_type: str) -> Iterator[str]:
-    """From how many cycles a day of each node the function costs as much as the machine."""
+    """At how many cycles a day of each node the function first costs as much as the machine. Not
+    "from there on": both pay the same to S3 and SNS, so that the lines lie close, and cross again
+    where a busier sidecar polls less."""
     shortest = duration(DAY_SECONDS / MOST_CYCLES_PER_DAY)
     for tier, cycles in break_evens.items():
         at = (
-            f"from {cycles:,} cycles a day on"
+            f"first at {cycles:,} cycles a day"
             if cycles
             else f"never, not even at one every {shortest}"
         )

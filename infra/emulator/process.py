@@ -11,6 +11,8 @@
 from __future__ import annotations
 
 import argparse
+import http.client
+import json
 import os
 import signal
 import socket
@@ -18,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 DEFAULT_PORT = 4566
 START_LIMIT_SECONDS = 60.0
+ANSWER_SECONDS = 5.0
 STOP_LIMIT_SECONDS = 1.0  # nothing in it is worth keeping
 # Method, path, query, status, operation and who asked: what costs are counted by.
 ACCESS_LOG_FORMAT = 'request %(m)s %(U)s "%(q)s" %(s)s "%({x-amz-target}i)s" "%(a)s"'
@@ -47,12 +49,52 @@ def client_environment(port: int) -> dict[str, str]:
     }
 
 
-class Emulator:
-    """Starts an emulator with nothing in it, and stops it again; a context manager.
+class RunningEmulator:
+    """An emulator that somebody else started and stops.
 
     Attributes:
         endpoint_url: for clients.
         environment: variables for programs that are to use it.
+
+    Raises:
+        RuntimeError: none answers on the port.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._take(port)
+        if not self._is_up():
+            raise RuntimeError(
+                f"no emulator answers on port {port}: start one first, or give --port"
+            )
+
+    def _take(self, port: int) -> None:
+        self.environment = client_environment(port)
+        self.endpoint_url = self.environment["AWS_ENDPOINT_URL"]
+
+    def _is_up(self) -> bool:
+        """By an answer that nothing but ministack gives."""
+        url = f"{self.endpoint_url}/_ministack/health"
+        try:
+            with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
+                return "services" in json.load(answer)
+        except (OSError, http.client.HTTPException, ValueError, TypeError):
+            return False
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of the emulated service."""
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint_url,
+            region_name=REGION,
+            aws_access_key_id=ACCOUNT,
+            aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
+        )
+
+
+class Emulator(RunningEmulator):
+    """Starts an emulator with nothing in it, and stops it again; a context manager.
+
+    Attributes:
         log: what it printed, and a line for each request.
 
     Raises:
@@ -61,9 +103,8 @@ class Emulator:
 
     def __init__(self, port: int | None = None) -> None:
         port = port or _free_port()
-        _check_free(port)
-        self.environment = client_environment(port)
-        self.endpoint_url = self.environment["AWS_ENDPOINT_URL"]
+        self._take(port)
+        self._check_free(port)
         self._folder = tempfile.TemporaryDirectory(prefix="spreds-emulator-")
         self.log = Path(self._folder.name, "emulator.log")
         with self.log.open("wb") as log:
@@ -81,27 +122,25 @@ class Emulator:
             self.stop()
             raise
 
+    def _check_free(self, port: int) -> None:
+        """Raises RuntimeError if something listens there, which we would take for our emulator."""
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return
+        if self._is_up():
+            raise RuntimeError(
+                f"an emulator runs on port {port} already: give --into-running to deploy into it, "
+                "and keep what is in it, or --port"
+            )
+        raise RuntimeError(f"port {port} is in use: stop what listens there, or give --port")
+
     def _wait_until_up(self) -> None:
         deadline = time.monotonic() + START_LIMIT_SECONDS
-        while True:
-            try:
-                with urllib.request.urlopen(f"{self.endpoint_url}/_ministack/health"):  # noqa: S310
-                    return
-            except (urllib.error.URLError, ConnectionError) as error:
-                if time.monotonic() > deadline or self._process.poll() is not None:
-                    text = self.log.read_text(errors="replace")
-                    raise RuntimeError(f"the emulator did not start: {text[-2000:]}") from error
-                time.sleep(0.02)
-
-    def client(self, service: str) -> Any:
-        """A boto3 client of the emulated service."""
-        return boto3.client(
-            service,
-            endpoint_url=self.endpoint_url,
-            region_name=REGION,
-            aws_access_key_id=ACCOUNT,
-            aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
-        )
+        while not self._is_up():
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                text = self.log.read_text(errors="replace")
+                raise RuntimeError(f"the emulator did not start: {text[-2000:]}")
+            time.sleep(0.02)
 
     def stop(self) -> None:
         """End it and the functions that it runs; may be called twice."""
@@ -125,13 +164,6 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _check_free(port: int) -> None:
-    """Raises RuntimeError if something listens there, which we would take for our emulator."""
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise RuntimeError(f"port {port} is in use: stop what listens there, or give --port")
 
 
 def serve(port: int) -> None:

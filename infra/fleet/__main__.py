@@ -24,6 +24,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.closed_pipe import exit_code
 from infra.fleet.plan_sources import SourceError, find_sources
 from infra.fleet.plan_store import Loaded, PlanStore, StoreError
 from infra.fleet.questions import QUESTIONS, Answer, Asked, answer, prepare
@@ -174,4 +175,4 @@ def _day(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

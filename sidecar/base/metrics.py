@@ -52,6 +52,7 @@ class Metrics:
     )
     settings_unread = _Declared("Times that a server's settings could not be read", "instance")
     settings_refused = _Declared("Documents of settings that were ignored", "instance")
+    settings_failures = _Declared("Readings of settings that a fault of ours ended")
     settings_late = _Declared("Observations made without waiting for the settings any longer")
     # Plans and how they come.
     plans = _Declared(

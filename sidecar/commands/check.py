@@ -30,8 +30,8 @@ def add_parser(commands: Any) -> None:
     what.add_argument(
         "--connect",
         action="store_true",
-        help="ask the servers and look at the machine: can SPREDS work here? Changes nothing; "
-        "CONFIG SET is tried by giving lfu-log-factor the value that it has",
+        help="ask the servers, and who is to plan, and look at the machine: can SPREDS work here? "
+        "Changes nothing; CONFIG SET is tried by giving lfu-log-factor the value that it has",
     )
     what.add_argument(
         "--acl",

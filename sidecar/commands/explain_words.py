@@ -186,7 +186,14 @@ def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
         return []
     text = f"In the last window its hit ratio was measured as {ratio_or(server['hit_ratio'])}"
     if server["predicted_hit_ratio"] is not None and server["curve"]:
-        text += f", expected were {ratio_or(server['predicted_hit_ratio'])}"
+        expected = ratio_or(server["predicted_hit_ratio"])
+        size, wanted = server["maxmemory_bytes"], server["target_bytes"]
+        if size and wanted not in (None, size):
+            # The figures are of two sizes.
+            text += f"; it has {format_size(size)} now, and {expected} are expected with "
+            text += format_size(wanted)
+        else:
+            text += f", expected were {expected}"
     recommended = with_the_plan(server, plan, "hit_ratio")
     if recommended is not None:
         text += f", and {ratio_or(recommended)} with the plan"

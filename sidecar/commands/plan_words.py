@@ -43,7 +43,9 @@ def plan_in_short(told: dict[str, Any]) -> str:
     if plan is None:
         return f"none yet; the next observation is due by {_time(told)}"
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
-    return f"{age}, cycle {plan['cycle']}, {decision_words(plan)}: {reason_words(plan['reason'])}"
+    whose = f" (planned here, as {plan['in_place_of']} is silent)" if plan["in_place_of"] else ""
+    what = f"{decision_words(plan)}: {reason_words(plan['reason'])}"
+    return f"{age}, cycle {plan['cycle']}{whose}, {what}"
 
 
 def _time(told: dict[str, Any]) -> str:

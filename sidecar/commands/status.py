@@ -34,7 +34,8 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print tables or JSON; 1 if the sidecar or a server does not answer, or the sum exceeds M.
+    """Print tables or JSON; 1 if the sidecar, a server, or the cloud or service that plans does not
+    answer, or the sum exceeds M.
 
     Raises:
         DocumentError: the node's file is refused.
@@ -74,7 +75,8 @@ def execute(options: argparse.Namespace) -> int:
         print(json.dumps(status, indent=1))
     else:
         print_status(status)
-    return 0 if within and len(up) == len(servers) and told is not None else 1
+    planned_for = told is not None and told["controller"]["silence"] is None
+    return 0 if within and len(up) == len(servers) and planned_for else 1
 
 
 def _ask(

@@ -140,7 +140,15 @@ def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
         if not url.startswith("https:"):
             raise fields.refuse("ssl_ca_certs", f"is for an https url, and this one is {url!r}")
         check_ca_certs(fields, ca_certs)
-    return ServiceConfig(url, secret(fields, "token", folder), ca_certs)
+    return ServiceConfig(url, _token(fields, folder), ca_certs)
+
+
+def _token(fields: Fields, folder: Path) -> str | None:
+    token = secret(fields, "token", folder)
+    if token is not None and not re.fullmatch(r"[!-~]+", token):
+        key = "token_file" if fields.has("token_file") else "token_env"
+        raise fields.refuse(key, "must hold one word of printable ASCII characters, on one line")
+    return token
 
 
 def _account(fields: Fields) -> str:

@@ -73,8 +73,9 @@ class PlanApplication:
         moves = plan is not None and plan.decision == "apply"
         return moves and self.not_carried_out_because is None
 
-    def take(self, document: bytes, source: str) -> None:
-        """Judge a plan's document and carry it out; a refusal is counted and logged."""
+    def take(self, document: bytes, source: str) -> bool:
+        """Judge a plan's document and carry it out; a refusal is counted and logged. Whether it was
+        believed."""
         with self._lock:
             try:
                 plan = AdaptationPlan.loads(document, source)
@@ -93,6 +94,8 @@ class PlanApplication:
                 log.warning("plan refused: %s (%s)", error, source)
             else:
                 self._take(plan)
+                return True
+        return False
 
     def carry_out_recommended(self) -> str:
         """Carry out the last plan, which was only noted; what that does, for people.

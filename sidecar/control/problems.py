@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sidecar.controllers.silence import Silence
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
 
 def problems_of(
-    servers: Sequence[Mapping[str, Any]], budget: Mapping[str, Any], state: SidecarState
+    servers: Sequence[Mapping[str, Any]],
+    budget: Mapping[str, Any],
+    state: SidecarState,
+    silence: Silence | None,
 ) -> list[str]:
     """A sentence each, with its remedy where there is one."""
     found = [f"{one['name']} does not answer: {one['error']}" for one in servers if not one["up"]]
+    if silence is not None:
+        found.append(silence.words())
     unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]
     # Nothing is set in a pause, whoever orders it.
     remedy = "spreds resume" if state.control.pause else "spreds apply"

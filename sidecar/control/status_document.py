@@ -17,6 +17,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.problems import problems_of
 from sidecar.control.server_status import KnownServers, server_status
+from sidecar.controllers.silence import Silence
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.state.sidecar_state import SidecarState
@@ -34,6 +35,7 @@ def status_document(
     cycle: ObservationCycle,
     room: ControlRoom,
     metrics: Metrics,
+    silence: Silence | None,
     *,
     started_at_seconds: float,
     loop_at_seconds: float,
@@ -63,16 +65,12 @@ def status_document(
         },
         "last_observation": _last_observation(cycle),
         "next_observation_at_seconds": cycle.latest_at_seconds,
-        "last_plan": _last_plan(room),
+        "last_plan": _last_plan(room, silence),
         "last_check": asdict(room.verification.last) if room.verification.last else None,
         "gain": _gain(room),
-        "recommended_gain": {
-            "since_seconds": room.recommended.since_seconds,
-            "ratio": room.recommended.ratio,
-        }
-        if room.mode == "recommend"
-        else None,
-        "problems": [*room.problems(), *problems_of(servers, budget, state)],
+        "recommended_gain": _recommended_gain(room),
+        "controller": _controller(config, silence),
+        "problems": [*room.problems(), *problems_of(servers, budget, state, silence)],
         "servers": servers,
     }
 
@@ -133,7 +131,7 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
     }
 
 
-def _last_plan(room: ControlRoom) -> dict[str, Any] | None:
+def _last_plan(room: ControlRoom, silence: Silence | None) -> dict[str, Any] | None:
     plan = room.plans.last_plan
     if plan is None:
         return None
@@ -142,6 +140,7 @@ def _last_plan(room: ControlRoom) -> dict[str, Any] | None:
         **plan.to_json(),
         "predicted_gain_ratio": plan.predicted_gain_ratio,
         "taken_at_seconds": room.plans.taken_at_seconds,
+        "in_place_of": silence.place if silence and silence.stood_in(plan) else None,
         "carried_out": plan.decision == "apply" and because is None,
         "not_carried_out_because": because,
     }
@@ -153,4 +152,18 @@ def _gain(room: ControlRoom) -> dict[str, Any]:
     return {
         "predicted_ratio": check.predicted_ratio if check else None,
         "realised_ratio": check.realised_ratio if check else None,
+    }
+
+
+def _recommended_gain(room: ControlRoom) -> dict[str, Any] | None:
+    if room.mode != "recommend":
+        return None
+    recommended = room.recommended
+    return {"since_seconds": recommended.since_seconds, "ratio": recommended.ratio}
+
+
+def _controller(config: SidecarConfig, silence: Silence | None) -> dict[str, Any]:
+    return {
+        "kind": config.controller.kind,
+        "silence": asdict(silence) if silence is not None else None,
     }

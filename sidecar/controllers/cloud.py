@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from sidecar.base.metrics import Metrics
 from sidecar.base.worker import Worker
-from sidecar.controllers.controller import Delivery, log_failure
+from sidecar.controllers.controller import Delivery, Failed, log_failure
+from sidecar.controllers.silence import Silence
 from sidecar.storage.store import Store, StoreError
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
@@ -18,15 +18,17 @@ log = logging.getLogger(__name__)
 class CloudController:
     """Puts observations into S3; plans come by notification.
 
-    ``failed`` is told of an observation that could not be put.
+    ``failed`` is told of an observation that could not be put, and why.
     """
+
+    silence: Silence | None = None  # ``failed`` is told of each, and counts them
 
     def __init__(
         self,
         observations: Store,
         delivery: Delivery,
         metrics: Metrics,
-        failed: Callable[[Observation], None],
+        failed: Failed,
     ) -> None:
         self.delivery: Delivery = delivery
         self._observations = observations
@@ -40,6 +42,9 @@ class CloudController:
     def ask(self, observation: Observation) -> None:
         self.delivery.expect(plan_key(observation.node, observation.cycle))
         self._worker.submit(lambda: self._put(observation)).add_done_callback(log_failure)
+
+    def answered(self, observation: Observation) -> None:
+        pass
 
     def overdue(self, observation: Observation) -> None:
         pass
@@ -55,4 +60,4 @@ class CloudController:
         except StoreError as error:
             self._metrics.observations_failed.inc()
             log.warning("observation of cycle %d not stored: %s", observation.cycle, error)
-            self._failed(observation)
+            self._failed(observation, str(error))

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.controller_config import CloudConfig
 from sidecar.config.node import SidecarConfig
-from sidecar.controllers.auto import AutoController
 from sidecar.controllers.cloud import CloudController
-from sidecar.controllers.controller import Controller, Delivery
+from sidecar.controllers.controller import Controller, Delivery, Failed
+from sidecar.controllers.elsewhere import ElsewhereController
 from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.solver_service import SolverService, SolverServiceController
 from sidecar.delivery.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.delivery.sqs_delivery import long_poll_seconds
 from sidecar.storage.configured_stores import make_bucket
-from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
@@ -45,46 +43,35 @@ def make_controller(
     service = config.controller.service
     documents = KeptFolder(config.controller.folder, config.controller.kept, metrics)
     embedded = EmbeddedController(take_plan, metrics, documents)
+    stand_in = embedded if kind == "auto" else None
+    deadline_seconds = config.controller.plan_deadline_seconds
     if kind != "embedded" and service is not None:
         log.info("controller %s: observations go to %s", kind, service.url)
         # So that it has failed, and another one stands in, before the plan is overdue.
-        limit_seconds = (1 - SPARE_SHARE) * config.controller.plan_deadline_seconds
-        asked = SolverService(service, limit_seconds)
+        asked = SolverService(service, (1 - SPARE_SHARE) * deadline_seconds)
 
-        def make_service(failed: Callable[[Observation], None]) -> SolverServiceController:
+        def make_service(failed: Failed) -> SolverServiceController:
             return SolverServiceController(asked, take_plan, metrics, documents, failed)
 
-        return _or_here(kind, make_service, embedded, metrics)
+        return ElsewhereController("the service", make_service, stand_in, deadline_seconds, metrics)
     if kind == "embedded" or cloud is None:
         log.info("controller %s: plans are made here, no cloud is asked", kind)
         return embedded
     log.info("controller %s: observations go to s3://%s", kind, cloud.observations_bucket)
 
-    def make_cloud(failed: Callable[[Observation], None]) -> CloudController:
+    def make_cloud(failed: Failed) -> CloudController:
         observations = make_bucket(
             cloud.observations_bucket,
             cloud.region,
             cloud.endpoint_url,
-            config.controller.plan_deadline_seconds,
+            deadline_seconds,
             cloud.account_id,
         )
         before = instead_of.delivery if instead_of is not None else None
         delivery = _delivery(config, cloud, take_plan, metrics, before)
         return CloudController(observations, delivery, metrics, failed)
 
-    return _or_here(kind, make_cloud, embedded, metrics)
-
-
-def _or_here(
-    kind: str,
-    make_elsewhere: Callable[[Callable[[Observation], None]], Controller],
-    embedded: EmbeddedController,
-    metrics: Metrics,
-) -> Controller:
-    """The controller elsewhere; for ``auto`` with the embedded one standing in."""
-    if kind == "auto":
-        return AutoController(make_elsewhere, embedded, metrics)
-    return make_elsewhere(lambda _: None)
+    return ElsewhereController("the cloud", make_cloud, stand_in, deadline_seconds, metrics)
 
 
 def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:

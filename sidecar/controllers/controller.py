@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol
 
+from sidecar.controllers.silence import Silence
 from solver_lambda.documents.observation import Observation
 
 log = logging.getLogger(__name__)
+
+# Told of an observation that gets no plan, and why, for people.
+Failed = Callable[[Observation, str], None]
 
 
 class Controller(Protocol):
@@ -16,16 +21,23 @@ class Controller(Protocol):
 
     Attributes:
         delivery: of plans from elsewhere, if there is one.
+        silence: that lasts where they should come from; ``None``: none, or nobody was asked yet.
     """
 
     @property
     def delivery(self) -> Delivery | None: ...
+
+    @property
+    def silence(self) -> Silence | None: ...
 
     def start(self) -> None:
         """Begin to take plans."""
 
     def ask(self, observation: Observation) -> None:
         """Ask for a plan; it comes through the ``take_plan`` that the controller was made with."""
+
+    def answered(self, observation: Observation) -> None:
+        """The plan for it has come in time, and passed every check."""
 
     def overdue(self, observation: Observation) -> None:
         """The plan for it has not come in time."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from sidecar.base.worker import Worker
 from sidecar.controllers.controller import Delivery, log_failure
 from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.controllers.silence import Silence
 from sidecar.delivery.plan_inbox import TakePlan
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 
 
 class DirectController:
-    """Nothing is stored on the way; observations and plans are kept in ``documents``."""
+    """Nothing is stored on the way; observations, and plans that are believed, are kept in
+    ``documents``."""
 
     delivery: Delivery | None = None
+    silence: Silence | None = None
 
     def __init__(self, thread: str, take_plan: TakePlan, documents: KeptFolder) -> None:
         self._take_plan = take_plan
@@ -26,6 +29,9 @@ class DirectController:
 
     def ask(self, observation: Observation) -> None:
         self._worker.submit(lambda: self._plan(observation)).add_done_callback(log_failure)
+
+    def answered(self, observation: Observation) -> None:
+        pass
 
     def overdue(self, observation: Observation) -> None:
         pass
@@ -44,10 +50,7 @@ class DirectController:
             observation_key(observation.node, observation.cycle), observation.dumps()
         )
         plan = self._answer(observation)
-        if plan is None:
-            return
         key = plan_key(observation.node, observation.cycle)
-        self._documents.keep(key, plan)
+        if plan is not None and not self._closed and self._take_plan(plan, key):
+            self._documents.keep(key, plan)
         self._documents.prune(observation.node)
-        if not self._closed:
-            self._take_plan(plan, key)

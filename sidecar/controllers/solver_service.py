@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import json
 import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.controller_config import ServiceConfig
+from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.delivery.plan_inbox import TakePlan
@@ -24,16 +26,27 @@ from solver_lambda.documents.plan import MAX_PLAN_BYTES
 log = logging.getLogger(__name__)
 
 MAX_REASON_CHARACTERS = 300
+# Of a plan in chunks, whose lengths come with them.
+MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES
+SHOWN_BYTES = 60
 
 
 class ServiceError(Exception):
-    """The service gave no plan; one sentence says why."""
+    """The service gave no plan; one sentence says why.
+
+    Attributes:
+        status: of its answer; ``None``: there was none, or it was no use.
+    """
+
+    def __init__(self, words: str, status: int | None = None) -> None:
+        super().__init__(words)
+        self.status = status
 
 
 class SolverServiceController(DirectController):
     """Asks a service such as ``python -m solver_lambda serve``.
 
-    ``failed`` is told of an observation that got no answer within the deadline.
+    ``failed`` is told of an observation that got no answer within the deadline, and why.
     """
 
     def __init__(
@@ -42,7 +55,7 @@ class SolverServiceController(DirectController):
         take_plan: TakePlan,
         metrics: Metrics,
         documents: KeptFolder,
-        failed: Callable[[Observation], None],
+        failed: Failed,
     ) -> None:
         super().__init__("solver-service", take_plan, documents)
         self._service = service
@@ -56,7 +69,7 @@ class SolverServiceController(DirectController):
             self._metrics.observations_failed.inc()
             log.warning("observation of cycle %d not answered: %s", observation.cycle, error)
             if not self._closed:
-                self._failed(observation)
+                self._failed(observation, str(error))
             return None
 
 
@@ -75,8 +88,15 @@ class SolverService:
         return self._exchange("POST", observation)
 
     def look(self) -> None:
-        """Ask whether it is there and believes us. Raises ServiceError."""
-        self._exchange("GET", None)
+        """Ask whether it is there, is a solver, and believes us. Raises ServiceError."""
+        answer = self._exchange("GET", None)
+        try:
+            is_ready = json.loads(answer) == {"status": "ready"}
+        except (ValueError, RecursionError):
+            is_ready = False  # a page for browsers, say
+        if not is_ready:
+            shown = answer[:SHOWN_BYTES].decode("utf-8", "replace")
+            raise self._failure(f'is no solver: a GET gets {shown!r}, not {{"status": "ready"}}')
 
     def _exchange(self, method: str, body: bytes | None) -> bytes:
         url = urlsplit(self._config.url)
@@ -90,21 +110,28 @@ class SolverService:
             with _ended_after(self._limit_seconds, connection.sock):
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
+                # Its own bound does not hold for a chunk of a negative length.
+                answer.fp = _Bounded(answer.fp, MOST_ANSWER_BYTES)  # type: ignore[assignment]
                 text = answer.read(MAX_PLAN_BYTES + 1)
                 if answer.length and len(text) <= MAX_PLAN_BYTES:
                     raise OSError(f"the answer ended {answer.length} bytes too early")
-        except (OSError, http.client.HTTPException) as error:
-            words = " ".join(str(error).split())
-            raise ServiceError(f"{self._config.url}: {type(error).__name__}: {words}") from error
+                if len(text) > MAX_PLAN_BYTES:
+                    raise OSError(f"more than the {MAX_PLAN_BYTES} bytes of a plan")
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._failure(f"{type(error).__name__}: {error}") from None
         finally:
             connection.close()
         if answer.status != 200:
-            raise ServiceError(f"{self._config.url} says {answer.status}: {_reason(text)}")
-        if len(text) > MAX_PLAN_BYTES:
-            raise ServiceError(
-                f"{self._config.url}: more than the {MAX_PLAN_BYTES} bytes of a plan"
-            )
+            raise self._failure(f"says {answer.status}: {_reason(text)}", answer.status)
         return text
+
+    def _failure(self, words: str, status: int | None = None) -> ServiceError:
+        """On one line, printable, and without the token, which a service may send back."""
+        if self._config.token:
+            words = words.replace(self._config.token, "(token)")
+        printable = "".join(sign if sign.isprintable() else " " for sign in words)
+        words = " ".join(printable.split())[:MAX_REASON_CHARACTERS]
+        return ServiceError(f"{self._config.url}: {words}", status)
 
     def _connection(self) -> http.client.HTTPConnection:
         url = urlsplit(self._config.url)
@@ -115,6 +142,34 @@ class SolverService:
         return http.client.HTTPSConnection(
             url.hostname, url.port, timeout=self._limit_seconds, context=context
         )
+
+
+class _Bounded:
+    """An answer's bytes as ``http.client`` reads them, chunks' lengths included, up to ``most``."""
+
+    def __init__(self, stream: io.BufferedReader, most: int) -> None:
+        self._stream = stream
+        self._left = most
+
+    def read(self, amount: int | None = None) -> bytes:
+        if amount is None or not 0 <= amount <= self._left:
+            amount = self._left + 1
+        return self._counted(self._stream.read(amount))
+
+    def readline(self, amount: int = -1) -> bytes:
+        return self._counted(self._stream.readline(amount if amount >= 0 else self._left + 1))
+
+    def _counted(self, part: bytes) -> bytes:
+        self._left -= len(part)
+        if self._left < 0:
+            raise OSError("the answer is too long for a plan")
+        return part
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 @contextmanager
@@ -143,10 +198,10 @@ def _ended_after(limit_seconds: float, connection: socket.socket) -> Iterator[No
 
 
 def _reason(answer: bytes) -> str:
-    """What a refusal says, on one line."""
+    """What a refusal says."""
     try:
         text = str(json.loads(answer)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
         # Not the solver's words but a gateway's, as they are.
         text = answer[: 4 * MAX_REASON_CHARACTERS].decode("utf-8", "replace")
-    return " ".join(text.split())[:MAX_REASON_CHARACTERS]
+    return text

@@ -15,8 +15,8 @@ from solver_lambda.documents.plan import MAX_PLAN_BYTES
 
 log = logging.getLogger(__name__)
 
-# (document, its name for messages); judges the plan itself, and never raises for a bad one.
-TakePlan = Callable[[bytes, str], None]
+# (document, its name for messages): whether it was believed; never raises for a bad one.
+TakePlan = Callable[[bytes, str], bool]
 
 
 class Verdict(enum.Enum):

@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 LONG_POLL_SECONDS = 20  # the longest that SQS offers
 LONG_POLL_SHARE = 2 / 3
+LEAST_LATE_SECONDS = 10.0  # between looks for a late plan
 FIRST_PAUSE_SECONDS = 1.0
 LAST_PAUSE_SECONDS = 60.0
 
@@ -27,8 +28,8 @@ class SqsDelivery:
     """A thread that asks the queue. A message stays in it until there is a verdict.
 
     Requests cost money, so it asks only at the start, until the queue is empty, and from each
-    ``expect`` until that plan is taken, for ``expect_seconds`` at most. What comes later waits in
-    the queue for the next ``expect``.
+    ``expect`` until that plan is taken, for ``expect_seconds`` at most. From then on it looks for a
+    late one ever more seldom, each time after as long again: it must be found before it is too old.
     """
 
     def __init__(
@@ -47,8 +48,9 @@ class SqsDelivery:
         self._errors = errors
         self._expect_seconds = expect_seconds
         self._is_draining = False
-        # The plan that is waited for, and until when: one value, which two threads may exchange.
+        # The plan that is waited for, and since when: one value, which two threads may exchange.
         self._expected: tuple[str, float] | None = None
+        self._next_look_seconds: float | None = None
         self._expecting = threading.Event()
         self._stop = threading.Event()
         # A daemon, because a long poll cannot be interrupted: ``close`` does not wait for it, and
@@ -63,7 +65,7 @@ class SqsDelivery:
     def expect(self, key: str) -> None:
         """The plan under ``key`` will come soon."""
         self._is_draining = False  # older plans, if there are more, come along with this one
-        self._expected = (key, time.monotonic() + self._expect_seconds)
+        self._expected = (key, time.monotonic())
         self._expecting.set()
 
     def close(self) -> None:
@@ -74,7 +76,7 @@ class SqsDelivery:
     def _run(self) -> None:
         pause_seconds = FIRST_PAUSE_SECONDS
         while True:
-            self._expecting.wait()
+            self._expecting.wait(self._next_look_seconds)
             # Cleared before anything is looked at, so that neither an expectation nor the end that
             # comes in the meantime is lost.
             self._expecting.clear()
@@ -83,7 +85,8 @@ class SqsDelivery:
             try:
                 if not self._poll():
                     self._is_draining = False
-                if self._is_draining or self._is_awaiting():
+                self._next_look_seconds = self._seconds_to_next_look()
+                if self._next_look_seconds == 0:
                     self._expecting.set()
             except self._errors as error:
                 self._metrics.sqs_errors.inc()
@@ -100,11 +103,16 @@ class SqsDelivery:
             self._stop.wait(pause_seconds)
             pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
 
-    def _is_awaiting(self) -> bool:
-        if self._expected is None:
-            return False
-        key, until_seconds = self._expected
-        return time.monotonic() < until_seconds and not self._inbox.has_taken(key)
+    def _seconds_to_next_look(self) -> float | None:
+        """``None``: not before somebody expects a plan."""
+        if self._is_draining:
+            return 0.0
+        if self._expected is None or self._inbox.has_taken(self._expected[0]):
+            return None
+        waited_seconds = time.monotonic() - self._expected[1]
+        if waited_seconds < self._expect_seconds:
+            return 0.0
+        return max(waited_seconds, LEAST_LATE_SECONDS)
 
     def _poll(self) -> bool:
         """Whether there was a message."""

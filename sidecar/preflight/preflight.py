@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sidecar.config.node import SidecarConfig
 from sidecar.preflight.budget import check_sums
+from sidecar.preflight.cloud import check_cloud
 from sidecar.preflight.endpoint import check_endpoint, check_way_for, server_process
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.listen import check_listen
@@ -23,6 +24,7 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     findings += [*check_taken(config, readings, running), *check_sums(config, readings)]
     findings += check_listen(config.operators.listen, running)
     findings += check_service(config.controller)
+    findings += check_cloud(config.node, config.controller)
     endpoint = config.sampling.endpoint
     findings += check_endpoint(endpoint, running)
     for name, reading in readings.items():

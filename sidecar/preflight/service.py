@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.controllers.solver_service import ServiceError, SolverService
@@ -19,10 +21,22 @@ def check_service(controller: ControllerConfig) -> Iterator[Finding]:
     try:
         SolverService(config, controller.plan_deadline_seconds).look()
     except ServiceError as error:
-        remedy = "start it (python -m solver_lambda serve), or mend the address or the token"
+        remedy = "start it (python -m solver_lambda serve), or mend the address"
+        if error.status in (401, 403):
+            verb = "mend" if config.token is not None else "set"
+            remedy = f"{verb} controller.token_file or token_env: the service's SPREDS_TOKEN"
         yield Finding("problem", _KEY, str(error), remedy)
         return
     yield Finding("ok", _KEY, f"{config.url} answers")
-    if config.url.startswith("http:") and config.token is not None:
+    if config.url.startswith("http:") and config.token is not None and not _is_own(config.url):
         what = f"{config.url} is not encrypted: whoever sees the traffic has the token"
         yield Finding("advice", _KEY, what, "take https where others see the traffic")
+
+
+def _is_own(url: str) -> bool:
+    """Whether it is this machine's, so that nobody sees the traffic."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"

@@ -26,7 +26,7 @@ class SettingsInTime:
         self._worker = Worker("settings")
         self._reading: Future[dict[str, TeamSettings]] | None = None
         self._asked_at: float | None = None
-        self._in_force: dict[str, TeamSettings] = {}
+        self._in_force = reader.in_force
 
     @property
     def is_asked(self) -> bool:
@@ -58,4 +58,11 @@ class SettingsInTime:
 
     def _take(self) -> None:
         if self._reading is not None and self._reading.done():
-            self._in_force, self._reading = self._reading.result(), None
+            reading, self._reading = self._reading, None
+            error = reading.exception()
+            if error is None:
+                self._in_force = reading.result()
+                return
+            # A store that breaks us must not end the sidecar.
+            self._metrics.settings_failures.inc()
+            log.error("settings could not be read, the last ones hold: %r", error, exc_info=error)

@@ -6,6 +6,7 @@ import logging
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.settings.remembered_settings import RememberedSettings
 from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.settings_documents import SettingsDocuments, documents_in
 from sidecar.settings.team_settings import TeamSettings
@@ -16,18 +17,36 @@ from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
+_BEFORE = "the settings from before the restart"
+
 
 class SettingsReader:
-    """The settings in force, by server. ``store`` may be ``None``: then nobody has any."""
+    """The settings in force, by server. ``store`` may be ``None``: then nobody has any.
+
+    Until the first reading those hold that ``remembered`` has from before a restart.
+    """
 
     def __init__(
-        self, store: FolderStore | BucketStore | None, config: SidecarConfig, metrics: Metrics
+        self,
+        store: FolderStore | BucketStore | None,
+        config: SidecarConfig,
+        metrics: Metrics,
+        remembered: RememberedSettings | None = None,
     ) -> None:
         self._metrics = metrics
         self._good: dict[str, TeamSettings] = {}
         self._refused: dict[str, str] = {}
         self._unknown: set[str] = set()
+        self._remembered = remembered or RememberedSettings(None)
         self.use(store, config)
+        for server in config.servers:
+            if server.name in self._remembered.documents:
+                self._take(server, self._remembered.documents[server.name], _BEFORE)
+
+    @property
+    def in_force(self) -> dict[str, TeamSettings]:
+        """What was read last."""
+        return dict(self._good) if self._documents is not None else {}
 
     def use(self, store: FolderStore | BucketStore | None, config: SidecarConfig) -> None:
         """Go over to another store and configuration; what is in force stays until it is read."""
@@ -58,6 +77,7 @@ class SettingsReader:
                 if isinstance(error, StoreUnreachableError):
                     log.warning("settings of the servers after it are not asked for now")
                     break
+        self._remembered.keep(self._good)
         return dict(self._good)
 
     def _tell_unknown(self, keys: set[str]) -> None:
@@ -75,6 +95,9 @@ class SettingsReader:
             if self._good.pop(server.name, None):
                 log.info("settings of %s: removed; the operator's values hold", server.name)
             return
+        self._take(server, text, key)
+
+    def _take(self, server: ServerConfig, text: bytes | str, key: str) -> None:
         try:
             settings = TeamSettings.loads(text, key, self._config.limits)
             self._check_minima(server, settings, key)

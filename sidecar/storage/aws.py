@@ -58,7 +58,9 @@ def client(
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
-    """What a call of a client raises when the service or the way to it fails."""
+    """What a call of a client raises when the service or the way to it fails, or answers what is no
+    answer of AWS."""
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
-    return (BotoCoreError, ClientError)
+    return (BotoCoreError, ClientError, ResponseParserError)

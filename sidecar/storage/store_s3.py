@@ -65,7 +65,7 @@ class S3Store:
             listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key)
         except self._errors:
             return False
-        return all(item["Key"] != key for item in listed.get("Contents", []))
+        return all(item.get("Key") != key for item in listed.get("Contents", []))
 
     def version(self, key: str, known: str | None) -> Version:
         condition = {"IfNoneMatch": known} if known else {}
@@ -73,6 +73,8 @@ class S3Store:
             answer = self._s3.get_object(Bucket=self._bucket, Key=key, **condition)
             answer["Body"].close()
             return Version(str(answer["ETag"]))
+        except KeyError as error:
+            raise self._no_s3(key, error) from error
         except self._errors as error:
             code = error_code(error)
             if code in _UNCHANGED:
@@ -91,6 +93,8 @@ class S3Store:
                 if not answer.get("IsTruncated"):
                     return found
                 more = {"ContinuationToken": answer["NextContinuationToken"]}
+        except KeyError as error:
+            raise self._no_s3(prefix, error) from error
         except self._errors as error:
             raise self._failure(prefix, error) from error
 
@@ -106,6 +110,9 @@ class S3Store:
     def _name_owner(self, params: dict[str, Any], **_: Any) -> None:
         """Of each request, before it is built."""
         params["ExpectedBucketOwner"] = self._owner
+
+    def _no_s3(self, key: str, missing: KeyError) -> StoreError:
+        return StoreError(f"{self}/{key}: whoever answers is not S3: the answer has no {missing}")
 
     def _failure(self, key: str, error: Exception) -> StoreError:
         code = error_code(error)

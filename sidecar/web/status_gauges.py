@@ -90,6 +90,11 @@ def _problems(status: Document) -> Found:
     return [((), len(status.get("problems") or ()))]
 
 
+def _unanswered(status: Document) -> Found:
+    silence = status["controller"]["silence"]
+    return [((), silence["cycles"] if silence else 0)]
+
+
 def _backend(server: Document) -> Found:
     return [((server.get("backend_latency_source") or "",), server.get("backend_latency_seconds"))]
 
@@ -106,6 +111,11 @@ OF_NODE = (
     _Gauge("paused", "1 while an operator's pause lasts", _is_there("pause")),
     _Gauge("waiting", "1 while no plan is carried out, because one failed", _is_there("wait")),
     _Gauge("problems", "Problems that the status tells in words", _problems),
+    _Gauge(
+        "unanswered_observations",
+        "Observations in a row that the cloud or the service has not answered in time",
+        _unanswered,
+    ),
     _Gauge("budget_bytes", "The sum of maxmemory stays below it", _at("budget", "bytes")),
     _Gauge("budget_maxmemory_bytes", "Sum of maxmemory", _at("budget", "maxmemory_bytes")),
     _Gauge("budget_used_bytes", "Sum of used_memory", _at("budget", "used_bytes")),

@@ -6,10 +6,12 @@ import argparse
 import contextlib
 import ipaddress
 import os
+import re
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from socketserver import ThreadingMixIn
@@ -23,7 +25,10 @@ DEFAULT_PORT = 8080
 LEAST_TOKEN_CHARACTERS = 16
 # Whoever sends a byte now and then must not hold one for longer.
 CONNECTION_SECONDS = 60.0
+SILENCE_SECONDS = 10.0
 MOST_CONNECTIONS = 32
+# For the plans that are being made at the end.
+FINISH_SECONDS = 10.0
 
 
 class UsageError(Exception):
@@ -34,6 +39,8 @@ class _Server(ThreadingMixIn, WSGIServer):
     """A thread a connection; no more than so many, and none for long."""
 
     daemon_threads = True
+    # Nodes that were restarted together ask together; who does not fit waits to be taken.
+    request_queue_size = 4 * MOST_CONNECTIONS
 
     def __init__(self, address: tuple[str, int], application: SolverApplication) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -50,11 +57,17 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._room.acquire(blocking=False):
+        if not self._room.acquire(timeout=CONNECTION_SECONDS):
             log_event("connection_refused", client=client_address[0], most=MOST_CONNECTIONS)
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
+
+    def finish(self) -> None:
+        """Wait until no plan is being made, or for so long."""
+        until = time.monotonic() + FINISH_SECONDS
+        for _ in range(MOST_CONNECTIONS):
+            self._room.acquire(timeout=max(0.0, until - time.monotonic()))
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         limit = threading.Timer(CONNECTION_SECONDS, _end, [request])
@@ -77,6 +90,7 @@ def _end(connection: socket.socket) -> None:
 
 
 class _Request(WSGIRequestHandler):
+    timeout = SILENCE_SECONDS
     disable_nagle_algorithm = True
     wbufsize = -1  # head and body in one packet, where they fit
 
@@ -132,10 +146,23 @@ def _serve(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.host}:{port} cannot be bound: {error.strerror}") from error
     with server:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: sys.exit(0))
+            signal.signal(number, _stop)
         log_event("listening", host=arguments.host, port=server.server_port, token=bool(token))
-        server.serve_forever()
+        with contextlib.suppress(_Stopped):
+            server.serve_forever()
+        server.socket.close()  # a load balancer sees at once that nobody listens
+        server.finish()
     return 0
+
+
+class _Stopped(BaseException):
+    """A signal ended the service."""
+
+
+def _stop(*_: object) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+    raise _Stopped
 
 
 def _port(given: int | None) -> int:
@@ -159,6 +186,9 @@ def _token() -> str:
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "it is not UTF-8"
             raise UsageError(f"{key} cannot be read: {why}") from error
-    if (path or token) and (len(token) < LEAST_TOKEN_CHARACTERS or not token.isascii()):
-        raise UsageError(f"{key} must hold at least {LEAST_TOKEN_CHARACTERS} ASCII characters")
+    if (path or token) and not re.fullmatch(rf"[!-~]{{{LEAST_TOKEN_CHARACTERS},}}", token):
+        raise UsageError(
+            f"{key} must hold one word of at least {LEAST_TOKEN_CHARACTERS} ASCII characters, on "
+            "one line"
+        )
     return token

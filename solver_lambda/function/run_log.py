@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 from solver_lambda.documents.plan import AdaptationPlan
 
@@ -30,4 +31,5 @@ def log_plan(plan: AdaptationPlan, written: bool) -> None:
 
 def log_event(event: str, **fields: object) -> None:
     """One JSON line on stdout, where FaaS and containers collect logs."""
-    print(json.dumps({"event": event, **fields}), flush=True)
+    sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+    sys.stdout.flush()

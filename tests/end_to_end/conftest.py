@@ -53,7 +53,7 @@ class Deployed:
             self.configuration,
             node,
             deployed_place(self.configuration, node, self.stacks),
-            listen=self.listen,
+            listen=self.listen if node == POSTED_NODE else None,
             endpoint_url=self.emulator.endpoint_url,
         )
         return controller_toml({**table, "kind": self.outputs["Controller"], **changes})

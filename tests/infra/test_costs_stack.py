@@ -8,7 +8,8 @@ import pytest
 from aws_cdk import App, aws_lambda
 from aws_cdk.assertions import Template
 
-from infra.configuration import Configuration, Node
+from infra.configuration import Configuration
+from infra.configured_nodes import Node
 from infra.costs.workload import (
     FUNCTION_TIMEOUT_SECONDS,
     MOST_SERVERS,

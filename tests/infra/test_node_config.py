@@ -13,7 +13,8 @@ import botocore.session
 import pytest
 
 import sidecar
-from infra.configuration import Configuration, Node
+from infra.configuration import Configuration
+from infra.configured_nodes import Node
 from infra.names import place
 from infra.node_config import (
     NodeConfigError,
@@ -148,7 +149,22 @@ def test_the_command_takes_what_cdk_wrote(files: list[str], tmp_path: Path) -> N
     assert table["plans_bucket"] == OUTPUTS["spreds-cache-0"]["PlansBucket"]
     refused = subprocess.run([*files, "--node", "nobody"], capture_output=True, text=True)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "node_config: 'nobody' is no node of the stack's file\n"
+    assert refused.stderr == f"node_config: 'nobody' is no node of {tmp_path / 'stack.toml'}\n"
+
+
+def test_only_a_node_that_is_told_over_http_listens(files: list[str], tmp_path: Path) -> None:
+    listen = ["--listen", "127.0.0.1:8081"]
+    posted = subprocess.run(
+        [*files, "--node", "edge", *listen], capture_output=True, text=True, check=True
+    )
+    assert tomllib.loads(posted.stdout)["controller"]["listen"] == "127.0.0.1:8081"
+    refused = subprocess.run([*files, "--node", "node-1", *listen], capture_output=True, text=True)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(
+        "node_config: --listen 127.0.0.1:8081: 'node-1' is told by a queue"
+    )
+    assert f"its line in {tmp_path / 'stack.toml'} would need" in refused.stderr
+    assert refused.stderr.count("\n") == 1
 
 
 def test_without_outputs_everything_follows_from_account_and_region(
@@ -222,6 +238,19 @@ def test_a_file_without_the_table_or_in_its_midst_gets_it_once(text: str) -> Non
     table = controller_table(CONFIGURATION, "node-1", OHIO)
     replaced = replace_controller(text, table)
     assert tomllib.loads(replaced) == {**tomllib.loads(text), "controller": table}
+
+
+def test_what_the_stack_knows_nothing_of_stays() -> None:
+    table = controller_table(CONFIGURATION, "node-1", OHIO)
+    kept = {"folder": "d", "keep_documents": "365d", "keep_documents_number": 100_000}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in kept.items())
+    above = "# ours\n# for the solver\n[planning]\nseed = 1\n"
+    text = f"node = 'n'\n[controller]\nkind = 'auto'\n{lines}# url = 'x'\n\n{above}"
+    replaced = replace_controller(text, table)
+    assert tomllib.loads(replaced)["controller"] == {**table, **kept}
+    assert replaced.endswith(f"\n{above}")
+    assert "# url" not in replaced
+    assert replace_controller(replaced, table) == replaced
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"a": 1}', '{"other": {"X": "y"}}'])

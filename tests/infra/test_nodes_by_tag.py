@@ -104,25 +104,23 @@ def test_more_machines_than_a_page_holds(
     assert cells == [40, 40, 10]
 
 
-def test_two_machines_of_one_name_are_refused(
+def test_machines_that_cannot_be_nodes_are_named_and_keep_nobody_out(
     start: Callable[..., str], run: Run, stack: Path
 ) -> None:
-    first, second = start("db"), start("db")
+    twins = sorted((start("db"), start("db")))
+    odd = start("Not A Node")
+    start("fine")
     code, said, told = run("--into", str(stack))
-    assert (code, said) == (1, "")
-    assert told.startswith("nodes: i-")
-    assert told.endswith("have the same spreds-node = db: a node is one machine\n")
-    assert first in told
-    assert second in told
-
-
-def test_a_value_that_is_no_name_is_refused(
-    start: Callable[..., str], run: Run, stack: Path
-) -> None:
-    identity = start("Not A Node")
-    code, _, told = run("--into", str(stack))
-    assert code == 1
-    assert f"{identity} has spreds-node = 'Not A Node', which cannot be a node's name" in told
+    line = 'fine = { cell = "tagged-0" }\n'
+    assert (code, said) == (1, line)
+    assert stack.read_text().endswith(line)
+    first, second, last = told.splitlines()
+    assert first.startswith(f"nodes: left out: {odd} has spreds-node = 'Not A Node', which cannot")
+    assert second == (
+        f"nodes: left out: {twins[0]} and {twins[1]} have the same spreds-node = db: a node is one "
+        "machine"
+    )
+    assert last == "nodes: 1 machines, 1 of them new"
 
 
 def test_a_file_that_goes_on_after_its_nodes_is_left_as_it_is(
@@ -134,6 +132,17 @@ def test_a_file_that_goes_on_after_its_nodes_is_left_as_it_is(
     code, _, told = run("--into", str(stack))
     assert (code, told) == (1, f"nodes: {stack}: must end with the lines of its [nodes]\n")
     assert stack.read_text() == "[nodes]\n[nodes.web]\n"
+
+
+def test_lines_that_the_file_would_refuse_are_not_proposed(
+    start: Callable[..., str], run: Run, tmp_path: Path
+) -> None:
+    stack = tmp_path / "stack.toml"
+    stack.write_text('name = "abcdefghijklmno"\n[nodes]\nweb = {}\n')
+    start("db")
+    code, proposed, told = run("--stack", str(stack))
+    assert (code, proposed, told.count("\n")) == (1, "", 1)
+    assert "abcdefghijklmno-tagged-0" in told
 
 
 def test_what_the_client_lacks_is_said(

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from infra.configuration import Configuration, Node
+from infra.configuration import Configuration
+from infra.configured_nodes import Node
 from infra.names import place
 from infra.roles import RoleError, node_lines, team_lines
 
@@ -89,6 +90,10 @@ def test_the_command_prints_lines_for_a_shell(tmp_path: Path) -> None:
     lines = [shlex.split(line) for line in said.stdout.splitlines()]
     configuration = Configuration("spreds", (Node("web"),))
     assert lines == team_lines(configuration, "web", "cart", OHIO)
+    nobody = subprocess.run(
+        [*command, *place_options, "--node", "nobody"], capture_output=True, text=True
+    )
+    assert nobody.stderr == f"roles: 'nobody' is no node of {stack}\n"
     refused = subprocess.run(
         [*command, *place_options, "--team", "web"], capture_output=True, text=True
     )

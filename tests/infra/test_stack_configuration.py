@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from infra.app import DEFAULT
 from infra.cells import Named, named_by
 from infra.chosen_controller import chosen_controller
-from infra.configuration import Configuration, Node, read_configuration
+from infra.configuration import Configuration, read_configuration
+from infra.configured_nodes import Node
 from solver_lambda.documents.reader import DocumentError
 
 
@@ -99,6 +100,10 @@ HTTP = 'delivery = "http", public_url = '
         ),
         ("nodes_per_cell = 201\n" + NODES, "nodes_per_cell must be at most 200, not 201"),
         (
+            f'[nodes]\na = {{ {HTTP}"https://x/" }}\nb = {{ {HTTP}"https://x/" }}\n',
+            "nodes.b.public_url 'https://x/' is the address of 'a' in the same cell",
+        ),
+        (
             f'[nodes]\n"a-{{1..2}}" = {{ {HTTP}"https://a.example.com" }}\n',
             "nodes.a-{1..2}.public_url must have {node} where the name belongs",
         ),
@@ -109,7 +114,7 @@ HTTP = 'delivery = "http", public_url = '
         ),
         (
             'controller = "fargate"\nnodes_per_cell = 1\n[nodes]\n"a-{1..6}" = {}\n',
-            "nodes (6 in 6 cells) make 6 networks in an account and region, and AWS allows 5",
+            "nodes (6 in 6 cells) make 7 networks in an account and region, and AWS allows 5",
         ),
         (
             "reserved_concurrency = 901\n" + NODES,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aws_cdk import App, Stack, aws_iam, aws_s3
 
-from infra.configuration import Node
+from infra.configured_nodes import Node
 from infra.review_exceptions import accept_wildcards, review
 
 

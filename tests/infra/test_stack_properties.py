@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra.configuration import Node
+from infra.configured_nodes import Node
 from infra.plan_delivery import own_plans
 
 CONTROLLERS = ("lambda", "fargate", "embedded")

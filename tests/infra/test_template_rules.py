@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from infra.configuration import Node
+from infra.configured_nodes import Node
 from infra.function_bundle import LAMBDA_PLATFORM
 
 INFRA = Path(__file__).parents[2] / "infra"

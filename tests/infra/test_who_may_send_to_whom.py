@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from infra.configuration import Node
+from infra.configured_nodes import Node
 
 FORMS = {
     "lambda": {},

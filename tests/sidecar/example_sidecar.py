@@ -140,6 +140,7 @@ def _plan() -> dict[str, Any]:
         "run_seconds": 0.006,
         "run_memory_bytes": 74 * MIB,
         "taken_at_seconds": NOW_SECONDS - 1_798,
+        "in_place_of": None,
         "carried_out": False,
         "not_carried_out_because": "the mode is recommend: plans are shown and not carried out",
     }
@@ -200,6 +201,7 @@ def example_status() -> dict[str, Any]:
         },
         "gain": {"predicted_ratio": 0.3037, "realised_ratio": 0.2085},
         "recommended_gain": {"since_seconds": NOW_SECONDS - 86_400, "ratio": 0.274},
+        "controller": {"kind": "embedded", "silence": None},
         "problems": [],
         "servers": servers,
     }

@@ -21,6 +21,8 @@ from werkzeug.serving import make_server
 
 from infra.emulator.signer import self_signed
 
+FORBIDDEN = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+
 
 class SignedCloud:
     """moto's S3, SNS and SQS on one port, and SNS' signing certificates under Amazon's paths.
@@ -28,11 +30,13 @@ class SignedCloud:
     Attributes:
         topic_arn, plans_bucket, observations_bucket, queue_url: that exist.
         requests: paths and bodies of all that came.
+        forbidden: paths begin so that S3 refuses to everybody.
     """
 
     def __init__(self) -> None:
         self.certificates: dict[str, bytes] = {}
         self.requests: list[tuple[str, bytes]] = []
+        self.forbidden: tuple[str, ...] = ()
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.certificate_url = self.add_certificate(self._key)
         self._moto = DomainDispatcherApplication(create_backend_app)
@@ -121,6 +125,9 @@ class SignedCloud:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
         self.requests.append((environ["PATH_INFO"], body))
+        if environ["PATH_INFO"].startswith(self.forbidden):
+            start_response("403 Forbidden", [("Content-Length", str(len(FORBIDDEN)))])
+            return [FORBIDDEN]
         if pem is None:
             return self._moto(environ, start_response)
         start_response("200 OK", [("Content-Length", str(len(pem)))])

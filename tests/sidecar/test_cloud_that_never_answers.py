@@ -124,11 +124,35 @@ class StuckReader:
     def __init__(self) -> None:
         self.may = threading.Event()
         self.reads = 0
+        self.in_force: dict[str, TeamSettings] = {}
 
     def read(self) -> dict[str, TeamSettings]:
         self.reads += 1
         assert self.may.wait(60)
         return {"a": TeamSettings("ana", "2026-01-01", {"weight": float(self.reads)})}
+
+
+class BrokenReader(StuckReader):
+    """Reads once, and then fails as nothing should."""
+
+    def read(self) -> dict[str, TeamSettings]:
+        self.may.set()
+        if self.reads:
+            raise KeyError("ETag")
+        return super().read()
+
+
+def test_a_reading_that_breaks_leaves_the_settings_and_ends_nothing() -> None:
+    metrics = Metrics()
+    settings = SettingsInTime(BrokenReader(), metrics)  # type: ignore[arg-type]
+    for failures in range(3):
+        settings.ask()
+        assert settings._reading is not None
+        wait_until(settings._reading.done, dict)
+        in_force = settings.answer()
+        assert in_force is not None
+        assert in_force.keys() == {"a"}
+        assert metrics.value("settings_failures") == failures
 
 
 def test_settings_that_come_late_hold_from_the_next_observation_on(

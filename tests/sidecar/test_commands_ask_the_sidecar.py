@@ -304,6 +304,8 @@ def test_a_server_is_said_to_be_on_the_way_only_while_it_is(
     assert "sessions has 2 GiB (maxmemory), and is on the way to 3 GiB." in text
     assert "It is being brought from 1.75 GiB to 3 GiB since" in text
     assert "and has 2 GiB now: grew by" in text
+    expected = "measured as 87.03 %; it has 2 GiB now, and 87.03 % are expected with 3 GiB"
+    assert expected in text
     pause = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
     sidecar.document["pause"] = pause
     text = printed("explain", "sessions")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from sidecar.base.metrics import Metrics
+from sidecar.delivery import sqs_delivery
 from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.delivery.sqs_delivery import SqsDelivery
 from solver_lambda.documents.keys import plan_key
@@ -32,6 +34,13 @@ class EmptyQueue:
         return {}
 
 
+class TakesNothing:
+    """An inbox for no messages."""
+
+    def has_taken(self, key: str) -> bool:
+        return False
+
+
 class InterruptedEvent(threading.Event):
     """``meanwhile`` is called just before it is cleared for the first time."""
 
@@ -44,9 +53,9 @@ class InterruptedEvent(threading.Event):
         super().clear()
 
 
-def make(queue: EmptyQueue) -> SqsDelivery:
-    inbox: Any = None  # there are no messages
-    return SqsDelivery(queue, "url", inbox, Metrics(), (), expect_seconds=0)
+def make(queue: EmptyQueue, expect_seconds: float = 0.0) -> SqsDelivery:
+    inbox: Any = TakesNothing()
+    return SqsDelivery(queue, "url", inbox, Metrics(), (), expect_seconds)
 
 
 def assert_ends(delivery: SqsDelivery) -> None:
@@ -183,13 +192,21 @@ def test_an_older_plan_does_not_end_the_wait(queue: RealQueue) -> None:
 
 
 @pytest.mark.parametrize("queue", [0.0], indirect=True)
-def test_a_plan_that_comes_too_late_waits_for_the_next_expectation(queue: RealQueue) -> None:
+def test_a_plan_that_comes_too_late_is_found_before_the_next_expectation(
+    queue: RealQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqs_delivery, "LEAST_LATE_SECONDS", 0.01)
     queue.delivery.start()
     queue.until_idle()
     queue.expect(OLD)
     queue.until_idle()
     queue.send("old")
-    assert queue.receiving.moves == []
-    queue.expect(NEW)
-    queue.until_idle()
-    assert queue.receiving.moves == [OLD]
+    wait_until(lambda: queue.receiving.moves == [OLD], lambda: queue.receiving.moves)
+
+
+def test_looks_for_a_late_plan_become_ever_more_seldom() -> None:
+    delivery = make(EmptyQueue(), expect_seconds=30.0)
+    assert delivery._seconds_to_next_look() is None
+    for waited_seconds, pause_seconds in ((29.0, 0.0), (31.0, 31.0), (300.0, 300.0)):
+        delivery._expected = (plan_key(NODE, NEW), time.monotonic() - waited_seconds)
+        assert delivery._seconds_to_next_look() == pytest.approx(pause_seconds, abs=0.9)

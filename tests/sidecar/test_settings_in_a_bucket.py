@@ -15,6 +15,7 @@ from botocore.stub import Stubber
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import SidecarConfig, load_config
+from sidecar.settings.remembered_settings import RememberedSettings
 from sidecar.settings.settings_documents import (
     LISTED_EVERY_SECONDS,
     BucketDocuments,
@@ -25,6 +26,8 @@ from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import StoreError
 from sidecar.storage.store_s3 import S3Store
 from solver_lambda.documents.keys import settings_key, settings_marker_key
+from tests.sidecar.answering import answering
+from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.signed_cloud import SignedCloud
 
 NODE = "n1"
@@ -254,3 +257,51 @@ def test_a_change_holds_whose_marker_cannot_be_written(
         "marker of changes could not be written: no right to write it\n"
     )
     assert bucket.others.versions("settings/").keys() == {KEY}
+
+
+def test_settings_outlive_a_restart_while_nobody_answers(
+    bucket: Bucket, config: SidecarConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "state.json.settings"
+    bucket.change(3.0)
+    first = SettingsReader(bucket.store, config, Metrics(), RememberedSettings(path))
+    assert first.in_force == {}
+    before = first.read()
+    assert before["sessions"].values == {"weight": 3.0}
+    with BlackHole() as hole:
+        away = S3Store("observations", "us-east-1", hole.url, limit_seconds=0.5)
+        second = SettingsReader(away, config, Metrics(), RememberedSettings(path))
+        assert second.in_force == second.read() == before
+    # What was taken away meanwhile is gone with the first answer, also from the file.
+    bucket.others.delete(KEY)
+    third = SettingsReader(bucket.store, config, Metrics(), RememberedSettings(path))
+    assert third.in_force == before
+    assert third.read() == {}
+    assert RememberedSettings(path).documents == {}
+    # Nor does a broken file, or one with what the operator no longer allows, do any harm.
+    for text in ("{", '{"sessions": 3}', '{"sessions": {}}'):
+        path.write_text(text)
+        assert not SettingsReader(
+            bucket.store, config, Metrics(), RememberedSettings(path)
+        ).in_force
+    assert "settings of sessions ignored" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>maintenance</html>",
+        b"",
+        b"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+        b"<ListBucketResult><Contents><Size>1</Size></Contents></ListBucketResult>",
+    ],
+)
+def test_whoever_answers_in_the_place_of_s3_is_told_from_it(body: bytes) -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    with answering(head.encode() + body) as url:
+        store = S3Store("observations", "us-east-1", url.partition("/plans")[0])
+        with pytest.raises(StoreError):
+            store.version(MARKER, None)
+        if body.startswith(b"<ListBucketResult>"):
+            with pytest.raises(StoreError):
+                store.versions(f"settings/{NODE}/")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socketserver
-import threading
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
+from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.tls_proxy import Authority, tls_proxy
@@ -28,6 +27,7 @@ from workloads.solver_service import running_service
 
 MB = 1 << 20
 TOKEN = "only-for-tests-0123456789"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_without_a_stand_in_a_service_that_is_away_moves_nothing(
     ("body", "reason"), [(b"<html>welcome</html>", "malformed"), (b"{}", "malformed")]
 )
 def test_what_is_no_plan_is_refused(
-    node: Callable[..., Path], servers: list[LocalServer], body: bytes, reason: str
+    node: Callable[..., Path], servers: list[LocalServer], body: bytes, reason: str, tmp_path: Path
 ) -> None:
     with (
         answering(b"HTTP/1.1 200 OK\r\n\r\n" + body) as url,
@@ -139,37 +139,8 @@ def test_what_is_no_plan_is_refused(
     ):
         wait_for(lambda: sidecar.metrics.value("plans_refused", reason=reason), sidecar)
         assert sidecar.cycles == 0
-
-
-@contextmanager
-def answering(answer: bytes, rest: bytes = b"") -> Iterator[str]:
-    """A service that says this, and then ``rest`` again and again."""
-
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            length = 0
-            while (line := self.rfile.readline()) not in (b"\r\n", b""):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            self.rfile.read(length)
-            try:
-                self.wfile.write(answer)
-                while rest:
-                    self.wfile.write(rest)
-                    ended.wait(0.001)
-            except OSError:
-                pass  # the sidecar has hung up
-
-    ended = threading.Event()
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/plans?x=1"
-        finally:
-            server.shutdown()
-            thread.join()
+    assert list((tmp_path / "documents" / "observations").rglob("*.json"))
+    assert not list((tmp_path / "documents").rglob("plans/**/*.json"))
 
 
 @pytest.mark.parametrize(
@@ -182,6 +153,10 @@ def answering(answer: bytes, rest: bytes = b"") -> Iterator[str]:
         (b'HTTP/1.1 422 No\r\n\r\n{"error": "too old"}', b"", "says 422: too old"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", b"", "7 bytes too early"),
         (b"HTTP/1.1 200 OK\r\n\r\n", b" " * (1 << 16), f"more than the {MAX_PLAN_BYTES} bytes"),
+        (CHUNKED + b"-1\r\n", b"x" * (1 << 16), "too long for a plan"),
+        (CHUNKED + b"7fffffff\r\n", b"x" * (1 << 16), "more than|too long"),
+        (CHUNKED, b"1\r\nx\r\n" * 8192, "more than|too long"),
+        (CHUNKED, b"1;" + b"x" * 65000, "LineTooLong|too long|Incomplete"),
         (b"HTTP/1.1 200 OK\r\n\r\n", b" ", "no answer within"),
         (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n", "no answer within|100 headers"),
     ],
@@ -190,10 +165,28 @@ def test_an_answer_that_is_none_is_told_in_a_sentence(
     answer: bytes, rest: bytes, words: str
 ) -> None:
     with answering(answer, rest) as url:
-        service = SolverService(ServiceConfig(url), limit_seconds=0.5 if rest[:2] != b"  " else 30)
+        service = SolverService(ServiceConfig(url), limit_seconds=0.5 if len(rest) < 9 else 30)
         with pytest.raises(ServiceError, match=words) as refused:
             service.answer(b"{}")
     assert "\n" not in str(refused.value)
+
+
+def test_a_service_that_says_the_token_again_is_not_quoted() -> None:
+    said = f"HTTP/1.1 401 No\r\n\r\n\x1b[2JAuthorization: Bearer {TOKEN}"
+    with answering(said.encode()) as url, pytest.raises(ServiceError) as refused:
+        SolverService(ServiceConfig(url, TOKEN), 30).answer(b"{}")
+    assert str(refused.value) == f"{url}: says 401: [2JAuthorization: Bearer (token)"
+    assert TOKEN not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize("token", ["two lines\nof-it", "two words", "", "\u00e9", "a\x00b"])
+def test_a_token_that_no_header_can_have_is_refused_unquoted(
+    node: Callable[..., Path], token: str
+) -> None:
+    path = node("http://127.0.0.1:9/", token=token)
+    with pytest.raises(DocumentError, match=r"token_file must hold one word") as refused:
+        load_config(path)
+    assert not token or token not in str(refused.value)
 
 
 def test_a_service_behind_tls_is_believed_by_its_certificate(

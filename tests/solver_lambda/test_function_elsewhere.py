@@ -8,12 +8,14 @@ import http.client
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observati
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.function.openwhisk import main
 from solver_lambda.planning.planner import make_plan
+from workloads.local_node import wait_until
 from workloads.running_program import ROOT
 from workloads.solver_service import HOST, SolverService, running_service
 
@@ -213,6 +216,38 @@ def test_connections_that_send_nothing_hold_up_nobody(
             connection.close()
 
 
+def test_nodes_that_ask_together_are_all_answered(
+    service: SolverService, observation: Observation
+) -> None:
+    with ThreadPoolExecutor(100) as pool:
+        text = observation.dumps()
+        answers = list(pool.map(lambda _: ask(service, "POST", "/", text)[0], range(100)))
+    # Where the machine is slow some are told to come back, but nobody is cut off.
+    assert set(answers) <= {200, 503}
+    assert answers.count(200) >= 50
+
+
+def test_a_plan_that_is_being_made_at_the_end_is_given_out(
+    observation: Observation, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    text = observation.dumps()
+    head = f"POST / HTTP/1.1\r\nContent-Length: {len(text)}\r\n\r\n".encode()
+    with running_service(log) as started, socket.create_connection((HOST, started.port)) as asked:
+        asked.sendall(head + text[:-1])
+        assert ask(started, "GET", token=None)[0] == 200  # so that ours has been taken before it
+        os.kill(started.process_id, signal.SIGTERM)
+        wait_until(lambda: not _listens(started.port), log.read_text)
+        asked.sendall(text[-1:])
+        answer = b"".join(iter(lambda: asked.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.0 200 OK")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
 def test_the_port_is_that_of_the_platform(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind((HOST, 0))
@@ -243,6 +278,7 @@ def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         (["--host", "localhost"], {}, "--host"),
         (["--port", "70000"], {}, "--port must be"),
         ([], {"SPREDS_TOKEN": "short"}, "16 ASCII"),
+        ([], {"SPREDS_TOKEN": "long enough but\nof two lines"}, "one word"),
         ([], {"SPREDS_TOKEN_FILE": "/not/there"}, "cannot be read"),
         ([], {"SPREDS_TOKEN_FILE": "/not/there", "SPREDS_TOKEN": TOKEN}, "both set"),
     ],

@@ -1,0 +1,123 @@
+"""Whether AWS knows the node, its cell's buckets and its queue, and lets it in.
+
+Nothing is changed: an observation that is put would start the function, so that right is not tried,
+and no message is received, which might keep a plan from a sidecar that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.config.controller_config import CloudConfig, ControllerConfig
+from sidecar.preflight.finding import Finding
+from sidecar.storage.configured_stores import make_bucket
+from sidecar.storage.store import StoreError
+from solver_lambda.documents.keys import plan_key, settings_prefix
+from solver_lambda.documents.reader import DocumentError
+
+# For each question.
+LIMIT_SECONDS = 5.0
+_RIGHTS = (
+    "give the node's role the rights that 'spreds check --iam' prints; where they come by tag, its "
+    "tag spreds-node must be the node's name"
+)
+_CREDENTIALS = (
+    "give the machine a role, or AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the "
+    "sidecar's environment"
+)
+_NETWORK = "look at controller.region and endpoint_url, and at the machine's way there"
+_FORBIDDEN = ("AccessDenied", "403")
+# SQS says so only to who may ask: no message can have the receipt that we name.
+_NO_RECEIPT = ("ReceiptHandleIsInvalid", "InvalidParameterValue")
+
+
+def check_cloud(node: str, controller: ControllerConfig) -> Iterator[Finding]:
+    """Asks for the caller's identity, the node's settings, a plan and the queue, if plans come from
+    a cloud."""
+    cloud = controller.cloud
+    if cloud is None or controller.kind == "embedded":
+        return
+    try:
+        identity = _identity(cloud)
+        yield identity
+        if identity.level == "problem":
+            return  # all else would fail for the same cause
+        yield _settings(node, cloud)
+        yield _plans(node, cloud)
+        if cloud.queue_url is not None:
+            yield _queue(cloud, cloud.queue_url)
+    except DocumentError as error:
+        what = str(error).removeprefix("controller: ")
+        remedy = "mend it in the node's file or in AWS_PROFILE's, or install boto3"
+        yield Finding("problem", "controller", what, remedy)
+
+
+def _identity(cloud: CloudConfig) -> Finding:
+    from sidecar.storage.aws import aws_errors, client
+    from sidecar.storage.store_s3 import error_code
+
+    sts = client("sts", cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
+    try:
+        caller = sts.get_caller_identity()["Arn"]
+    except aws_errors() as error:
+        if error_code(error) or "redentials" in type(error).__name__:
+            return Finding("problem", "controller", f"AWS does not know us: {error}", _CREDENTIALS)
+        # A node may have a way to S3 and SQS alone.
+        return Finding("advice", "controller", f"who we are is not known: {error}", _NETWORK)
+    return Finding("ok", "controller", f"AWS knows us as {caller}")
+
+
+def _settings(node: str, cloud: CloudConfig) -> Finding:
+    key, prefix = "controller.observations_bucket", settings_prefix(node)
+    bucket = make_bucket(
+        cloud.observations_bucket, cloud.region, cloud.endpoint_url, LIMIT_SECONDS, cloud.account_id
+    )
+    try:
+        bucket.versions(prefix)
+    except StoreError as error:
+        return Finding("problem", key, str(error), _remedy(key, error.__cause__))
+    return Finding("ok", key, f"{bucket} answers, and lists {prefix}")
+
+
+def _plans(node: str, cloud: CloudConfig) -> Finding:
+    key = "controller.plans_bucket"
+    bucket = make_bucket(
+        cloud.plans_bucket, cloud.region, cloud.endpoint_url, LIMIT_SECONDS, cloud.account_id
+    )
+    try:
+        bucket.get(plan_key(node, 0), max_bytes=1)
+    except StoreError as error:
+        if _code(error.__cause__) not in _FORBIDDEN:
+            return Finding("problem", key, str(error), _remedy(key, error.__cause__))
+        # That is how an absent key is answered to who may not list, too.
+        what = f"{bucket} answers; whether plans may be read is seen with the first one"
+        return Finding("ok", key, what)
+    return Finding("ok", key, f"{bucket} answers")
+
+
+def _queue(cloud: CloudConfig, url: str) -> Finding:
+    from sidecar.storage.aws import aws_errors, client
+
+    key = "controller.queue_url"
+    sqs = client("sqs", cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
+    try:
+        sqs.change_message_visibility(QueueUrl=url, ReceiptHandle="none", VisibilityTimeout=0)
+    except aws_errors() as error:
+        if _code(error) not in _NO_RECEIPT:
+            return Finding("problem", key, f"{url}: {error}", _remedy(key, error))
+    return Finding("ok", key, f"{url} answers")
+
+
+def _remedy(key: str, error: BaseException | None) -> str:
+    code = _code(error)
+    if not code:
+        return _NETWORK
+    if code in _FORBIDDEN:
+        return _RIGHTS
+    return f"mend {key}, or controller.region: python -m infra.node_config prints both"
+
+
+def _code(error: BaseException | None) -> str:
+    from sidecar.storage.store_s3 import error_code
+
+    return error_code(error) if isinstance(error, Exception) else ""

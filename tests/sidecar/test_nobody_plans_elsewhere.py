@@ -1,0 +1,143 @@
+"""A cloud or a service that gives no plans is told of, until it gives one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sidecar.base.metrics import Metrics
+from sidecar.cli import main
+from sidecar.controllers.cloud import CloudController
+from sidecar.controllers.elsewhere import ElsewhereController
+from sidecar.daemon import Sidecar
+from sidecar.storage.store import FolderStore
+from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
+from workloads.bench.solver.function_verb import realistic_observation
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
+from workloads.solver_service import running_service
+
+TOKEN = "only-for-tests-0123456789"
+SECRET = {"SPREDS_TOKEN": TOKEN}
+
+
+@pytest.fixture
+def servers(start_server: Callable[..., LocalServer]) -> list[LocalServer]:
+    return [start_server("12mb"), start_server("12mb")]
+
+
+@pytest.fixture
+def node(
+    write_node: Callable[..., Path], servers: list[LocalServer], tmp_path: Path
+) -> Callable[..., Path]:
+    """Writes the node's file with a ``[controller]`` of this kind that asks this port."""
+    urls = {"small": servers[0].url, "large": servers[1].url}
+
+    def write(kind: str, port: int, token: str = TOKEN) -> Path:
+        (tmp_path / "token").write_text(token + "\n")
+        controller = f'[controller]\nkind = "{kind}"\nurl = "http://127.0.0.1:{port}/"\n'
+        return write_node(urls, budget="24mb", more=f'{CYCLE}{controller}token_file = "token"\n')
+
+    return write
+
+
+def silent_cycles(sidecar: Sidecar) -> int:
+    silence = sidecar.status()["controller"]["silence"]
+    return int(silence["cycles"]) if silence else 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "meanwhile"), [("auto", "the sidecar plans itself"), ("http", "nothing moves")]
+)
+def test_a_service_that_is_away_is_told_of_until_it_plans_again(
+    node: Callable[..., Path],
+    servers: list[LocalServer],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    meanwhile: str,
+) -> None:
+    with running_service(tmp_path / "first", SECRET) as service:
+        port = service.port
+    path = node(kind, port)
+    with Load(servers), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: silent_cycles(sidecar) >= 2, sidecar)
+        (problem,) = sidecar.status()["problems"]
+        assert problem.startswith("the service has not answered the last ")
+        assert "cycles, since 20" in problem
+        assert "Connection refused" in problem
+        assert f"): {meanwhile}; " in problem
+        assert main(["status", str(path)]) == 1
+        said = " ".join(capsys.readouterr().out.split())
+        assert "problem: the service has not answered" in said
+        assert ("(planned here, as the service is silent)" in said) == (kind == "auto")
+        with running_service(tmp_path / "second", SECRET, ("--port", str(port))):
+            wait_for(lambda: not silent_cycles(sidecar), sidecar)
+            assert sidecar.status()["problems"] == []
+            assert main(["status", str(path)]) == 0
+            assert "planned here" not in capsys.readouterr().out
+
+
+def test_a_wrong_token_is_told_of_though_plans_are_made(
+    node: Callable[..., Path], servers: list[LocalServer], tmp_path: Path
+) -> None:
+    with (
+        running_service(tmp_path / "log", SECRET) as service,
+        Load(servers),
+        sidecar_in_thread(node("auto", service.port, "wrong-" + TOKEN)) as sidecar,
+    ):
+        wait_for(lambda: sidecar.cycles >= 2 and silent_cycles(sidecar) >= 2, sidecar)
+        (problem,) = sidecar.status()["problems"]
+        assert "says 401" in problem
+        assert TOKEN not in problem
+
+
+class NoDelivery:
+    """Of a cloud whose notifications are lost."""
+
+    def start(self) -> None:
+        pass
+
+    def expect(self, key: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_observation_counts_once_and_one_that_was_answered_ends_it(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "bucket")
+    metrics = Metrics()
+    controller = ElsewhereController(
+        "the cloud",
+        lambda failed: CloudController(store, NoDelivery(), metrics, failed),
+        None,
+        30.0,
+        metrics,
+    )
+    first = realistic_observation(2)
+    second, third = (replace(first, cycle=first.cycle + later) for later in (1, 2))
+    (tmp_path / "bucket").write_text("no folder")
+    controller.ask(first)
+    wait_until(lambda: controller.silence is not None, metrics.snapshot)
+    controller.overdue(first)
+    assert controller.silence is not None
+    assert (controller.silence.cycles, controller.silence.last_cycle) == (1, first.cycle)
+    assert str(tmp_path) in controller.silence.reason
+    (tmp_path / "bucket").unlink()
+    controller.ask(second)
+    controller.overdue(second)
+    assert controller.silence.cycles == 2
+    assert controller.silence.since_seconds == first.made_at_seconds
+    words = "(no plan that could be taken came within 30s): nothing moves"
+    assert words in controller.silence.words()
+    controller.answered(second)  # by a stand-in, as it was late
+    assert controller.silence.cycles == 2
+    controller.answered(third)
+    assert controller.silence is None
+    controller.close()
+    assert metrics.value("observations_failed") == 1
+    assert metrics.value("stand_ins") == 0

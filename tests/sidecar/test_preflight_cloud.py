@@ -1,0 +1,192 @@
+"""``spreds check --connect`` asks the cloud, or the service, that is to plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.config.node import load_config
+from sidecar.preflight.cloud import check_cloud
+from sidecar.preflight.finding import Finding
+from sidecar.preflight.service import check_service
+from tests.sidecar.played_function import by_queue
+from tests.sidecar.signed_cloud import SignedCloud
+from tests.sidecar.test_solver_service import answering
+from workloads.local_server import LocalServer
+
+URLS = {"a": "redis://127.0.0.1:1"}
+Found = Callable[[str], list[Finding]]
+
+
+@pytest.fixture
+def found(write_node: Callable[..., Path]) -> Found:
+    """What is found of a cloud with this ``[controller]``."""
+
+    def look(controller: str) -> list[Finding]:
+        config = load_config(write_node(URLS, more=controller))
+        return list(check_cloud(config.node, config.controller))
+
+    return look
+
+
+def _levels(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(finding.level, finding.where.removeprefix("controller.")) for finding in findings]
+
+
+@pytest.mark.parametrize("kind", ["auto", "lambda", "fargate"])
+def test_a_cloud_that_is_well_is_told_and_no_message_is_touched(
+    cloud: SignedCloud, found: Found, kind: str
+) -> None:
+    cloud.sqs.send_message(QueueUrl=cloud.queue_url, MessageBody="a plan")
+    assert _levels(found(by_queue(cloud, kind))) == [
+        ("ok", "controller"),
+        ("ok", "observations_bucket"),
+        ("ok", "plans_bucket"),
+        ("ok", "queue_url"),
+    ]
+    names = ["ApproximateReceiveCount"]
+    got = cloud.sqs.receive_message(QueueUrl=cloud.queue_url, AttributeNames=names)
+    (message,) = got["Messages"]
+    assert message["Attributes"]["ApproximateReceiveCount"] == "1"
+    cloud.sqs.delete_message(QueueUrl=cloud.queue_url, ReceiptHandle=message["ReceiptHandle"])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "where", "says"),
+    [
+        ('"observations"', '"observation"', "observations_bucket", "NoSuchBucket"),
+        ('"plans"', '"plan"', "plans_bucket", "NoSuchBucket"),
+        ('/n1"', '/n2"', "queue_url", "does not exist"),
+    ],
+)
+def test_a_misspelt_name_is_told(
+    cloud: SignedCloud, found: Found, right: str, wrong: str, where: str, says: str
+) -> None:
+    controller = by_queue(cloud).replace(right, wrong)
+    (problem,) = [finding for finding in found(controller) if finding.level != "ok"]
+    assert (problem.level, problem.where) == ("problem", f"controller.{where}")
+    assert says in problem.what
+    assert f"mend controller.{where}" in problem.remedy
+
+
+def test_without_credentials_nothing_else_is_asked(
+    cloud: SignedCloud, found: Found, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    (problem,) = found(by_queue(cloud))
+    assert (problem.level, problem.where) == ("problem", "controller")
+    assert "Unable to locate credentials" in problem.what
+    assert "give the machine a role" in problem.remedy
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    (problem,) = found(by_queue(cloud))
+    assert "profile (nobody) could not be found" in problem.what
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "levels"),
+    [
+        (("/observations",), ["ok", "problem", "ok", "ok"]),
+        # So S3 answers for a plan that is not there, too, to who may not list.
+        (("/plans",), ["ok", "ok", "ok", "ok"]),
+    ],
+)
+def test_what_is_forbidden_is_told_as_far_as_it_can_be_known(
+    cloud: SignedCloud,
+    found: Found,
+    monkeypatch: pytest.MonkeyPatch,
+    forbidden: tuple[str, ...],
+    levels: list[str],
+) -> None:
+    monkeypatch.setattr(cloud, "forbidden", forbidden)
+    findings = found(by_queue(cloud))
+    assert [finding.level for finding in findings] == levels
+    if "problem" in levels:
+        assert "AccessDenied" in findings[1].what
+        assert "spreds check --iam" in findings[1].remedy
+    else:
+        assert "whether plans may be read is seen with the first one" in findings[2].what
+
+
+def test_a_cloud_that_cannot_be_reached_is_told(cloud: SignedCloud, found: Found) -> None:
+    controller = by_queue(cloud).replace(cloud.endpoint_url, "http://127.0.0.1:9")
+    findings = found(controller)
+    assert [finding.level for finding in findings] == ["advice", *["problem"] * 3]
+    assert all("Could not connect" in finding.what for finding in findings)
+    assert all("controller.region" in finding.remedy for finding in findings)
+
+
+def test_an_embedded_node_asks_nobody(cloud: SignedCloud, found: Found) -> None:
+    asked = len(cloud.requests)
+    assert found(by_queue(cloud, "embedded")) == []
+    assert found("") == []
+    assert len(cloud.requests) == asked
+
+
+def test_the_command_asks_the_cloud(
+    cloud: SignedCloud,
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    more = by_queue(cloud).replace('"plans"', '"plan"')
+    path = write_node({"a": start_server("12mb").url}, budget="24mb", more=more)
+    assert main(["check", str(path), "--connect", "--json"]) == 1
+    findings = json.loads(capsys.readouterr().out)
+    (problem,) = [finding for finding in findings if finding["level"] == "problem"]
+    assert problem["where"] == "controller.plans_bucket"
+
+
+PAGE = b"HTTP/1.1 200 OK\r\n\r\n<html>welcome</html>"
+READY = b'HTTP/1.1 200 OK\r\n\r\n{"status": "ready"}\n'
+REFUSED = b'HTTP/1.1 401 Unauthorized\r\n\r\n{"error": "the token is wrong"}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "says", "remedy"),
+    [
+        (PAGE, "problem", "is no solver: a GET gets '<html>welcome</html>'", "mend the address"),
+        (b"HTTP/1.1 200 OK\r\n\r\n[]", "problem", "is no solver", "mend the address"),
+        (READY, "ok", "answers", ""),
+        (REFUSED, "problem", "says 401: the token is wrong", "mend controller.token_file"),
+    ],
+)
+def test_a_service_must_be_a_solver(
+    write_node: Callable[..., Path],
+    tmp_path: Path,
+    answer: bytes,
+    level: str,
+    says: str,
+    remedy: str,
+) -> None:
+    (tmp_path / "token").write_text("only-for-tests-0123456789")
+    with answering(answer) as url:
+        more = f'[controller]\nkind = "http"\nurl = "{url}"\ntoken_file = "token"\n'
+        config = load_config(write_node(URLS, more=more))
+        # On loopback nobody sees the token: no advice beside it.
+        (finding,) = check_service(config.controller)
+    assert (finding.level, finding.where) == (level, "controller.url")
+    assert says in finding.what
+    assert remedy in finding.remedy
+    assert bool(finding.remedy) == (level == "problem")
+    assert ("token" in finding.remedy) == ("401" in says)
+
+
+def test_a_token_that_others_may_see_is_advised_against(
+    write_node: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("only-for-tests-0123456789")
+    with answering(READY) as url:
+        # An address that is not loopback's, and reaches this machine all the same.
+        more = url.replace("127.0.0.1", "0.0.0.0")
+        more = f'[controller]\nkind = "http"\nurl = "{more}"\ntoken_file = "token"\n'
+        well, advice = check_service(load_config(write_node(URLS, more=more)).controller)
+    assert (well.level, advice.level) == ("ok", "advice")
+    assert "not encrypted" in advice.what
