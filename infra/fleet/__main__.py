@@ -8,8 +8,8 @@ Which nodes lack memory, what a GiB is worth on each, what was saved, which team
 should move between nodes, and which size each machine should have. All figures are what planners
 predict by the curves that were seen, not measured.
 
-Exit codes: 0 answered, 1 some documents were no plans, or are from the future, and are left out,
-2 nothing could be asked.
+Exit codes: 0 answered, 1 some documents were no plans, or are from the future, and are left out, or
+the month has none, 2 nothing could be asked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from infra.fleet.plan_sources import SourceError, find_sources
 from infra.fleet.plan_store import Loaded, PlanStore, StoreError
 from infra.fleet.questions import QUESTIONS, Answer, Asked, answer, prepare
 from infra.fleet.report import as_json, as_markdown, as_text
-from solver_lambda.documents.units import parse_duration, parse_size
+from solver_lambda.documents.units import format_size, parse_duration, parse_size
 
 DAY_SECONDS = 86_400
 SHOWN_REFUSALS = 20
@@ -38,11 +38,18 @@ ANSWER_SECONDS = 3600
 CLOCK_SECONDS = 300
 
 
+class NoPlansError(Exception):
+    """The month has no plans; the message names it."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     options = _parser().parse_args(arguments)
     try:
         answers, loaded, ahead, told = _ask(options)
+    except NoPlansError as error:
+        print(f"fleet: {error}", file=sys.stderr)
+        return 1
     except (SourceError, StoreError) as error:
         print(f"fleet: {error}", file=sys.stderr)
         return 2
@@ -64,14 +71,17 @@ def _ask(options: argparse.Namespace) -> tuple[list[Answer], Loaded, list[str], 
     """Answers, what was read, nodes with plans from the future, and what was asked about in words.
 
     Raises:
-        SourceError, StoreError
+        NoPlansError, SourceError, StoreError
     """
     sources = find_sources(options.source)
     begin, end = options.month or (0.0, 0.0)
     with PlanStore(None if options.no_cache else options.cache) as store:
         loaded = store.load(sources, int(max(0.0, begin - ANSWER_SECONDS)))
-        if not loaded.plans:
-            raise SourceError(f"{', '.join(options.source)}: no plans there")
+        if not loaded.plans and not options.month:
+            raise SourceError(
+                f"{', '.join(options.source)}: no plans there; a node that plans for itself puts "
+                "them where [controller] folder says"
+            )
         # A plan of a clock that is wrong would end the period, or seem to be all others' successor.
         latest = time.time() + CLOCK_SECONDS
         if options.month:
@@ -88,7 +98,11 @@ def _ask(options: argparse.Namespace) -> tuple[list[Answer], Loaded, list[str], 
             size_ratio=options.enough,
         )
         prepare(store, asked)
-        chosen = [q for q in QUESTIONS if not options.ask or q.name in options.ask]
+        if options.month and not store.ask("SELECT 1 FROM counted LIMIT 1")[1]:
+            where = ", ".join(options.source)
+            raise NoPlansError(f"{where}: no plan there is of {_day(begin)[:7]}")
+        step = format_size(options.step)
+        chosen = [q.with_step(step) for q in QUESTIONS if not options.ask or q.name in options.ask]
         answers = [answer(store, question) for question in chosen]
         told = f"{loaded.plans:,} plans, {loaded.read:,} new documents"
         ahead = store.from_the_future(latest)

@@ -42,7 +42,7 @@ class PlanStore:
             import duckdb
         except ImportError as error:
             raise StoreError(
-                "the Python package 'duckdb' is missing (pip install '.[fleet]')"
+                "the Python package 'duckdb' is missing (pip install '.[infra,fleet]')"
             ) from error
         self._error: type[Exception] = duckdb.Error
         try:

@@ -9,10 +9,16 @@ from infra.fleet.plan_store import HERE, PlanStore
 
 
 class Question(NamedTuple):
-    """``name`` is of the command line and, with ``.sql``, of the file that asks it."""
+    """``name`` is of the command line and, with ``.sql``, of the file that asks it; ``nothing`` is
+    said where there are no rows."""
 
     name: str
     title: str
+    nothing: str = "no plan tells"
+
+    def with_step(self, step: str) -> Question:
+        """With a step's size in its title."""
+        return self._replace(title=self.title.format(step=step))
 
     @property
     def file(self) -> Path:
@@ -21,12 +27,14 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question("nodes", "Nodes that lack memory, most waiting first"),
-    Question("worth", "What a step of memory is worth on each node"),
-    Question("saved", "What SPREDS saved, by the curves of each window"),
-    Question("teams", "What teams lost and gained against the sizes from before SPREDS"),
-    Question("transfers", "A step of memory from one node to another"),
-    Question("sizes", "The right size of each machine's budget"),
+    Question("nodes", "Nodes that lack memory now, by the last plan of each, most waiting first"),
+    Question("worth", "What {step} more is worth now on each node, by its last plan"),
+    Question("saved", "What SPREDS saved in the period, by the curves of each window"),
+    Question(
+        "teams", "What teams lost and gained in the period against the sizes from before SPREDS"
+    ),
+    Question("transfers", "{step} from one node to another now, by their last plans", "none gains"),
+    Question("sizes", "The right size of each machine, for 95 % of its plans in the period"),
 )
 
 

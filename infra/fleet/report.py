@@ -45,7 +45,7 @@ def as_markdown(answers: Sequence[Answer], most_rows: int) -> str:
 def _rest(found: Answer, most_rows: int) -> list[str]:
     left = len(found.rows) - most_rows
     if not found.rows:
-        return ["(no plan tells)"]
+        return [f"({found.question.nothing})"]
     return [f"({left:,} more: --rows)"] if left > 0 else []
 
 

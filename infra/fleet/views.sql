@@ -7,12 +7,25 @@ SELECT * FROM plans
 WHERE made_at_seconds >= (SELECT from_seconds FROM asked)
     AND made_at_seconds < (SELECT to_seconds FROM asked);
 
--- The last plan of each node that has one a day (or what was asked) before the newest of all:
+-- Those that know the curve of each server that has one: where a server is still filling, or was hardly
+-- sampled, neither the plan's mean nor that of another budget means much.
+CREATE OR REPLACE VIEW known AS
+SELECT counted.*
+FROM counted
+LEFT JOIN (
+    SELECT DISTINCT source, node, cycle FROM plan_servers
+    WHERE reason LIKE 'stays: warming_up: %' OR reason LIKE 'stays: few_samples: %'
+) AS unknown
+    ON unknown.source = counted.source AND unknown.node = counted.node
+    AND unknown.cycle = counted.cycle
+WHERE unknown.node IS NULL;
+
+-- The last such plan of each node that has one a day (or what was asked) before the newest of all:
 -- others have ended, or were renamed.
 CREATE OR REPLACE VIEW latest AS
 SELECT * FROM (
-    SELECT counted.*, row_number() OVER (PARTITION BY source, node ORDER BY cycle DESC) AS back
-    FROM counted
+    SELECT known.*, row_number() OVER (PARTITION BY source, node ORDER BY cycle DESC) AS back
+    FROM known
 ) AS numbered
 WHERE back = 1
     AND made_at_seconds >= (SELECT max(made_at_seconds) FROM counted)
@@ -24,14 +37,14 @@ CREATE OR REPLACE VIEW budgets AS
 SELECT source, node, cycle, budget_bytes,
     min(seconds) OVER (PARTITION BY source, node, cycle ORDER BY budget_bytes) AS seconds
 FROM (
-    SELECT source, node, cycle, budget_bytes, mean_access_time_seconds AS seconds FROM counted
+    SELECT source, node, cycle, budget_bytes, mean_access_time_seconds AS seconds FROM known
     UNION ALL
     SELECT what_if.source, what_if.node, what_if.cycle, what_if.budget_bytes,
         what_if.mean_access_time_seconds
-    FROM what_if JOIN counted
-        ON counted.source = what_if.source AND counted.node = what_if.node
-        AND counted.cycle = what_if.cycle
-    WHERE what_if.budget_bytes <> counted.budget_bytes
+    FROM what_if JOIN known
+        ON known.source = what_if.source AND known.node = what_if.node
+        AND known.cycle = what_if.cycle
+    WHERE what_if.budget_bytes <> known.budget_bytes
 ) AS points
 WHERE seconds IS NOT NULL;
 

@@ -161,7 +161,10 @@ def test_the_right_size_of_each_machine(capsys, folders, plans, now) -> None:
 
 def test_a_month_counts_alone(capsys, folders, plans) -> None:
     # 2026-11-06 to 2026-11-08.
-    assert not ask(capsys, folders[0], "--month", "2026-10")["saved"]
+    for month in ("2026-10", "2027-03"):
+        assert main([str(folders[0]), "--month", month, "--no-cache"]) == 1
+        said = capsys.readouterr()
+        assert (said.out, said.err) == ("", f"fleet: {folders[0]}: no plan there is of {month}\n")
     whole = ask(capsys, folders[0], "--month", "2026-11")["saved"]
     assert_same(
         by_node(whole, "seconds_saved"),
@@ -245,7 +248,10 @@ def test_what_was_read_is_kept_and_what_is_gone_is_forgotten(capsys, tmp_path) -
     ("arguments", "words"),
     [
         (["no-such-folder"], "no-such-folder: there is no such folder"),
-        (["."], "no plans there"),
+        (
+            ["."],
+            ".: no plans there; a node that plans for itself puts them where [controller] folder",
+        ),
         ([".", "--month", "11/2026"], "must be a month as 2026-11, not '11/2026'"),
         ([".", "--step", "much"], "must be a size such as '512mb', not 'much'"),
         ([".", "--lack", "0"], "must be a number above 0, not '0'"),
@@ -266,7 +272,7 @@ def test_what_cannot_be_asked_is_said_in_a_sentence(
 def test_without_duckdb_it_says_how_to_get_it(capsys, folders, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert main([str(folders[0]), "--no-cache"]) == 2
-    words = "fleet: the Python package 'duckdb' is missing (pip install '.[fleet]')\n"
+    words = "fleet: the Python package 'duckdb' is missing (pip install '.[infra,fleet]')\n"
     assert capsys.readouterr().err == words
 
 
@@ -308,9 +314,46 @@ def test_buckets_of_all_cells_answer_as_folders_do(capsys, folders, monkeypatch)
         assert rounded(found[name]) == rounded(rows), name
 
 
+def test_what_knows_no_curve_yet_asks_for_no_memory(capsys, tmp_path) -> None:
+    asked = ("--ask", "nodes", "--ask", "worth", "--ask", "sizes", "--ask", "transfers")
+    write_plans(tmp_path, 3, 10)
+    before = ask(capsys, tmp_path, *asked)
+    files = sorted((tmp_path / "plans/cache-0001").iterdir())
+    last, text = files[-1], files[-1].read_text()
+
+    def warms_up(plan: dict[str, Any]) -> None:
+        plan["servers"][0]["reason"] = "stays: warming_up: 40% of the last reads were of old keys"
+        for more in plan["what_if"]:
+            more["mean_access_time_seconds"] = plan["mean_access_time_seconds"]
+
+    rewrite(last, warms_up)
+    counted = ask(capsys, tmp_path, *asked)
+    assert ask(capsys, tmp_path, "--ask", "saved")["saved"][0]["plans"] == 30
+    last.unlink()
+    for name, rows in ask(capsys, tmp_path, *asked).items():
+        assert rounded(counted[name]) == rounded(rows), name
+        assert rounded(rows) != rounded(before[name]), name
+    # A server that has no curve for good leaves the others' to mean something.
+    last.write_text(text)
+    rewrite(last, lambda plan: plan["servers"][0].update(reason="stays: no_model: for noeviction"))
+    assert {n: rounded(rows) for n, rows in ask(capsys, tmp_path, *asked).items()} == {
+        name: rounded(rows) for name, rows in before.items()
+    }
+
+
+def test_where_no_transfer_gains_it_says_so(capsys, tmp_path) -> None:
+    write_plans(tmp_path, 1, 3)
+    assert main([str(tmp_path), "--no-cache", "--ask", "transfers", "--step", "512mb"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("512 MiB from one node to another now, by their last plans\n")
+    assert text.endswith("\n(none gains)\n")
+
+
 def test_words_for_people(capsys, folders) -> None:
     assert main([str(folders[0]), "--no-cache"]) == 0
     text, words = capsys.readouterr()
+    assert "What 1 GiB more is worth now" in text
+    assert "in the period" in text
     assert "predicted, not measured" in words
     assert "Nodes that lack memory" in text
     assert "not known" in text

@@ -105,6 +105,17 @@ def test_it_says_what_follows_and_whether_the_function_has_it() -> None:
     assert missed(other) == ["The function has 1,769 MB, and 512 MB are the better size."]
 
 
+def test_of_too_few_runs_there_is_no_verdict() -> None:
+    few = figures({128: (2.8, 0.2), 256: (0.9, 0.1), 512: (0.89, 0.1)})
+    assert missed(few)
+    few["runs"]["3"]["256"]["cold_seconds"] = few["runs"]["3"]["256"]["cold_seconds"][:3]
+    assert missed(few) == []
+    assert STUDY.headlines(few) == []
+    told = conclude(few)
+    assert told.startswith("No verdict: fewer than 4 cold starts")
+    assert "256 MB" not in told
+
+
 def test_what_waits_is_not_stretched() -> None:
     assert measurement.stretched(0.3, 0.1, 1.0) == pytest.approx(0.3)
     assert measurement.stretched(0.3, 0.1, 4.0) == pytest.approx(0.2 + 0.4)

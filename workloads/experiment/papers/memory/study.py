@@ -107,8 +107,18 @@ def p_value(one: Sequence[float], other: Sequence[float]) -> float | None:
     return float(stats.mannwhitneyu(one, other).pvalue)
 
 
+def _is_enough(data: Data) -> bool:
+    """Whether sizes were run often enough to prefer one."""
+    return all(len(r["cold_seconds"]) >= LEAST_RUNS for r in _sizes(data, HOURLY).values())
+
+
 def conclude(data: Data) -> str:
     """The cheapest size, the fastest for the money, and the one that the function has."""
+    if not _is_enough(data):
+        return (
+            f"No verdict: fewer than {LEAST_RUNS} cold starts of a size cannot tell which one is "
+            f"better. Ours has {data['chosen_mb']:,} MB."
+        )
     sizes = _sizes(data, HOURLY)
     cheapest, best = (choose(data, HOURLY, "cold") for choose in (cheapest_mb, best_mb))
     times = {size: _time(_middle(runs, "cold")) for size, runs in sizes.items()}
@@ -206,15 +216,9 @@ def draw(figure: Figure, data: Data) -> None:
         panel.grid(alpha=0.3)
         plain_ticks(panel.yaxis)
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
-        panel.xaxis.set_minor_locator(_no_ticks())
+        panel.set_xticks([], minor=True)
         panel.tick_params(axis="x", rotation=45)
     times.legend(fontsize="x-small")
-
-
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
 
 
 def _time(seconds: float) -> str:
@@ -229,7 +233,9 @@ def _told(seconds: Sequence[float]) -> str:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """What the default follows from."""
+    """What the default follows from; nothing, of too few runs."""
+    if not _is_enough(data):
+        return []
     best = best_mb(data, HOURLY, "cold")
     runs = _sizes(data, HOURLY)[best]
     return [
@@ -241,7 +247,9 @@ def headlines(data: Data) -> list[Headline]:
 
 
 def missed(data: Data) -> list[str]:
-    """The function has another size than follows from it."""
+    """The function has another size than follows from it; nothing follows from too few runs."""
+    if not _is_enough(data):
+        return []
     best = best_mb(data, HOURLY, "cold")
     if best == data["chosen_mb"]:
         return []
