@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from infra.fleet.plan_form import PlanForms
 from infra.fleet.plan_sources import Document, PlanKey, PlanSource
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
@@ -17,6 +18,7 @@ from solver_lambda.documents.reader import DocumentError
 BATCH = 10_000
 # A line is a document, so what is a line's end or a column's to DuckDB becomes the blank that it is
 # to JSON.
+_MARKS = (b"\t", b"\r", b"\n")
 _BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
 
 
@@ -39,12 +41,12 @@ def batches(source: PlanSource, versions: Mapping[PlanKey, str]) -> Iterator[Bat
     Raises:
         SourceError: a document cannot be read.
     """
-    documents = source.read(versions)
+    documents, forms = source.read(versions), PlanForms()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as reader:
         files = itertools.cycle([Path(folder, "even"), Path(folder, "odd")])
-        ahead = reader.submit(_write, source, documents, versions, next(files))
+        ahead = reader.submit(_write, source, documents, versions, forms, next(files))
         while (batch := ahead.result()) is not None:
-            ahead = reader.submit(_write, source, documents, versions, next(files))
+            ahead = reader.submit(_write, source, documents, versions, forms, next(files))
             yield batch
 
 
@@ -52,6 +54,7 @@ def _write(
     source: PlanSource,
     documents: Iterator[Document],
     versions: Mapping[PlanKey, str],
+    forms: PlanForms,
     file: Path,
 ) -> Batch | None:
     """The next batch; ``None``: there are no more documents."""
@@ -59,11 +62,13 @@ def _write(
     with file.open("wb") as lines:
         for key, text in itertools.islice(documents, BATCH):
             count += 1
-            if isinstance(text, str) or not _is_line(text):
+            if isinstance(text, str) or not (_is_line(text) and forms.has(text)):
                 refused.append(why_refused(source, key, text))
                 continue
             where = f"{key.node}\t{key.cycle}\t{versions[key]}\t"
-            lines.write(where.encode() + text.translate(_BLANKS) + b"\n")
+            if any(mark in text for mark in _MARKS):
+                text = text.translate(_BLANKS)
+            lines.write(where.encode() + text + b"\n")
     if not count:
         return None
     return Batch(file if len(refused) < count else None, count, refused)

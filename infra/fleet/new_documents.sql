@@ -1,6 +1,7 @@
 -- One batch of documents, as text beside their keys, in the form of the tables. What is no plan, or
--- lies under another's key, has no `plan`: the rules are those of AdaptationPlan, for all keys that
--- are counted. 2305843009213693952 bytes are what two of can be added.
+-- lies under another's key, has no `plan`. The rules are those of AdaptationPlan for all numbers that are
+-- counted; the form was checked before, but for digits and signs. Two sizes of 2305843009213693952 bytes
+-- can still be added.
 CREATE OR REPLACE TEMP TABLE new_documents AS
 SELECT node, cycle, version,
     CASE WHEN document.kind = 'spreds.plan' AND document.version = 1
@@ -19,7 +20,8 @@ SELECT node, cycle, version,
         AND len(list_distinct(list_transform(document.servers, lambda server: server.name)))
             = len(document.servers)
         AND len(list_filter(document.servers, lambda server:
-            server.maxmemory_before_bytes BETWEEN 0 AND 2305843009213693952
+            len(server.name) <= 63 AND trim(server.name, '-') = server.name
+            AND server.maxmemory_before_bytes BETWEEN 0 AND 2305843009213693952
             AND server.maxmemory_bytes BETWEEN 0 AND 2305843009213693952
             AND (server.maxmemory_bytes > 0 OR document.decision = 'keep')
             AND coalesce(server.installed_bytes, 0) BETWEEN 0 AND 2305843009213693952
@@ -39,7 +41,7 @@ SELECT node, cycle, version,
         )) IS NOT DISTINCT FROM len(document.what_if)
     THEN document END AS plan
 FROM (
-    SELECT node, cycle, version, TRY(from_json(CASE WHEN regexp_full_match(text, $form) THEN text END, '{
+    SELECT node, cycle, version, TRY(from_json(text, '{
         "kind": "VARCHAR", "version": "BIGINT", "node": "VARCHAR", "cycle": "BIGINT",
         "made_at_seconds": "DOUBLE", "observation_made_at_seconds": "DOUBLE",
         "window_seconds": "DOUBLE", "budget_bytes": "BIGINT", "method": "VARCHAR",

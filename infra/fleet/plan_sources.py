@@ -101,9 +101,11 @@ def _read_file(path: str) -> bytes | str:
     # pipe, must not be waited for.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
             return "it is no file"
-        return os.read(descriptor, MAX_PLAN_BYTES + 1)
+        # Room for the longest plan, for each of very many, would take longer than to read them.
+        return os.read(descriptor, min(found.st_size, MAX_PLAN_BYTES + 1))
     finally:
         os.close(descriptor)
 

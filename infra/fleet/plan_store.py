@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from infra.fleet.document_batches import batches, why_refused
-from infra.fleet.plan_form import PLAN_FORM
 from infra.fleet.plan_sources import PlanKey, PlanSource
 
 HERE = Path(__file__).parent
@@ -72,11 +71,12 @@ class PlanStore:
             names.append(source.name)
             there, known = source.versions(), self._known(source.name)
             # What was written again is another document, as if the old one were gone.
-            self._forget(source.name, known.items() - there.items())
-            new = sorted(
-                item for item in there.items() - known.items() if item[0].cycle >= from_cycle
+            self._forget(
+                source.name, [k for k, version in known.items() if there.get(k) != version]
             )
-            for batch in batches(source, dict(new)):
+            new = [k for k, version in there.items() if known.get(k) != version]
+            new = sorted(key for key in new if key.cycle >= from_cycle)
+            for batch in batches(source, {key: there[key] for key in new}):
                 refused += batch.refused + self._add(source, batch.file)
                 read += batch.documents
         # What the file keeps of other sources is not asked about now.
@@ -126,12 +126,11 @@ class PlanStore:
         text = "SELECT node, cycle, version FROM kept_plans WHERE source = $source"
         return {PlanKey(*row[:2]): row[2] for row in self._rows(text, source=source)}
 
-    def _forget(self, source: str, versions: Set[tuple[PlanKey, str]]) -> None:
-        if not versions:
+    def _forget(self, source: str, keys: list[PlanKey]) -> None:
+        if not keys:
             return
-        keys = sorted(key for key, _ in versions)
         self._rows("CREATE OR REPLACE TEMP TABLE gone (node VARCHAR, cycle BIGINT)")
-        for node, group in itertools.groupby(keys, key=lambda key: key.node):
+        for node, group in itertools.groupby(sorted(keys), key=lambda key: key.node):
             cycles = [key.cycle for key in group]
             self._rows("INSERT INTO gone SELECT $node, unnest($cycles)", node=node, cycles=cycles)
         # All or nothing: rows without their plan would count again when it comes back.
@@ -148,7 +147,7 @@ class PlanStore:
         """Why some of the documents in a batch are no plans."""
         if file is None:
             return []
-        self._rows((HERE / "new_documents.sql").read_text(), file=str(file), form=PLAN_FORM)
+        self._rows((HERE / "new_documents.sql").read_text(), file=str(file))
         self._rows("BEGIN")
         for statement in _statements("add_plans.sql"):
             self._rows(statement, source=source.name)
