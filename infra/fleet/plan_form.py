@@ -1,5 +1,8 @@
-"""Whether a text has the form of a plan: its keys, and the kinds of their values. For as many as a
-fleet has ``AdaptationPlan`` would take a minute; numbers are checked in ``new_documents.sql``."""
+"""Whether a text has the form of a plan: its keys, and the kinds of their values.
+
+By ``AdaptationPlan`` it would take 12 s for 100,000 of them. Numbers are checked in
+``new_documents.sql``.
+"""
 
 from __future__ import annotations
 
