@@ -26,6 +26,7 @@ from typing import Any
 from infra import names
 from infra.chosen_controller import chosen_controller
 from infra.configuration import Cell, Configuration, read_configuration
+from infra.whole_file import replace_text
 
 STACK_FILE = Path(__file__).resolve().parent / "stack.toml"
 DEFAULT_LISTEN = "0.0.0.0:8080"
@@ -248,10 +249,7 @@ def _change(path: Path, node: str, table: Mapping[str, str]) -> None:
             raise NodeConfigError(f"node is {named!r} there, and --node is {node!r}")
     except NodeConfigError as error:
         raise NodeConfigError(f"{path}: {error}") from error
-    written = path.with_name(f".{path.name}.new")
-    written.write_text(text)
-    written.chmod(path.stat().st_mode)
-    written.replace(path)
+    replace_text(path, text)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.configuration import Configuration, configuration_of
 from infra.names import NODE_TAG
+from infra.whole_file import replace_text
 from solver_lambda.documents.keys import NODE_PATTERN
 from solver_lambda.documents.reader import shown
 
@@ -110,14 +111,6 @@ def extended(path: Path, lines: list[str]) -> str:
     return longer
 
 
-def write(path: Path, text: str) -> None:
-    """Replace the file, whole or not at all. Raises OSError."""
-    written = path.with_name(f".{path.name}.new")
-    written.write_text(text)
-    written.chmod(path.stat().st_mode)
-    written.replace(path)
-
-
 def _main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m infra.nodes",
@@ -136,7 +129,7 @@ def _main() -> int:
         lines = new_lines(configuration, names)
         longer = extended(stack, lines) if lines else ""
         if arguments.into and lines:
-            write(arguments.into, longer)
+            replace_text(arguments.into, longer)
     except (ValueError, OSError, BotoCoreError, ClientError) as error:
         print(f"nodes: {error}", file=sys.stderr)
         return 1

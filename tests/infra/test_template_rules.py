@@ -13,23 +13,10 @@ from typing import Any
 
 import pytest
 
-from infra.configured_nodes import Node
 from infra.function_bundle import LAMBDA_PLATFORM
+from tests.infra.forms import FORMS, SOLVERS
 
 INFRA = Path(__file__).parents[2] / "infra"
-FORMS = {
-    "lambda": {"nodes": (Node("a"), Node("b", cell="second"))},
-    "solvers": {
-        "nodes": (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing"), Node("c"))
-    },
-    "topics": {
-        "topics": "two",
-        "nodes": (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing")),
-    },
-    "fargate": {"controller": "fargate"},
-    "embedded": {"controller": "embedded"},
-    "https": {"nodes": (Node("edge", "http", "https://edge.example.com/plans"),)},
-}
 # The CDK library's table of service principals (region-info) has one name in all partitions for
 # these; EC2 is not among them.
 SERVICES = ("lambda", "s3", "sns", "cloudwatch", "events", "ecs-tasks")
@@ -130,7 +117,7 @@ def test_nothing_is_made_before_what_it_needs(stacks: dict[str, Template]) -> No
 def test_the_rule_of_order_would_find_each_dependency_that_is_missing(
     synthesise: Callable,
 ) -> None:
-    template = synthesise(**FORMS["solvers"]).cell.template
+    template = synthesise(**FORMS[SOLVERS]).cell.template
     found = 0
     for name, resource in template["Resources"].items():
         for other in listed(resource.get("DependsOn", [])):

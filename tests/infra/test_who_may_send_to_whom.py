@@ -13,22 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from infra.configured_nodes import Node
-
-FORMS = {
-    "lambda": {},
-    "lambda, three functions": {
-        "nodes": (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing"), Node("c"))
-    },
-    "topics": {
-        "topics": "two",
-        "nodes": (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing")),
-    },
-    "fargate": {"controller": "fargate"},
-    "embedded": {"controller": "embedded"},
-    "https": {"nodes": (Node("edge", "http", "https://edge.example.com/plans"),)},
-    "two cells": {"nodes": (Node("a"), Node("b", cell="second"))},
-}
+from tests.infra.forms import FORMS
 
 
 class Delivery(NamedTuple):
