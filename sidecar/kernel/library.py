@@ -1,4 +1,5 @@
-"""The compiled part of ``spreds mrc``: the C files beside this one, called by ctypes.
+"""The compiled part of ``spreds mrc`` and of the monitors: the C files beside this one, called by
+ctypes.
 
 It is optional. ``library()`` is ``None`` where it could not be compiled when the package was
 installed; then Python does the same, slowly.
@@ -28,6 +29,18 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_mrc_requests": (_U64, [_POINTER]),
     "spreds_mrc_sampled": (_U64, [_POINTER]),
     "spreds_mrc_live": (_U64, [_POINTER]),
+    "spreds_stack_new": (_POINTER, []),
+    "spreds_stack_free": (None, [_POINTER]),
+    "spreds_stack_access": (_I64, [*[_POINTER] * 4, _U64, _I64, *[_POINTER] * 2]),
+    "spreds_stack_live": (_U64, [_POINTER]),
+    "spreds_stack_has": (ctypes.c_int, [_POINTER, _U64]),
+    "spreds_stack_total_weight": (_I64, [_POINTER]),
+    "spreds_stack_list": (None, [*[_POINTER] * 3]),
+    "spreds_stack_remove": (ctypes.c_int, [_POINTER, _POINTER, _U64, ctypes.c_int]),
+    "spreds_stack_rename": (None, [_POINTER, _POINTER]),
+    "spreds_stack_add_weight": (None, [_POINTER, _I64]),
+    "spreds_stack_clear": (None, [_POINTER]),
+    "spreds_stack_below": (_U64, [_POINTER, _I64]),
     "spreds_lines_parse": (_U64, [_POINTER, _U64, _U64, *[_POINTER] * 4, _U64, *[_POINTER] * 2]),
 }
 _loaded: list[ctypes.CDLL | None] = []
