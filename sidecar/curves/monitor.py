@@ -16,7 +16,7 @@ from sidecar.curves.miniature_simulation import (
     MiniatureSimulation,
     simulated_sizes,
 )
-from sidecar.curves.policies import SIMULATED_POLICIES
+from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.references import References
 from sidecar.curves.remembered import CYCLE, Memory
@@ -99,11 +99,12 @@ class ServerMonitor:
         if references.rate > 0:
             weight = 1 / references.rate
             self.counts.histogram.add(references.distances_bytes, weight, references.ids)
-            missed = int(np.count_nonzero(references.distances_bytes > self._depth_bytes))
+            missed = self.counts.lost(references.distances_bytes, self._depth_bytes)
             if corrections is not None:
                 self.counts.histogram.move(corrections, weight)
-                missed += sum(size > self._depth_bytes for size, _ in corrections.added)
-                missed -= sum(size > self._depth_bytes for size, _ in corrections.removed)
+                for moves, sign in ((corrections.added, 1), (corrections.removed, -1)):
+                    sizes = np.array([size for size, _ in moves])
+                    missed += sign * self.counts.lost(sizes, self._depth_bytes)
             self._window_misses += weight * missed
         reads = batch_reads(last, batch, references)
         self.counts.histogram.reads.new += reads
@@ -136,6 +137,7 @@ class ServerMonitor:
         weight_bytes = self.shards.stack.total_weight / rate if rate else 0.0
         # What lies deeper is dropped with each observation, and its coming back is no growth.
         self.counts.outlook.step(min(weight_bytes, self._most_depth_bytes), len(self.shards))
+        self.counts.follow_eviction()
         factor = 0.5**cycles
         self.latency.decay(factor)
         self.anchor.decay(factor)
@@ -184,6 +186,11 @@ class ServerMonitor:
             )
         is_full = reading.counted_bytes >= FULL_RATIO * reading.maxmemory_bytes > 0
         self._resident_bytes = self._depth_bytes if is_full else np.inf
+        self.counts.know_eviction(
+            eviction_samples(reading),
+            self._depth_bytes if is_full else 0.0,
+            self.shards.pinned_bytes,
+        )
         if previous is None or previous.instance != reading.instance:
             return None
         seconds = reading.at_seconds - previous.at_seconds
@@ -208,10 +215,11 @@ class ServerMonitor:
         swing_bytes: int,
         memory: Memory | None,
     ) -> Estimate:
-        depths, raw = self.counts.miss_ratios(memory.shape if memory else CYCLE)
+        length = memory.shape if memory else CYCLE
+        depths, raw = self.counts.miss_ratios(length)
         error = sampling_error(
             self.counts.histogram,
-            raw if self.shards.simulation is None else None,
+            None if self.shards.simulation else self.counts.histogram.miss_ratios(length),
             depth_bytes=self._depth_bytes,
             budget_bytes=budget_bytes,
             swing_bytes=swing_bytes,
@@ -267,7 +275,7 @@ class ServerMonitor:
             self.calibration.overhead_bytes += heavier
 
     def _follow_policy(self, reading: ServerReading, budget_bytes: int) -> None:
-        volatile = reading.maxmemory_policy == "volatile-lru"
+        volatile = reading.maxmemory_policy in VOLATILE_POLICIES
         if volatile != self.shards.volatile:
             # What was counted before belongs to another policy, and pinned keys have no history.
             self.forget()

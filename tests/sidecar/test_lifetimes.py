@@ -57,7 +57,7 @@ def stats_of(cache: TtlCache, size: int, now: float) -> ServerReading:
     return ServerReading(
         run_id="1" * 40, instance=1, role="master",
         maxmemory_bytes=FIRST_FIXED_BYTES + cache.capacity * size, maxmemory_policy="allkeys-lru",
-        maxmemory_samples=5, lfu_log_factor=10, lfu_decay_time_minutes=1,
+        maxmemory_samples=100, lfu_log_factor=10, lfu_decay_time_minutes=1,
         counted_bytes=used, baseline_bytes=0, unevictable_bytes=0, rss_bytes=used,
         keyspace_hits=cache.reads - cache.misses, keyspace_misses=cache.misses,
         keys=len(cache.filled), keys_with_ttl=len(cache.filled),
