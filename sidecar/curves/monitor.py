@@ -7,10 +7,11 @@ import numpy as np
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
+from sidecar.curves.corrections import Corrections
 from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
-from sidecar.curves.lifetimes import Corrections, Lifetimes
+from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.miniature_simulation import (
     EvictionSettings,
     MiniatureSimulation,
@@ -262,7 +263,7 @@ class ServerMonitor:
         self.shards.forget_below(self._most_depth_bytes)
         self.shards = self._widening.step(self.shards, self._last)
         self.lifetimes.keep_only(self.shards.stack)
-        self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
+        self.lifetimes.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:
             self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
 
