@@ -29,7 +29,7 @@ from sidecar.curves.served_reads import (
     served_between,
     was_full,
 )
-from sidecar.curves.shards import Shards
+from sidecar.curves.shards import LIVE_OBJECTS, Shards
 from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.widening import Widening
@@ -59,7 +59,7 @@ class ServerMonitor:
         self,
         name: str,
         *,
-        live_objects: int | None = 8192,
+        live_objects: int | None = LIVE_OBJECTS,
         cycle_seconds: float = CYCLE_SECONDS,
     ) -> None:
         self.name = name

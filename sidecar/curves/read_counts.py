@@ -86,8 +86,8 @@ class ReadCounts:
         self.eviction = SampledEviction(self._samples, ratios, filled)
 
     def lost(self, distances_bytes: FloatArray, held_bytes: float) -> float:
-        """How many of the reads with these stack distances miss, shape (n,), where there is room for
-        so many bytes of keys; those of an LRU cache."""
+        """How many of the reads at these stack distances, shape (n,), miss where there is room for so
+        many bytes of keys; the policy is a stack's."""
         if self.eviction is None:
             return float(np.count_nonzero(distances_bytes > held_bytes))
         pinned = self.pinned_bytes
@@ -135,8 +135,8 @@ class ReadCounts:
     def _bent(
         self, rows: FloatArray, depths_bytes: FloatArray, eviction: SampledEviction
     ) -> tuple[FloatArray, FloatArray]:
-        """Misses of the server's eviction from those of exact LRU, shape (n, k), and the depths that
-        they are of."""
+        """Misses of the server's eviction from those of exact LRU, shape (n, k), and the depths
+        that they are of."""
         held = GRID_BYTES + self.pinned_bytes
         found = np.stack([np.interp(held, depths_bytes, row) for row in rows])
         return eviction.bent(found), held

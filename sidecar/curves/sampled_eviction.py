@@ -1,10 +1,10 @@
 """What Redis' eviction, which looks at a few keys, makes of the curve of exact LRU.
 
-``src/evict.c`` looks at ``maxmemory-samples`` keys (K) for each eviction, keeps the best candidates in
-a pool and evicts the best of these. In the long run as many candidates leave the pool evicted as come
-into it to stay, one in K: what is evicted comes, nearly evenly, from the K-th part of the cache that
-is least recently used. Without a look at recency (``*-random``) K is 1. This is a mean field of the
-rule; the tests compare it with the rule itself.
+``src/evict.c`` looks at ``maxmemory-samples`` keys (K) for each eviction, keeps the best candidates
+in a pool and evicts the best of these. In the long run as many candidates leave the pool evicted as
+come into it to stay, one in K: what is evicted comes, nearly evenly, from the K-th part of the cache
+that is least recently used. Without a look at recency (``*-random``) K is 1. This is a mean field of
+the rule; the tests compare it with the rule itself.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class SampledEviction:
     """
 
     def __init__(self, samples: int, miss_ratios: FloatArray, evicting: FloatArray) -> None:
-        """From the curve of exact LRU at ``GRID_BYTES``; ``evicting`` tells how often a cache of each
-        size was full: until then it evicts nothing. Both of shape (k,)."""
+        """From the curve of exact LRU at ``GRID_BYTES``; ``evicting`` tells how often a cache of
+        each size was full: until then it evicts nothing. Both of shape (k,)."""
         spread, offsets = _spread(samples)
         self._offsets = offsets
         self._exact = np.where(offsets == 0, 1.0, 0.0)
@@ -65,7 +65,7 @@ class SampledEviction:
 
     def bent(self, rows: FloatArray) -> FloatArray:
         """Misses of this eviction from those of exact LRU, both at ``GRID_BYTES``; shape (n, k)."""
-        return np.einsum("nko,ko->nk", self._around(rows), self._weights)
+        return np.asarray(np.einsum("nko,ko->nk", self._around(rows), self._weights))
 
     def lost(self, distances_bytes: FloatArray, size_bytes: float) -> FloatArray:
         """How probably reads at these stack distances miss in a cache of this size; shape as
@@ -78,7 +78,7 @@ class SampledEviction:
             relative = np.log2(distances_bytes / size_bytes) * PER_OCTAVE
         # A cache of the varying size at offset o misses what lies deeper.
         ends = np.append(self._offsets - 0.5, self._offsets[-1] + 0.5)
-        return np.interp(relative, ends, np.append(0.0, np.cumsum(row)))
+        return np.asarray(np.interp(relative, ends, np.append(0.0, np.cumsum(row))))
 
 
 @cache
