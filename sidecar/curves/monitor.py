@@ -7,7 +7,6 @@ import numpy as np
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
-from sidecar.curves.corrections import Corrections
 from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
@@ -93,7 +92,9 @@ class ServerMonitor:
             last = None
         self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
-        corrections = self._expiries(references)
+        corrections = None  # of what TTLs change in the distances
+        if len(self.lifetimes) or np.any(references.have_ttl):
+            corrections = self.lifetimes.take(references.timed_accesses(), self._resident_bytes)
         if self._widening.successor is not None:
             self._references(self._widening.successor, batch)
         self._samples_taken += len(references.distances_bytes)
@@ -122,12 +123,6 @@ class ServerMonitor:
         known = self.calibration
         default_bytes = round(known.object_bytes or FIRST_OBJECT_BYTES)
         return shards.take(batch, known.overhead_bytes, default_bytes, known.keys_bytes)
-
-    def _expiries(self, references: References) -> Corrections | None:
-        """What TTLs change in the distances; ``None`` if no object has one."""
-        if not len(self.lifetimes) and not np.any(references.have_ttl):
-            return None
-        return self.lifetimes.take(references.timed_accesses(), self._resident_bytes)
 
     def step(self, seconds: float) -> None:
         """Close a step that took so long; until the next one, what comes is counted apart."""
