@@ -9,6 +9,13 @@ struct miss {
     double at_us;
 };
 
+/* What one call has counted: fills, misses without one, and seconds from miss to fill, summed up. */
+struct counted {
+    double fills;
+    double unfilled;
+    double seconds;
+};
+
 struct fills {
     struct key_map pending; /* to the number of the miss */
 
@@ -18,10 +25,7 @@ struct fills {
     uint64_t oldest;
     uint64_t next;
 
-    /* Counted since they were last taken. */
-    double filled;
-    double unfilled;
-    double seconds;
+    struct counted counted;
 };
 
 void spreds_fills_free(struct fills *f)
@@ -73,7 +77,7 @@ static void give_up(struct fills *f, double before_us, uint64_t most)
         struct key_place *place = key_map_find(&f->pending, miss->key);
         if (place->number != f->oldest) continue; /* it was filled */
         if (miss->at_us >= before_us && f->pending.count <= most) break;
-        if (miss->at_us < before_us) f->unfilled++;
+        if (miss->at_us < before_us) f->counted.unfilled++;
         key_map_take_out(&f->pending, place);
     }
 }
@@ -83,8 +87,9 @@ static void give_up(struct fills *f, double before_us, uint64_t most)
  * or -1 without memory. */
 int spreds_fills_take(struct fills *f, const uint64_t *keys, const uint8_t *operations,
                       const double *times_us, uint64_t count, double now_us, double longest_us,
-                      uint64_t most)
+                      uint64_t most, struct counted *counted)
 {
+    f->counted = (struct counted){0};
     for (uint64_t i = 0; i < count; i++) {
         if (operations[i] != READ_MISS && operations[i] != WRITE) continue;
         struct key_place *place = key_map_find(&f->pending, keys[i]);
@@ -96,25 +101,17 @@ int spreds_fills_take(struct fills *f, const uint64_t *keys, const uint8_t *oper
         } else if (place->number != KEY_NOWHERE) {
             double waited_us = times_us[i] - miss_of(f, place->number)->at_us;
             if (waited_us > longest_us) {
-                f->unfilled++;
+                f->counted.unfilled++;
             } else {
-                f->filled++;
-                f->seconds += (waited_us > 0 ? waited_us : 0) / 1e6;
+                f->counted.fills++;
+                f->counted.seconds += (waited_us > 0 ? waited_us : 0) / 1e6;
             }
             key_map_take_out(&f->pending, place);
         }
     }
     give_up(f, now_us - longest_us, most);
+    *counted = f->counted;
     return 0;
-}
-
-/* Writes how many were filled and were not, and the seconds of all fills; then counts anew. */
-void spreds_fills_counted(struct fills *f, double counted[3])
-{
-    counted[0] = f->filled;
-    counted[1] = f->unfilled;
-    counted[2] = f->seconds;
-    f->filled = f->unfilled = f->seconds = 0;
 }
 
 void spreds_fills_clear(struct fills *f)

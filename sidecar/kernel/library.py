@@ -41,6 +41,21 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_stack_add_weight": (None, [_POINTER, _I64]),
     "spreds_stack_clear": (None, [_POINTER]),
     "spreds_stack_below": (_U64, [_POINTER, _I64]),
+    "spreds_lifetimes_new": (_POINTER, [_POINTER, _POINTER]),
+    "spreds_lifetimes_free": (None, [_POINTER]),
+    "spreds_lifetimes_take": (ctypes.c_int, [*[_POINTER] * 6, _U64, ctypes.c_double]),
+    "spreds_lifetimes_moves": (_U64, [_POINTER, ctypes.c_int, _POINTER, _POINTER]),
+    "spreds_lifetimes_due": (ctypes.c_int, [_POINTER, ctypes.c_double, _POINTER]),
+    "spreds_lifetimes_keep_only": (None, [_POINTER, _POINTER, _U64]),
+    "spreds_lifetimes_alive": (_U64, [_POINTER]),
+    "spreds_lifetimes_shortest": (ctypes.c_double, [_POINTER, ctypes.c_int]),
+    "spreds_fills_new": (_POINTER, []),
+    "spreds_fills_free": (None, [_POINTER]),
+    "spreds_fills_take": (
+        ctypes.c_int,
+        [*[_POINTER] * 4, _U64, ctypes.c_double, ctypes.c_double, _U64, _POINTER],
+    ),
+    "spreds_fills_clear": (None, [_POINTER]),
     "spreds_lines_parse": (_U64, [_POINTER, _U64, _U64, *[_POINTER] * 4, _U64, *[_POINTER] * 2]),
 }
 _loaded: list[ctypes.CDLL | None] = []
