@@ -31,6 +31,7 @@ class Target:
 
 
 _TTL = Target(0.005, 0.015)
+_RANDOM = Target(0.01, 0.03)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class Case:
 
     @property
     def target(self) -> Target:
-        return _TTL if self.ttl_seconds and "lru" in self.policy else Target()
+        if self.policy.endswith("random"):
+            return _RANDOM
+        return _TTL if self.ttl_seconds else Target()
 
 
 QUICK_CASES = (
