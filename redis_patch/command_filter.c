@@ -18,23 +18,13 @@ typedef struct {
     int exists; /* -1: not known */
     int flags;
     uint64_t size_bytes;
+    int64_t ttl_ms; /* SAMPLER_NO_TTL: none, or not known */
 } key_state;
-
-/* Redis 7.0's header, which this is built against, has only the first of these flags of 7.2. */
-#ifndef REDISMODULE_OPEN_KEY_NONOTIFY
-#define REDISMODULE_OPEN_KEY_NONOTIFY (1 << 17)
-#define REDISMODULE_OPEN_KEY_NOSTATS (1 << 18)
-#define REDISMODULE_OPEN_KEY_NOEXPIRE (1 << 19)
-#endif
-
-#define OPEN_WITHOUT_EFFECTS \
-    (REDISMODULE_READ | REDISMODULE_OPEN_KEY_NOTOUCH | REDISMODULE_OPEN_KEY_NONOTIFY | \
-     REDISMODULE_OPEN_KEY_NOSTATS | REDISMODULE_OPEN_KEY_NOEXPIRE)
 
 /* Inspects a sampled key, if this server allows to do so without touching it. */
 static key_state inspect(RedisModuleCommandFilterCtx *call, RedisModuleString *key,
                          size_t key_bytes) {
-    key_state state = {.db = SAMPLER_DB_UNKNOWN, .exists = -1};
+    key_state state = {.db = SAMPLER_DB_UNKNOWN, .exists = -1, .ttl_ms = SAMPLER_NO_TTL};
     RedisModuleClientInfoV1 client = REDISMODULE_CLIENTINFO_INITIALIZER_V1;
 
     if (!module->get_client_id) return state;
@@ -53,7 +43,7 @@ static key_state inspect(RedisModuleCommandFilterCtx *call, RedisModuleString *k
             state.size_bytes = key_bytes + RedisModule_ValueLength(opened);
             state.flags |= SAMPLER_SIZE_KNOWN;
         }
-        if (RedisModule_GetExpire(opened) != REDISMODULE_NO_EXPIRE) state.flags |= SAMPLER_HAS_TTL;
+        state.ttl_ms = RedisModule_GetExpire(opened); /* REDISMODULE_NO_EXPIRE is SAMPLER_NO_TTL */
         RedisModule_CloseKey(opened);
     }
     return state;
@@ -63,7 +53,33 @@ static key_state inspect(RedisModuleCommandFilterCtx *call, RedisModuleString *k
 
 typedef struct {
     int reads, expires, keeps_ttl;
+    int64_t ttl_ms; /* where it expires; SAMPLER_NO_TTL: not understood */
 } set_options;
+
+/* How long a key will live that is set to live for the number in argument `at`, in units of so many
+ * ms, or until that time (`is_time`). SAMPLER_NO_TTL: the server will refuse it. */
+static int64_t ttl_in_argument(RedisModuleCommandFilterCtx *call, int at, long long unit_ms,
+                               int is_time) {
+    RedisModuleString *argument = RedisModule_CommandFilterArgGet(call, at);
+    long long number, ms;
+
+    if (!argument || RedisModule_StringToLongLong(argument, &number) != REDISMODULE_OK ||
+        number <= 0 || __builtin_mul_overflow(number, unit_ms, &ms)) {
+        return SAMPLER_NO_TTL;
+    }
+    if (is_time) ms -= (long long)(now_us() / 1000);
+    return ms > 0 ? ms : 0;
+}
+
+/* The unit of EX, EXAT, SETEX, PX, PXAT, PSETEX in ms. */
+static long long expiry_unit_ms(const char *name) {
+    return name[0] == 'p' || name[0] == 'P' ? 1 : 1000;
+}
+
+static int64_t ttl_of_setex(RedisModuleCommandFilterCtx *call, int at) {
+    RedisModuleString *name = RedisModule_CommandFilterArgGet(call, 0);
+    return ttl_in_argument(call, at, expiry_unit_ms(RedisModule_StringPtrLen(name, NULL)), 0);
+}
 
 /* The options of SET; all of them stand after the value. */
 static set_options options_of_set(RedisModuleCommandFilterCtx *call) {
@@ -77,9 +93,11 @@ static set_options options_of_set(RedisModuleCommandFilterCtx *call) {
             options.reads = 1;
         } else if (!strcasecmp(option, "keepttl")) {
             options.keeps_ttl = 1;
-        } else if (!strcasecmp(option, "ex") || !strcasecmp(option, "px") ||
-                   !strcasecmp(option, "exat") || !strcasecmp(option, "pxat")) {
+        } else if (!strncasecmp(option, "ex", 2) || !strncasecmp(option, "px", 2)) {
+            int is_time = !strcasecmp(option + 2, "at");
+            if (option[2] && !is_time) continue;
             options.expires = 1;
+            options.ttl_ms = ttl_in_argument(call, ++i, expiry_unit_ms(option), is_time);
         }
     }
     return options;
@@ -91,7 +109,8 @@ static int is_read(key_use use, set_options options) {
 
 static void record_write(RedisModuleCommandFilterCtx *call, const command *c, key_use use, int at,
                          set_options options, key_state state, size_t key_bytes, uint64_t hash) {
-    int flags = state.flags & SAMPLER_HAS_TTL;
+    int flags = 0;
+    int64_t ttl_ms = state.ttl_ms;
     uint64_t size_bytes = 0;
 
     if (use == KEYS_CHANGED && state.exists != 1) return;
@@ -102,14 +121,16 @@ static void record_write(RedisModuleCommandFilterCtx *call, const command *c, ke
         RedisModule_StringPtrLen(value, &value_bytes);
         size_bytes = key_bytes + value_bytes;
         flags = SAMPLER_SIZE_KNOWN;
-        if (options.keeps_ttl) flags |= state.flags & SAMPLER_HAS_TTL;
+        if (!options.keeps_ttl) ttl_ms = SAMPLER_NO_TTL;
         if (options.expires || c->special == SPECIAL_EXPIRES) {
             flags |= SAMPLER_HAS_TTL;
+            ttl_ms = options.expires ? options.ttl_ms : ttl_of_setex(call, at + 1);
             module->pending.ttl_hash = hash;
             module->pending.sets_ttl = 1;
         }
     }
-    sampler_record(&module->sampler, hash, SAMPLER_WRITE, flags, state.db, size_bytes, now_us());
+    sampler_record(&module->sampler, hash, SAMPLER_WRITE, flags, state.db, size_bytes, ttl_ms,
+                   now_us());
 }
 
 /* Records the access to a sampled key in argument `at`. */
@@ -125,7 +146,7 @@ __attribute__((noinline)) static void record_access(RedisModuleCommandFilterCtx 
     await_confirmation(module);
     if (is_read(use, options)) {
         sampler_record(&module->sampler, hash, SAMPLER_READ_HIT, state.flags, state.db,
-                       state.size_bytes, now_us());
+                       state.size_bytes, state.ttl_ms, now_us());
     }
     if (use != KEYS_READ) record_write(call, c, use, at, options, state, key_bytes, hash);
 }

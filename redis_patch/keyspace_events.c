@@ -25,7 +25,18 @@ static void record_miss(uint64_t hash) {
     *read = (sampler_record_t){.hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS};
 }
 
-static void record_event(int type, const char *event, RedisModuleString *key, uint16_t db) {
+/* What is left of the life of a key that was written. */
+static int64_t ttl_of(RedisModuleCtx *ctx, RedisModuleString *key) {
+    if (!module->get_client_id) return SAMPLER_NO_TTL; /* opening would count as a read */
+    RedisModuleKey *opened = RedisModule_OpenKey(ctx, key, OPEN_WITHOUT_EFFECTS);
+    if (!opened) return SAMPLER_NO_TTL;
+    int64_t ttl_ms = RedisModule_GetExpire(opened);
+    RedisModule_CloseKey(opened);
+    return ttl_ms;
+}
+
+static void record_event(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key,
+                         uint16_t db) {
     size_t key_bytes;
     int operation, flags = 0;
     sampler *s = &module->sampler;
@@ -56,7 +67,8 @@ static void record_event(int type, const char *event, RedisModuleString *key, ui
     }
     s->seen_others++;
     if (sampler_takes(s, hash)) {
-        sampler_record(s, hash, operation, flags, db, 0, now_us());
+        int64_t ttl_ms = operation == SAMPLER_WRITE ? ttl_of(ctx, key) : SAMPLER_NO_TTL;
+        sampler_record(s, hash, operation, flags, db, 0, ttl_ms, now_us());
     }
 }
 
@@ -66,7 +78,7 @@ static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModul
 
     if (module->get_client_id) db = (uint16_t)RedisModule_GetSelectedDb(ctx);
     if (type == REDISMODULE_NOTIFY_GENERIC) restore_selected_db(module, ctx, event);
-    if (module->sampler.on) record_event(type, event, key, db);
+    if (module->sampler.on) record_event(ctx, type, event, key, db);
     return REDISMODULE_OK;
 }
 
@@ -86,7 +98,8 @@ static void on_flush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subev
     RedisModuleFlushInfo *info = data;
     (void)ctx, (void)event;
     if (!module->sampler.on || subevent != REDISMODULE_SUBEVENT_FLUSHDB_START) return;
-    sampler_record(&module->sampler, 0, SAMPLER_FLUSH, 0, (uint16_t)info->dbnum, 0, now_us());
+    sampler_record(&module->sampler, 0, SAMPLER_FLUSH, 0, (uint16_t)info->dbnum, 0, SAMPLER_NO_TTL,
+                   now_us());
 }
 
 static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
@@ -94,7 +107,7 @@ static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     (void)ctx, (void)event, (void)subevent;
     if (!module->sampler.on) return;
     sampler_record(&module->sampler, 0, SAMPLER_SWAP, 0, (uint16_t)info->dbnum_first,
-                   (uint64_t)info->dbnum_second, now_us());
+                   (uint64_t)info->dbnum_second, SAMPLER_NO_TTL, now_us());
 }
 
 #define WATCH_DATABASES_US 60000000

@@ -13,6 +13,17 @@
 
 #include <time.h>
 
+/* Redis 7.0's header, which this is built against, has only the first of these flags of 7.2. */
+#ifndef REDISMODULE_OPEN_KEY_NONOTIFY
+#define REDISMODULE_OPEN_KEY_NONOTIFY (1 << 17)
+#define REDISMODULE_OPEN_KEY_NOSTATS (1 << 18)
+#define REDISMODULE_OPEN_KEY_NOEXPIRE (1 << 19)
+#endif
+
+#define OPEN_WITHOUT_EFFECTS \
+    (REDISMODULE_READ | REDISMODULE_OPEN_KEY_NOTOUCH | REDISMODULE_OPEN_KEY_NONOTIFY | \
+     REDISMODULE_OPEN_KEY_NOSTATS | REDISMODULE_OPEN_KEY_NOEXPIRE)
+
 typedef struct {
     sampler sampler;
     pending_command pending;

@@ -10,7 +10,7 @@ from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
-from sidecar.curves.lifetimes import Corrections, Lifetimes
+from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.miniature_simulation import (
     EvictionSettings,
     MiniatureSimulation,
@@ -92,7 +92,9 @@ class ServerMonitor:
             last = None
         self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
-        corrections = self._expiries(references)
+        corrections = None  # of what TTLs change in the distances
+        if len(self.lifetimes) or np.any(references.have_ttl):
+            corrections = self.lifetimes.take(references.timed_accesses(), self._resident_bytes)
         if self._widening.successor is not None:
             self._references(self._widening.successor, batch)
         self._samples_taken += len(references.distances_bytes)
@@ -121,12 +123,6 @@ class ServerMonitor:
         known = self.calibration
         default_bytes = round(known.object_bytes or FIRST_OBJECT_BYTES)
         return shards.take(batch, known.overhead_bytes, default_bytes, known.keys_bytes)
-
-    def _expiries(self, references: References) -> Corrections | None:
-        """What TTLs change in the distances; ``None`` if no object has one."""
-        if not len(self.lifetimes) and not np.any(references.have_ttl):
-            return None
-        return self.lifetimes.take(references.timed_accesses(), self._resident_bytes)
 
     def step(self, seconds: float) -> None:
         """Close a step that took so long; until the next one, what comes is counted apart."""
@@ -262,7 +258,7 @@ class ServerMonitor:
         self.shards.forget_below(self._most_depth_bytes)
         self.shards = self._widening.step(self.shards, self._last)
         self.lifetimes.keep_only(self.shards.stack)
-        self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
+        self.lifetimes.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:
             self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
 
