@@ -109,8 +109,8 @@ def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
 
     Twitter's and CacheLib's sizes are their own; those of the others are drawn (log-normal, 270
     bytes in the mean), as is who has a TTL. With volatile-lru all keys have one that are not asked
-    for while the servers warm up: a curve takes the keys without a TTL as they are at its end. Where
-    keys are drawn, each is read once before all: that none is new makes the load stationary.
+    for while the servers warm up: a curve takes the keys without a TTL as they are at its end.
+    Where keys are drawn, each is read once before all: that none is new makes the load stationary.
 
     Raises:
         OSError, ValueError: the trace's file is missing or broken.

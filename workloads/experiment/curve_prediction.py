@@ -100,8 +100,8 @@ class _Window:
                 self.monitor.take(batch)
 
     def replay(self, load: Load) -> None:
-        """Send ``load`` and take its samples; the monitor steps as in a sidecar, and what the server
-        counts fades beside."""
+        """Send ``load`` and take its samples; the monitor steps as in a sidecar, and what the
+        server counts fades beside."""
         parts = max(1, round(len(load.keys) / REQUESTS_PER_SECOND / self.step_seconds))
         edges = np.linspace(0, len(load.keys), parts + 1).astype(int).tolist()
         for start, end in pairwise(edges):
