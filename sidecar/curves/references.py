@@ -72,7 +72,7 @@ class Accesses:
     ``ttl_known``: no TTL means that the object has none, and not that nobody has looked.
     """
 
-    keys: list[int]
+    keys: npt.NDArray[np.uint64]
     operations: npt.NDArray[np.uint8]
     weights: npt.NDArray[np.int64]
     flags: npt.NDArray[np.uint8]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray, LruStack
+from sidecar.curves.compiled_stack import new_stack
+from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.pinned_objects import PinnedObjects
 from sidecar.curves.references import (
@@ -53,7 +54,7 @@ class Shards:
         if live_objects is not None and live_objects < _SHED_SHARE:
             raise ValueError(f"live_objects must be at least {_SHED_SHARE}, not {live_objects}")
         self.live_objects = live_objects
-        self.stack = LruStack()
+        self.stack = new_stack()
         self.threshold: int | None = None
         self.modulus = 1
         self._volatile = False
@@ -119,7 +120,7 @@ class Shards:
             part = accesses.part(start, place)
             if self.simulation is not None and rate:
                 lists = SimulatedAccesses(
-                    part.keys, part.operations.tolist(), part.weights.tolist()
+                    part.keys.tolist(), part.operations.tolist(), part.weights.tolist()
                 )
                 self.simulation.access(lists, default_bytes, batch.last_time_us // 1_000_000, rate)
             parts.append(access(part, default_bytes))
@@ -250,9 +251,9 @@ class Shards:
 def _accesses(
     records: npt.NDArray[np.void], ids: npt.NDArray[np.uint64], overhead_bytes: int, source: int
 ) -> Accesses:
-    operations = records["operation"]
+    operations = np.ascontiguousarray(records["operation"])
     known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
     weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
     # The module cannot look at each key that is read (redis_patch/MODULE.md).
     ttl_known = known | (operations == Operation.WRITE) | (source == SOURCE_PATCH)
-    return Accesses(ids.tolist(), operations, weights, records["flags"], ttl_known)
+    return Accesses(ids, operations, weights, records["flags"], ttl_known)
