@@ -18,7 +18,6 @@ from sidecar.curves.references import (
     Accesses,
     FloatArray,
     References,
-    SimulatedAccesses,
     object_ids,
 )
 from sidecar.samples.batch import Batch
@@ -119,10 +118,7 @@ class Shards:
         for place in [*np.flatnonzero(operations >= Operation.FLUSH).tolist(), len(records)]:
             part = accesses.part(start, place)
             if self.simulation is not None and rate:
-                lists = SimulatedAccesses(
-                    part.keys.tolist(), part.operations.tolist(), part.weights.tolist()
-                )
-                self.simulation.access(lists, default_bytes, batch.last_time_us // 1_000_000, rate)
+                self.simulation.access(part, default_bytes, batch.last_time_us // 1_000_000, rate)
             parts.append(access(part, default_bytes))
             if place < len(records):
                 self._take_whole_db(records[place])

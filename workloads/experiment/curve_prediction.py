@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.curve_points import curve_through
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import CYCLE, MEMORIES, STEPS_A_CYCLE
+from sidecar.curves.remembered import CYCLE, STEPS_A_CYCLE
 from sidecar.samples.receiver import SampleReceiver
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.curve import MissRatioCurve
 from workloads.experiment.curve_cases import LEARNT_SHARE, WARM_SHARE, Case
 from workloads.experiment.fast_replay import FastServer, Load, replay
 
@@ -202,20 +203,18 @@ def measure(
         ):
             window.replay(load.part(start, end))
             learnt = window.read()
-            looking_ahead = deepcopy(monitor)
             estimate = monitor.observe(learnt, budget_bytes)
-        planned = looking_ahead.observe(learnt, budget_bytes, memory=MEMORIES[CYCLE])
+        planned, correction = _looking_ahead(monitor, budget_bytes), _correction(monitor)
         learnt_ratio = window.faded_misses / window.faded_reads
         dropped = window.lost()
         window.replay(load.part(learnt_end, len(load.keys)))
         last = window.read()
     assert estimate is not None
-    assert planned is not None
     corrected = estimate.raw_curve.miss_ratio(sizes_bytes)
     forms = (
-        np.minimum(1, corrected * _correction(looking_ahead)),
+        np.minimum(1, corrected * correction),
         corrected,
-        planned.curve.miss_ratio(sizes_bytes),
+        planned.miss_ratio(sizes_bytes),
         estimate.curve.miss_ratio(sizes_bytes),
     )
     curve = estimate.curve
@@ -230,6 +229,14 @@ def measure(
         sampled_objects=estimate.sampled_objects,
         dropped=dropped,
     )
+
+
+def _looking_ahead(monitor: ServerMonitor, budget_bytes: int) -> MissRatioCurve:
+    """What the monitor would say for a plan, of the memory that it has anyway."""
+    counts = monitor.counts
+    depths, ratios = counts.miss_ratios(CYCLE)
+    ahead = counts.outlook.depths(depths)
+    return curve_through(counts.empty_bytes, ahead, monitor.anchor.anchored(ratios), budget_bytes)
 
 
 def _correction(monitor: ServerMonitor) -> float:
