@@ -109,11 +109,16 @@ def _enough(result: int) -> None:
 
 def new_stack() -> CompiledStack | LruStack:
     """An empty stack: the compiled one where there is the library."""
+    found = installed_library()
+    return LruStack() if found is None else CompiledStack(found)
+
+
+def installed_library() -> CDLL | None:
+    """The compiled library; that there is none is logged once."""
     found = library()
     if found is None:
         _say_that_it_is_slow()
-        return LruStack()
-    return CompiledStack(found)
+    return found
 
 
 @cache

@@ -11,11 +11,8 @@ from sidecar.curves.compiled_lifetimes import new_lifetimes
 from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
-from sidecar.curves.miniature_simulation import (
-    EvictionSettings,
-    MiniatureSimulation,
-    simulated_sizes,
-)
+from sidecar.curves.miniature_caches import EvictionSettings
+from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.references import References

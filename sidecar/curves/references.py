@@ -88,12 +88,3 @@ class Accesses:
             self.flags[part],
             self.ttl_known[part],
         )
-
-
-@dataclass
-class SimulatedAccesses:
-    """What happened to which object, as lists of one length; weights are 0 where unknown."""
-
-    keys: list[int]
-    operations: list[int]
-    weights: list[int]

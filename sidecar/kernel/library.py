@@ -56,6 +56,17 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         [*[_POINTER] * 4, _U64, ctypes.c_double, ctypes.c_double, _U64, _POINTER],
     ),
     "spreds_fills_clear": (None, [_POINTER]),
+    "spreds_caches_new": (_POINTER, [ctypes.c_int] * 4),
+    "spreds_caches_free": (None, [_POINTER]),
+    "spreds_caches_set_capacities": (None, [_POINTER, _POINTER]),
+    "spreds_caches_access": (
+        ctypes.c_int,
+        [*[_POINTER] * 4, _U64, _I64, ctypes.c_uint32, _POINTER],
+    ),
+    "spreds_caches_remove": (None, [_POINTER, _POINTER, _U64]),
+    "spreds_caches_live": (_U64, [_POINTER]),
+    "spreds_caches_list": (None, [_POINTER, _POINTER]),
+    "spreds_caches_weight": (_I64, [_POINTER, ctypes.c_int]),
     "spreds_lines_parse": (_U64, [_POINTER, _U64, _U64, *[_POINTER] * 4, _U64, *[_POINTER] * 2]),
 }
 _loaded: list[ctypes.CDLL | None] = []

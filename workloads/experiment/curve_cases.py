@@ -31,6 +31,7 @@ class Target:
 
 
 _TTL = Target(0.005, 0.015)
+_RANDOM = Target(0.01, 0.03)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class Case:
 
     @property
     def target(self) -> Target:
-        return _TTL if self.ttl_seconds and "lru" in self.policy else Target()
+        if self.policy.endswith("random"):
+            return _RANDOM
+        return _TTL if self.ttl_seconds else Target()
 
 
 QUICK_CASES = (
@@ -106,8 +109,8 @@ def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
 
     Twitter's and CacheLib's sizes are their own; those of the others are drawn (log-normal, 270
     bytes in the mean), as is who has a TTL. With volatile-lru all keys have one that are not asked
-    for while the servers warm up: a curve takes the keys without a TTL as they are at its end. Where
-    keys are drawn, each is read once before all: that none is new makes the load stationary.
+    for while the servers warm up: a curve takes the keys without a TTL as they are at its end.
+    Where keys are drawn, each is read once before all: that none is new makes the load stationary.
 
     Raises:
         OSError, ValueError: the trace's file is missing or broken.
