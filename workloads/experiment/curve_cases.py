@@ -145,7 +145,8 @@ def _asked(
     if file is not None:
         trace = load_trace(trace_file(traces, file), limit=requests)
         return trace.keys, trace.sizes_bytes if case.trace == "twitter" else None
-    once = random.permutation(_KEYS).astype(np.uint64)
+    # From the least popular one on: as recency will be in the long run.
+    once = np.arange(_KEYS, dtype=np.uint64)[::-1]
     if case.trace == KVCACHE:
         folder = trace_file(traces, KVCACHE_FOLDER)
         drawn, sizes = kvcache_keys(folder, _KEYS, requests - _KEYS, random)
