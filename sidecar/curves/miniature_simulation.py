@@ -36,9 +36,11 @@ class MiniatureSimulation:
         self._window_misses = np.zeros(len(sizes_bytes))
         self._caches = new_caches(len(sizes_bytes), settings)
 
-    def set_rate(self, rate: float) -> None:
-        """Set R: the caches are so much smaller than what they stand for."""
-        self._caches.set_capacities((self.sizes_bytes * rate).tolist())
+    def set_rate(self, rate: float, pinned_bytes: float = 0.0) -> None:
+        """Set R: the caches are so much smaller than what they stand for, and that is what
+        ``pinned_bytes`` of keys that are never evicted leave."""
+        left = np.maximum(0.0, self.sizes_bytes - pinned_bytes)
+        self._caches.set_capacities((left * rate).tolist())
 
     def keep_only(self, wanted: Callable[[int], bool]) -> None:
         """Remove all objects but the wanted ones, from every cache."""

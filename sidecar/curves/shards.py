@@ -5,9 +5,12 @@ After Waldspurger, Park, Garthwaite and Ahmad, *Efficient MRC Construction with 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.compiled_stack import new_stack
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray
 from sidecar.curves.miniature_simulation import MiniatureSimulation
@@ -19,10 +22,6 @@ from sidecar.curves.references import (
 )
 from sidecar.samples.batch import DB_SHIFT, HASH_MASK, Batch
 from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, SOURCE_PATCH, UNKNOWN_DB, Operation
-
-LIVE_OBJECTS = 32_768
-"""How many are kept of a server. What sampling alone makes of the mean error is then 0.0014 at most
-(loads with 25 to 80 thousand keys, anchored), where it is 0.0035 with a quarter of them."""
 
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
@@ -39,7 +38,7 @@ class Shards:
     Attributes:
         threshold: T in force here, at most the server's; ``None`` before the first batch.
         modulus: P.
-        volatile: for ``volatile-lru``: keys without a TTL are never evicted, so they are *pinned*.
+        volatile: for ``volatile-*``: keys without a TTL are never evicted, so they are *pinned*.
             Only the memory that they leave is a cache: a read's distance includes the bytes that
             were pinned when it came, and a read of a pinned object is a hit where all of them fit.
         pinned: what is known of the pinned objects.
@@ -106,14 +105,12 @@ class Shards:
         records, ids, operations, times_us = self._taken(batch)
         rate = self.rate
         accesses = _accesses(records, ids, operations, overhead_bytes, batch.source)
-        access = self._access_volatile if self.volatile else self._access
         parts: list[tuple[IntArray, IntArray, FloatArray]] = []
         start = 0
         for place in [*np.flatnonzero(operations >= _FLUSH).tolist(), len(records)]:
             part = accesses.part(start, place)
-            if self.simulation is not None and rate:
-                self.simulation.access(part, default_bytes, batch.last_time_us // 1_000_000, rate)
-            parts.append(access(part, default_bytes))
+            now_seconds = batch.last_time_us // 1_000_000
+            parts.append(self._access(part, default_bytes, now_seconds))
             if place < len(records):
                 self._take_whole_db(records[place])
             start = place + 1
@@ -142,24 +139,24 @@ class Shards:
         records, ids, operations, times_us = columns
         return records[taken], ids[taken], operations[taken], times_us[taken]
 
-    def _access(self, part: Accesses, default_bytes: int) -> tuple[IntArray, IntArray, FloatArray]:
-        """For each read what ``LruStack.access`` returns, and the bytes that are pinned."""
-        above, own = self.stack.access(part.keys, part.operations, part.weights, default_bytes)
-        return above, own, np.zeros(len(above))
-
-    def _access_volatile(
-        self, part: Accesses, default_bytes: int
+    def _access(
+        self, part: Accesses, default_bytes: int, now_seconds: int
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """The same under ``volatile-*``. The stack does not see a pinned read, and only learns that
-        the object is not there: nothing lies above it, and it takes nothing itself."""
-        taken = self.pinned.take(part, self.rate)
-        above = np.zeros(len(taken.is_pinned), dtype=np.int64)
-        own = above.copy()
-        of_stack = ~taken.is_pinned
-        above[of_stack], own[of_stack] = self.stack.access(
-            part.keys, taken.operations, part.weights, default_bytes
-        )
-        return above, own, taken.beside_bytes
+        """For each read what ``LruStack.access`` returns, and the bytes that are pinned. The stack
+        and the simulation do not see a pinned read, and only learn that the object is not there:
+        nothing lies above it, and it takes nothing itself."""
+        taken = self.pinned.take(part, self.rate) if self.volatile else None
+        if taken is not None:
+            part = replace(part, operations=taken.operations)
+        if self.simulation is not None and self.rate:
+            self.simulation.access(part, default_bytes, now_seconds, self.rate)
+        above, own = self.stack.access(part.keys, part.operations, part.weights, default_bytes)
+        if taken is None:
+            return above, own, np.zeros(len(above))
+        all_above = np.zeros(len(taken.is_pinned), dtype=np.int64)
+        all_own = all_above.copy()
+        all_above[~taken.is_pinned], all_own[~taken.is_pinned] = above, own
+        return all_above, all_own, taken.beside_bytes
 
     def _notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
@@ -171,8 +168,7 @@ class Shards:
             self.clear()
             self.threshold = batch.threshold
             self.modulus, self._salt_id = batch.modulus, batch.salt_id
-            if self.simulation is not None:
-                self.simulation.set_rate(self.rate)
+            self.fit_simulation()
         elif batch.threshold < self.threshold:
             self._lower(batch.threshold)
 
@@ -186,8 +182,8 @@ class Shards:
         mask = self.modulus - 1
         self.stack.forget([key for key in self.stack if key & mask >= threshold])
         self.pinned.sample_only(lambda key: key & mask < threshold)
+        self.fit_simulation()
         if self.simulation is not None:
-            self.simulation.set_rate(self.rate)
             self.simulation.keep_only(lambda key: key & mask < threshold)
 
     def _take_whole_db(self, record: np.void) -> None:
@@ -216,6 +212,11 @@ class Shards:
             if self.simulation is not None:
                 # Two dbs swapped within a simulated cache: rare enough to begin again.
                 self.simulation.keep_only(lambda key: key >> DB_SHIFT not in turn)
+
+    def fit_simulation(self) -> None:
+        """Give the simulated caches the sizes that the present rate and pinned objects leave."""
+        if self.simulation is not None:
+            self.simulation.set_rate(self.rate, self.pinned_bytes)
 
     def clear(self) -> None:
         """Forget all objects: the server is empty."""
