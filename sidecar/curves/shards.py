@@ -114,7 +114,9 @@ class Shards:
             if place < len(records):
                 self._take_whole_db(records[place])
             start = place + 1
-        above, own, beside = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        above, own, beside = parts[0]
+        if len(parts) > 1:
+            above, own, beside = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         distances = above / (rate or 1) + own + beside
         unseen = above == UNSEEN_HIT
         if np.any(unseen):
