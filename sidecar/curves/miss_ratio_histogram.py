@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.corrections import Corrections
 from sidecar.curves.object_groups import GROUPS, groups_of
 from sidecar.curves.remembered import CYCLE, Remembered
 
@@ -49,12 +48,6 @@ class MissRatioHistogram:
         self.groups.new += weight * np.bincount(cells, minlength=self.groups.new.size).reshape(
             self.groups.new.shape
         )
-
-    def move(self, corrections: Corrections, weight: float) -> None:
-        """Count reads elsewhere than ``add`` did."""
-        for moves, signed in ((corrections.added, weight), (corrections.removed, -weight)):
-            distances = np.array([distance for distance, _ in moves])
-            self.add(distances, signed, np.array([key for _, key in moves], dtype=np.uint64))
 
     def step(self, cycles: float) -> None:
         """Close a step, as ``Remembered`` does."""

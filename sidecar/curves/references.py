@@ -49,11 +49,11 @@ class References:
         left_seconds[(flags & FLAG_TTL_KNOWN) == 0] = np.nan
         left_seconds[~self.have_ttl] = np.inf
         return TimedAccesses(
-            object_ids(self.records).tolist(),
-            self.records["operation"].tolist(),
-            left_seconds.tolist(),
-            self.distances_bytes.tolist(),
-            (self.times_us / 1e6).tolist(),
+            object_ids(self.records),
+            self.records["operation"],
+            left_seconds,
+            self.distances_bytes,
+            self.times_us / 1e6,
         )
 
 
