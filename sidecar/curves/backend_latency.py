@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sidecar.curves.fills import new_fills
-from sidecar.curves.references import object_ids
 from sidecar.samples.batch import Batch
 
 LONGEST_SECONDS = 60.0
@@ -40,12 +39,7 @@ class BackendLatency:
 
     def take(self, batch: Batch) -> None:
         """Take the next batch of one server."""
-        counted = self._pairs.take(
-            object_ids(batch.records),
-            batch.records["operation"],
-            batch.times_us,
-            batch.last_time_us,
-        )
+        counted = self._pairs.take(batch.ids, batch.operations, batch.times_us, batch.last_time_us)
         self._fills += counted.fills
         self._unfilled += counted.unfilled
         self._seconds += counted.seconds

@@ -49,6 +49,13 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_lifetimes_keep_only": (None, [_POINTER, _POINTER, _U64]),
     "spreds_lifetimes_alive": (_U64, [_POINTER]),
     "spreds_lifetimes_shortest": (ctypes.c_double, [_POINTER, ctypes.c_int]),
+    "spreds_histogram_add": (
+        None,
+        [
+            *(_POINTER, _U64, _U64, _POINTER, _POINTER, _U64, ctypes.c_double),
+            *(_POINTER, _POINTER, _U64, _U64, _U64, _U64),
+        ],
+    ),
     "spreds_fills_new": (_POINTER, []),
     "spreds_fills_free": (None, [_POINTER]),
     "spreds_fills_take": (
