@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.config.sampling import LIVE_OBJECTS
+from sidecar.curves.allocation import allocated_bytes
 from sidecar.curves.compiled_stack import new_stack
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray
 from sidecar.curves.miniature_simulation import MiniatureSimulation
@@ -262,7 +263,8 @@ def _accesses(
 ) -> Accesses:
     flags = np.ascontiguousarray(records["flags"])
     known = (flags & FLAG_SIZE_KNOWN) != 0
-    weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
+    sizes = allocated_bytes(records["size_bytes"].astype(np.int64))
+    weights = np.maximum(sizes + overhead_bytes, 1) * known
     # The module cannot look at each key that is read (redis_patch/MODULE.md).
     ttl_known = known | (operations == _WRITE) | (source == SOURCE_PATCH)
     return Accesses(ids, operations, weights, flags, ttl_known)
