@@ -22,7 +22,8 @@ static void record_miss(uint64_t hash) {
         module->late_misses++;
         return;
     }
-    *read = (sampler_record_t){.hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS};
+    *read = (sampler_record_t){
+        .hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS, .time_us = read->time_us};
 }
 
 /* What is left of the life of a key that was written. */
