@@ -224,7 +224,7 @@ class Lifetimes:
         self._refill(key, kept, expires_at)
 
     def _hits(self, key: int, distance: float, at_least: float) -> list[tuple[float, float]]:
-        """Intervals of sizes, from ``distance`` upward, in which a copy lives until ``at_least``."""
+        """Intervals of sizes, from ``distance`` upward, in which a copy lives to ``at_least``."""
         copies = self._copies[key]
         hits: list[tuple[float, float]] = []
         for place, (start, expires_at) in enumerate(copies):
