@@ -1,5 +1,6 @@
 #include "keyspace_events.h"
 
+#include "after_looks.h"
 #include "selected_db.h"
 
 #include <string.h>
@@ -56,6 +57,7 @@ static void record_event(int type, const char *event, RedisModuleString *key, ui
     }
     s->seen_others++;
     if (sampler_takes(s, hash)) {
+        key_is_gone(hash, db);
         sampler_record(s, hash, operation, flags, db, 0, now_us());
     }
 }
@@ -65,19 +67,21 @@ static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModul
     uint16_t db = SAMPLER_DB_UNKNOWN;
 
     if (module->get_client_id) db = (uint16_t)RedisModule_GetSelectedDb(ctx);
-    if (type == REDISMODULE_NOTIFY_GENERIC) restore_selected_db(module, ctx, event);
+    restore_selected_db(module, ctx);
     if (module->sampler.on) record_event(type, event, key, db);
     return REDISMODULE_OK;
 }
 
-#define KEYSPACE_EVENTS \
-    (REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED | REDISMODULE_NOTIFY_EVICTED | \
-     REDISMODULE_NOTIFY_KEY_MISS)
+#define EVENTS_WITHOUT_COMMAND (REDISMODULE_NOTIFY_EXPIRED | REDISMODULE_NOTIFY_EVICTED)
+#define EVENTS_OF_COMMANDS (REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_KEY_MISS)
 
+/* The server makes a client for each event of a kind that a module listens to, some 700 instructions,
+ * also where no key is sampled: what can be seen of commands is not listened to. */
 void subscribe_to_keyspace(module_state *state) {
     if (module) return;
     module = state;
-    RedisModule_SubscribeToKeyspaceEvents(module->ctx, KEYSPACE_EVENTS, on_event);
+    int events = EVENTS_WITHOUT_COMMAND | (keys_can_be_seen(module) ? 0 : EVENTS_OF_COMMANDS);
+    RedisModule_SubscribeToKeyspaceEvents(module->ctx, events, on_event);
 }
 
 /* ------------------------------------------------------------------------- databases as a whole */

@@ -18,6 +18,7 @@ typedef struct {
     pending_command pending;
     command_table commands;
     transport transport;
+    uint64_t looks; /* reads since the last batch that the server counts and are no references */
     uint64_t late_misses; /* misses whose read had left the open batch, where it stays a hit */
     int is_loaded;        /* the server has taken the module and its settings */
 

@@ -166,7 +166,7 @@ void sampler_reserve(sampler *s, uint64_t records);
  * been sent since, which is more than the open one holds, counts as 0. */
 sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32_t from);
 
-/* Takes back the hits and writes of the open batch from `from` on, as for sampler_amend(): the
+/* Takes back the reads and writes of the open batch from `from` on, as for sampler_amend(): the
  * command was refused. */
 void sampler_take_back(sampler *s, uint32_t from);
 
