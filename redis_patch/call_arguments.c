@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-int arguments_are_open = -1;
-
 static int is_known(RedisModuleString *string) {
     size_t asked_length;
     const char *asked = RedisModule_StringPtrLen(string, &asked_length);
@@ -12,7 +10,7 @@ static int is_known(RedisModuleString *string) {
     return !length_is_open(open_text(string)) || open_length(open_text(string)) == asked_length;
 }
 
-void learn_string_layout(RedisModuleCtx *ctx) {
+int strings_are_open(RedisModuleCtx *ctx) {
     static const size_t LENGTHS[] = {1, 3, 16, 31, 32, 44, 45, 64, 200, 255, 256, 5000, 70000};
     static char text[70000];
 
@@ -23,12 +21,10 @@ void learn_string_layout(RedisModuleCtx *ctx) {
         are_known &= is_known(string);
         RedisModule_FreeString(ctx, string);
     }
-    if (are_known) return;
-    arguments_are_open = 0;
-    RedisModule_Log(ctx, "notice", "spreds asks this server for arguments: sampling costs more");
+    return are_known;
 }
 
-static int is_known_call(RedisModuleCommandFilterCtx *call) {
+int call_is_open(RedisModuleCommandFilterCtx *call) {
     int count = RedisModule_CommandFilterArgsCount(call);
     if (open_argument_count(call) != count) return 0;
     for (int i = 0; i < count; i++) {
@@ -36,9 +32,4 @@ static int is_known_call(RedisModuleCommandFilterCtx *call) {
         if (open_argument(call, i) != argument || !is_known(argument)) return 0;
     }
     return 1;
-}
-
-int compare_call(RedisModuleCommandFilterCtx *call) {
-    if (arguments_are_open < 0) arguments_are_open = is_known_call(call);
-    return arguments_are_open;
 }

@@ -25,14 +25,11 @@ typedef struct {
     const unsigned char *text;
 } open_string;
 
-/* Compares texts with what the server answers: once, before anything else is called here. */
-void learn_string_layout(RedisModuleCtx *ctx);
+/* Whether texts lie as they are known to. */
+int strings_are_open(RedisModuleCtx *ctx);
 
-/* 1: they can be read where they lie. 0: they are to be asked for. -1: no call has been compared. */
-extern int arguments_are_open;
-
-/* Compares a call, if none has been; returns arguments_are_open. */
-int compare_call(RedisModuleCommandFilterCtx *call);
+/* Whether the arguments of a call do, if its strings do. */
+int call_is_open(RedisModuleCommandFilterCtx *call);
 
 /* Only where they can be read so: how many, and one of them. */
 static inline int open_argument_count(RedisModuleCommandFilterCtx *call) {

@@ -16,7 +16,7 @@ static module_state *module;
 /* The text of argument `at`, and its length; NULL if there are not so many. */
 static inline const unsigned char *text_of(RedisModuleCommandFilterCtx *call, int at,
                                            size_t *length) {
-    if (arguments_are_open == 1) {
+    if (module->arguments_are_open == 1) {
         if (at >= open_argument_count(call)) return NULL;
         const unsigned char *text = open_text(open_argument(call, at));
         if (length_is_open(text)) {
@@ -122,7 +122,7 @@ __attribute__((noinline)) static void observe_ranges(RedisModuleCommandFilterCtx
 
 /* Whether only filter_with_care() will do. */
 static void set_careful(void) {
-    module->pending.is_open = arguments_are_open != 1;
+    module->pending.is_open = module->arguments_are_open != 1;
 }
 
 /* What the command before has left to be done, now that it has run. */
@@ -132,7 +132,7 @@ static void settle(RedisModuleCommandFilterCtx *call) {
     /* While a command of such a client passes, no key may be looked at: then the next one does it. */
     if (keys_can_be_seen(module) && may_be_no_touch(module->get_client_id(call))) return;
     take_after_looks(module);
-    compare_call(call);
+    if (module->arguments_are_open < 0) module->arguments_are_open = call_is_open(call);
     set_careful();
 }
 
