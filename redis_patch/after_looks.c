@@ -75,9 +75,10 @@ static void take(module_state *module, const after_look *look) {
     key_state now = look_at_key(module, look->db, look->key);
     if (now.exists) {
         if (!has_changed(look, &now)) return;
-        sampler_record(s, hash, SAMPLER_WRITE, now.flags, look->db, now.size_bytes, now_us());
+        sampler_record(s, hash, SAMPLER_WRITE, now.flags, look->db, now.size_bytes, now.ttl_ms,
+                       now_us());
     } else if (look->existed) {
-        sampler_record(s, hash, SAMPLER_DELETE, 0, look->db, 0, now_us());
+        sampler_record(s, hash, SAMPLER_DELETE, 0, look->db, 0, SAMPLER_NO_TTL, now_us());
         key_is_gone(look->hash, look->db);
     }
 }

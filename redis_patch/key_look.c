@@ -29,7 +29,7 @@ caller caller_of(const module_state *module, RedisModuleCommandFilterCtx *call) 
 }
 
 key_state look_at_key(const module_state *module, uint16_t db, RedisModuleString *key) {
-    key_state state = {.expires_at_ms = REDISMODULE_NO_EXPIRE};
+    key_state state = {.ttl_ms = SAMPLER_NO_TTL, .expires_at_ms = REDISMODULE_NO_EXPIRE};
     size_t key_bytes;
 
     if (RedisModule_SelectDb(module->ctx, db) != REDISMODULE_OK) return state;
@@ -42,7 +42,7 @@ key_state look_at_key(const module_state *module, uint16_t db, RedisModuleString
         state.flags |= SAMPLER_SIZE_KNOWN;
     }
     state.expires_at_ms = RedisModule_GetAbsExpire(opened);
-    if (state.expires_at_ms != REDISMODULE_NO_EXPIRE) state.flags |= SAMPLER_HAS_TTL;
+    state.ttl_ms = RedisModule_GetExpire(opened); /* REDISMODULE_NO_EXPIRE is SAMPLER_NO_TTL */
     RedisModule_CloseKey(opened);
     return state;
 }

@@ -17,6 +17,7 @@ typedef struct {
     int exists;
     int flags; /* of a record */
     uint64_t size_bytes;
+    int64_t ttl_ms;          /* SAMPLER_NO_TTL: it does not expire */
     long long expires_at_ms; /* Unix time; REDISMODULE_NO_EXPIRE: it does not */
 } key_state;
 

@@ -58,7 +58,7 @@ static void record_event(int type, const char *event, RedisModuleString *key, ui
     s->seen_others++;
     if (sampler_takes(s, hash)) {
         key_is_gone(hash, db);
-        sampler_record(s, hash, operation, flags, db, 0, now_us());
+        sampler_record(s, hash, operation, flags, db, 0, SAMPLER_NO_TTL, now_us());
     }
 }
 
@@ -90,7 +90,8 @@ static void on_flush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subev
     RedisModuleFlushInfo *info = data;
     (void)ctx, (void)event;
     if (!module->sampler.on || subevent != REDISMODULE_SUBEVENT_FLUSHDB_START) return;
-    sampler_record(&module->sampler, 0, SAMPLER_FLUSH, 0, (uint16_t)info->dbnum, 0, now_us());
+    sampler_record(&module->sampler, 0, SAMPLER_FLUSH, 0, (uint16_t)info->dbnum, 0, SAMPLER_NO_TTL,
+                   now_us());
 }
 
 static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
@@ -98,7 +99,7 @@ static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     (void)ctx, (void)event, (void)subevent;
     if (!module->sampler.on) return;
     sampler_record(&module->sampler, 0, SAMPLER_SWAP, 0, (uint16_t)info->dbnum_first,
-                   (uint64_t)info->dbnum_second, now_us());
+                   (uint64_t)info->dbnum_second, SAMPLER_NO_TTL, now_us());
 }
 
 #define WATCH_DATABASES_US 60000000

@@ -74,7 +74,8 @@ __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx *ct
     }
     module.arguments_are_open = strings_are_open(ctx) ? -1 : 0;
     if (!module.arguments_are_open) {
-        RedisModule_Log(ctx, "notice", "spreds asks this server for arguments: sampling costs more");
+        RedisModule_Log(ctx, "notice",
+                        "spreds asks this server for arguments: sampling costs more");
     }
     module.ctx = RedisModule_GetDetachedThreadSafeContext(ctx);
     sampler_init(&module.sampler, SAMPLER_SOURCE_MODULE, learn_server(ctx), now_us() / 1000,

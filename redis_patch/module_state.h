@@ -23,8 +23,8 @@ typedef struct {
     int is_loaded;        /* the server has taken the module and its settings */
 
     /* The server. */
-    RedisModuleCtx *ctx;   /* for calls from where no context is passed: callbacks, settings */
-    int loses_selected_db; /* it leaves clients in another database: see selected_db.h */
+    RedisModuleCtx *ctx;    /* for calls from where no context is passed: callbacks, settings */
+    int loses_selected_db;  /* it leaves clients in another database: see selected_db.h */
     int arguments_are_open; /* see call_arguments.h; -1: to be found out at the first command */
     /* Only in Redis 7.2 and later, else NULL. Since then a key can also be opened without any effect
      * on it. */

@@ -29,8 +29,29 @@ typedef struct {
     RedisModuleString *key;
     size_t key_bytes;
     uint64_t hash;
-    int sets_ttl, keeps_ttl;
+    int sets_ttl;
+    int64_t ttl_ms; /* that it sets; SAMPLER_NO_TTL: none, or not understood */
 } access;
+
+/* How long a key will live that is set to live for the number in argument `at`, in units of so many
+ * ms, or until that time (`is_time`). SAMPLER_NO_TTL: the server will refuse it. */
+static int64_t ttl_in_argument(RedisModuleCommandFilterCtx *call, int at, long long unit_ms,
+                               int is_time) {
+    RedisModuleString *argument = RedisModule_CommandFilterArgGet(call, at);
+    long long number, ms;
+
+    if (!argument || RedisModule_StringToLongLong(argument, &number) != REDISMODULE_OK ||
+        number <= 0 || __builtin_mul_overflow(number, unit_ms, &ms)) {
+        return SAMPLER_NO_TTL;
+    }
+    if (is_time) ms -= (long long)(now_us() / 1000);
+    return ms > 0 ? ms : 0;
+}
+
+/* The unit of EX, EXAT, SETEX, PX, PXAT, PSETEX in ms. */
+static long long expiry_unit_ms(const char *name) {
+    return name[0] == 'p' || name[0] == 'P' ? 1 : 1000;
+}
 
 /* The options of SET; all of them stand after the value. */
 static void take_options_of_set(module_state *module, RedisModuleCommandFilterCtx *call,
@@ -45,11 +66,11 @@ static void take_options_of_set(module_state *module, RedisModuleCommandFilterCt
             a->use = (a->use & KEYS_READ) | KEYS_MADE;
         } else if (!strcasecmp(option, "xx") && is_seen) {
             a->use = (a->use & KEYS_READ) | KEYS_CHANGED;
-        } else if (!strcasecmp(option, "keepttl")) {
-            a->keeps_ttl = 1;
-        } else if (!strcasecmp(option, "ex") || !strcasecmp(option, "px") ||
-                   !strcasecmp(option, "exat") || !strcasecmp(option, "pxat")) {
+        } else if (!strncasecmp(option, "ex", 2) || !strncasecmp(option, "px", 2)) {
+            int is_time = !strcasecmp(option + 2, "at");
+            if (option[2] && !is_time) continue;
             a->sets_ttl = 1;
+            a->ttl_ms = ttl_in_argument(call, ++i, expiry_unit_ms(option), is_time);
         }
     }
 }
@@ -61,6 +82,7 @@ static void take_options(module_state *module, RedisModuleCommandFilterCtx *call
         break;
     case SPECIAL_EXPIRES:
         a->sets_ttl = 1;
+        a->ttl_ms = ttl_in_argument(call, a->at + 1, expiry_unit_ms(text_at(call, 0)), 0);
         break;
     case SPECIAL_BITFIELD:
         if (!find_keyword(call, 2, "set") && !find_keyword(call, 2, "incrby")) {
@@ -91,34 +113,36 @@ static uint16_t db_of_change(RedisModuleCommandFilterCtx *call, const access *a,
 
 /* ------------------------------------------------------------------------------------------ records */
 
-static void record(module_state *module, const access *a, int operation, int flags, uint16_t db,
-                   uint64_t size_bytes) {
-    sampler_record(&module->sampler, a->hash, operation, flags, db, size_bytes, now_us());
+static void record(module_state *module, const access *a, int operation, const key_state *state,
+                   uint16_t db) {
+    sampler_record(&module->sampler, a->hash, operation, state->flags, db, state->size_bytes,
+                   state->ttl_ms, now_us());
 }
 
-/* As it is asked for: where nothing more can be known about the key. Whether a read has missed, an
- * event says. */
-static void record_as_asked(module_state *module, RedisModuleCommandFilterCtx *call,
-                            const access *a, uint16_t db) {
-    int flags = 0, value_offset = a->command->value_offset;
-    uint64_t size_bytes = 0;
+static const key_state NOTHING_KNOWN = {.ttl_ms = SAMPLER_NO_TTL};
 
-    if (a->use & KEYS_READ) record(module, a, SAMPLER_READ_HIT, 0, db, 0);
+/* A write as it is asked for: where nothing more can be known about the key. */
+static void record_asked_write(module_state *module, RedisModuleCommandFilterCtx *call,
+                               const access *a, uint16_t db) {
+    int value_offset = a->command->value_offset;
+    key_state asked = NOTHING_KNOWN;
+
     if (!(a->use & (KEYS_WRITTEN | KEYS_MADE))) return;
     if (value_offset) {
         RedisModuleString *value = RedisModule_CommandFilterArgGet(call, a->at + value_offset);
         size_t value_bytes;
         if (!value) return; /* the server will refuse it */
         RedisModule_StringPtrLen(value, &value_bytes);
-        size_bytes = a->key_bytes + value_bytes;
-        flags = SAMPLER_SIZE_KNOWN;
-        if (a->sets_ttl) {
-            flags |= SAMPLER_HAS_TTL;
-            module->pending.ttl_hash = a->hash;
-            module->pending.sets_ttl = 1;
-        }
+        asked.size_bytes = a->key_bytes + value_bytes;
+        asked.flags = SAMPLER_SIZE_KNOWN;
     }
-    record(module, a, SAMPLER_WRITE, flags, db, size_bytes);
+    if (a->sets_ttl) {
+        asked.flags |= SAMPLER_HAS_TTL;
+        asked.ttl_ms = a->ttl_ms;
+        module->pending.ttl_hash = a->hash;
+        module->pending.sets_ttl = 1;
+    }
+    record(module, a, SAMPLER_WRITE, &asked, db);
 }
 
 /* As the key is seen, before the command and after it. */
@@ -137,21 +161,23 @@ static void record_as_seen(module_state *module, RedisModuleCommandFilterCtx *ca
     };
     key_state *state = &expected.before;
 
+    *state = NOTHING_KNOWN;
     if (is_seen) *state = look_at_key(module, expected.db, a->key);
     if (who->is_queueing) {
         state->exists = exists_in_transaction(who->id, a->hash, expected.db, state->exists);
     }
     if (a->use & KEYS_READ && is_seen) { /* else it is no reference: its client touches nothing */
-        record(module, a, state->exists ? SAMPLER_READ_HIT : SAMPLER_READ_MISS, state->flags,
-               expected.db, state->size_bytes);
+        if (state->exists) record(module, a, SAMPLER_READ_HIT, state, expected.db);
+        else record(module, a, SAMPLER_READ_MISS, &NOTHING_KNOWN, expected.db);
     }
-    if (expected.change && !look_after(module, &expected))
-        record_as_asked(module, call, a, expected.db);
+    if (expected.change && !look_after(module, &expected)) {
+        record_asked_write(module, call, a, expected.db);
+    }
 }
 
 void record_access(module_state *module, RedisModuleCommandFilterCtx *call, const command *c,
                    key_use use, int at, uint64_t hash) {
-    access a = {.command = c, .use = use, .at = at, .hash = hash};
+    access a = {.command = c, .use = use, .at = at, .hash = hash, .ttl_ms = SAMPLER_NO_TTL};
     if (!module->sampler.on) return; /* in a forked child */
     a.key = RedisModule_CommandFilterArgGet(call, at);
     RedisModule_StringPtrLen(a.key, &a.key_bytes);
@@ -159,7 +185,9 @@ void record_access(module_state *module, RedisModuleCommandFilterCtx *call, cons
     await_confirmation(module);
     caller who = caller_of(module, call);
     if (who.db == SAMPLER_DB_UNKNOWN) {
-        record_as_asked(module, call, &a, who.db);
+        /* Whether a read has missed, an event says. */
+        if (a.use & KEYS_READ) record(module, &a, SAMPLER_READ_HIT, &NOTHING_KNOWN, who.db);
+        record_asked_write(module, call, &a, who.db);
     } else {
         record_as_seen(module, call, &a, &who);
     }

@@ -71,8 +71,8 @@ void sampler_flush(sampler *s, uint64_t now_us) {
     flush_after(s, SAMPLER_HEARTBEAT_US, now_us);
 }
 
-void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
-                    uint64_t size_bytes, uint64_t now_us) {
+sampler_record_t *sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
+                                 uint64_t size_bytes, int64_t ttl_ms, uint64_t now_us) {
     if (s->count == SAMPLER_BATCH_RECORDS) sampler_flush(s, now_us);
     sampler_header *header = &s->batch.header;
     if (s->count == 0) {
@@ -83,14 +83,19 @@ void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_
         }
     }
     if (header->last_time_us < now_us) header->last_time_us = now_us; /* a clock may step back */
-    s->batch.records[s->count++] = (sampler_record_t){
+    uint64_t time_us = header->last_time_us - header->first_time_us;
+    sampler_record_t *record = &s->batch.records[s->count++];
+    *record = (sampler_record_t){
         .hash = hash,
         .size_bytes = size_bytes < UINT32_MAX ? (uint32_t)size_bytes : UINT32_MAX,
         .db = db,
         .operation = (uint8_t)operation,
         .flags = (uint8_t)flags,
+        .time_us = time_us < UINT32_MAX ? (uint32_t)time_us : UINT32_MAX,
     };
+    sampler_set_ttl(record, ttl_ms);
     s->sampled++;
+    return record;
 }
 
 void sampler_reserve(sampler *s, uint64_t records) {

@@ -40,7 +40,7 @@
 
 /* ------------------------------------------------------------------ wire format, WIRE_FORMAT.md */
 
-#define SAMPLER_VERSION 1
+#define SAMPLER_VERSION 2
 #define SAMPLER_BATCH_BYTES 16384
 
 enum { SAMPLER_SOURCE_PATCH = 1, SAMPLER_SOURCE_MODULE = 2 };
@@ -56,7 +56,7 @@ enum {
     SAMPLER_SWAP
 };
 
-enum { SAMPLER_HAS_TTL = 1, SAMPLER_SIZE_KNOWN = 2 };
+enum { SAMPLER_HAS_TTL = 1, SAMPLER_SIZE_KNOWN = 2, SAMPLER_TTL_KNOWN = 4 };
 
 #define SAMPLER_DB_UNKNOWN UINT16_MAX
 
@@ -89,6 +89,8 @@ typedef struct {
     uint16_t db;
     uint8_t operation;
     uint8_t flags;
+    uint32_t ttl_ms;
+    uint32_t time_us;
 } sampler_record_t;
 
 #define SAMPLER_BATCH_RECORDS \
@@ -100,7 +102,7 @@ typedef struct {
 } sampler_batch;
 
 _Static_assert(sizeof(sampler_header) == 104, "the header is 104 bytes on the wire");
-_Static_assert(sizeof(sampler_record_t) == 16, "a record is 16 bytes on the wire");
+_Static_assert(sizeof(sampler_record_t) == 24, "a record is 24 bytes on the wire");
 
 /* ----------------------------------------------------------------------------------- the sampler */
 
@@ -152,10 +154,14 @@ void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint
 void sampler_start(sampler *s, uint64_t now_us);
 void sampler_stop(sampler *s, uint64_t now_us);
 
-/* Adds a record about a key that sampler_takes() took, or about a flush or a swap. A full batch
+/* What sampler_record() and sampler_set_ttl() are told where there is no TTL, or none is known. */
+#define SAMPLER_NO_TTL (-1)
+
+/* Adds a record about a key that sampler_takes() took, or about a flush or a swap, and returns it:
+ * it may be changed until the next call. `flags` need not tell of a TTL that is known. A full batch
  * stays open until the next record, so that sampler_amend() still finds its last one. */
-void sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
-                    uint64_t size_bytes, uint64_t now_us);
+sampler_record_t *sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
+                                 uint64_t size_bytes, int64_t ttl_ms, uint64_t now_us);
 
 /* Makes room for `records` more in the open batch (or a whole batch, if that is less): those that
  * follow stay within reach of sampler_amend() until they are all there. */
@@ -165,6 +171,13 @@ void sampler_reserve(sampler *s, uint64_t records);
  * about an access only after it. Records before `from` are left alone; a `from` of a batch that has
  * been sent since, which is more than the open one holds, counts as 0. */
 sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32_t from);
+
+/* Lets a record tell that its key has `ttl_ms` left to live; SAMPLER_NO_TTL changes nothing. */
+static inline void sampler_set_ttl(sampler_record_t *record, int64_t ttl_ms) {
+    if (ttl_ms < 0) return;
+    record->flags |= SAMPLER_HAS_TTL | SAMPLER_TTL_KNOWN;
+    record->ttl_ms = ttl_ms < UINT32_MAX ? (uint32_t)ttl_ms : UINT32_MAX;
+}
 
 /* Takes back the reads and writes of the open batch from `from` on, as for sampler_amend(): the
  * command was refused. */

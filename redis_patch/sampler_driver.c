@@ -1,18 +1,18 @@
 /* Runs the sampler by a script on standard input, one command a line, for its tests: numbers are
  * decimal, keys hexadecimal ("-" is the empty key), and `now` is the clock in microseconds.
  *
- *   init SOURCE INSTANCE [now_ms]             a new sampler
+ *   init SOURCE INSTANCE [now_ms]                a new sampler
  *   sampling T P SALT now
  *   start now | stop now | tick now | flush now
- *   read KEY OPERATION FLAGS DB SIZE now      counts a read, records it if it is sampled
- *   other KEY OPERATION FLAGS DB SIZE now     the same for other accesses
- *   record HASH OPERATION FLAGS DB SIZE now   records it as it is
- *   amend HASH OPERATION FROM NEW             changes the operation of a record in the open batch
+ *   read KEY OPERATION FLAGS DB SIZE TTL now     counts a read, records it if it is sampled
+ *   other KEY OPERATION FLAGS DB SIZE TTL now    the same for other accesses
+ *   record HASH OPERATION FLAGS DB SIZE TTL now  records it as it is
+ *   amend HASH OPERATION FROM NEW                changes the operation of a record in the open batch
  *   reserve RECORDS
  *   takeback FROM
- *   accept 0|1                                whether batches are taken from now on
- *   hash SALT KEY                             prints: hash HASH
- *   fork                                      prints from a child: child ON
+ *   accept 0|1                                   whether batches are taken from now on
+ *   hash SALT KEY                                prints: hash HASH
+ *   fork                                         prints from a child: child ON
  *
  * Each batch handed over is printed: batch HEX, or refused HEX. */
 
@@ -48,7 +48,7 @@ static unsigned char *parse_key(const char *hex, size_t *length) {
 }
 
 static void access_key(sampler *s, const char *hex, int is_read, int operation, int flags, int db,
-                       uint64_t size, uint64_t now) {
+                       uint64_t size, int64_t ttl, uint64_t now) {
     size_t length;
     unsigned char *key = parse_key(hex, &length);
     if (s->on) {
@@ -56,7 +56,7 @@ static void access_key(sampler *s, const char *hex, int is_read, int operation, 
         if (is_read) s->seen_reads++;
         else s->seen_others++;
         if (sampler_takes(s, hash)) {
-            sampler_record(s, hash, operation, flags, (uint16_t)db, size, now);
+            sampler_record(s, hash, operation, flags, (uint16_t)db, size, ttl, now);
         }
     }
     free(key);
@@ -66,6 +66,7 @@ int main(void) {
     static sampler s;
     static char line[1 << 16], hex[1 << 16];
     uint64_t a, b, c, now;
+    int64_t ttl;
     int operation, flags, db;
 
     while (fgets(line, sizeof line, stdin)) {
@@ -84,15 +85,15 @@ int main(void) {
             sampler_tick(&s, now);
         } else if (sscanf(line, "flush %" SCNu64, &now) == 1) {
             sampler_flush(&s, now);
-        } else if (sscanf(line, "read %s %d %d %d %" SCNu64 " %" SCNu64, hex, &operation, &flags,
-                          &db, &a, &now) == 6) {
-            access_key(&s, hex, 1, operation, flags, db, a, now);
-        } else if (sscanf(line, "other %s %d %d %d %" SCNu64 " %" SCNu64, hex, &operation, &flags,
-                          &db, &a, &now) == 6) {
-            access_key(&s, hex, 0, operation, flags, db, a, now);
-        } else if (sscanf(line, "record %" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64, &a, &operation,
-                          &flags, &db, &b, &now) == 6) {
-            sampler_record(&s, a, operation, flags, (uint16_t)db, b, now);
+        } else if (sscanf(line, "read %s %d %d %d %" SCNu64 " %" SCNd64 " %" SCNu64, hex,
+                          &operation, &flags, &db, &a, &ttl, &now) == 7) {
+            access_key(&s, hex, 1, operation, flags, db, a, ttl, now);
+        } else if (sscanf(line, "other %s %d %d %d %" SCNu64 " %" SCNd64 " %" SCNu64, hex,
+                          &operation, &flags, &db, &a, &ttl, &now) == 7) {
+            access_key(&s, hex, 0, operation, flags, db, a, ttl, now);
+        } else if (sscanf(line, "record %" SCNu64 " %d %d %d %" SCNu64 " %" SCNd64 " %" SCNu64, &a,
+                          &operation, &flags, &db, &b, &ttl, &now) == 7) {
+            sampler_record(&s, a, operation, flags, (uint16_t)db, b, ttl, now);
         } else if (sscanf(line, "amend %" SCNu64 " %d %d %d", &a, &operation, &db, &flags) == 4) {
             sampler_record_t *record = sampler_amend(&s, a, operation, (uint32_t)db);
             if (record) record->operation = (uint8_t)flags;

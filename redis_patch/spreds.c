@@ -37,9 +37,9 @@ static robj *findKey(redisDb *db, robj *key) {
     return hashtableIncrementalFindGetResult(&find, &val) ? val : NULL;
 }
 
-static int hasTtl(redisDb *db, robj *key, robj *val) {
+static long long expiryOf(redisDb *db, robj *key, robj *val) {
     (void)db, (void)key;
-    return objectGetExpire(val) != -1;
+    return objectGetExpire(val);
 }
 #else
 static robj *findKey(redisDb *db, robj *key) {
@@ -49,50 +49,54 @@ static robj *findKey(redisDb *db, robj *key) {
     return de ? dictGetVal(de) : NULL;
 }
 
-static int hasTtl(redisDb *db, robj *key, robj *val) {
+static long long expiryOf(redisDb *db, robj *key, robj *val) {
     (void)val;
     dictPauseRehashing(db->expires);
     long long expire = getExpire(db, key);
     dictResumeRehashing(db->expires);
-    return expire != -1;
+    return expire;
 }
 #endif
 
-/* Length of key and value, where the value knows its own: strings do. Never more than that, because
- * keys are signalled as modified while their lists and hashes are half built. */
-static int sizeAndTtl(redisDb *db, robj *key, robj *val, uint64_t *size_bytes) {
-    int flags = 0;
-
-    *size_bytes = 0;
-    if (val->type == OBJ_STRING) {
-        *size_bytes = sdslen(key->ptr) + stringObjectLen(val);
-        flags |= SAMPLER_SIZE_KNOWN;
-    }
-    if (hasTtl(db, key, val)) flags |= SAMPLER_HAS_TTL;
-    return flags;
+/* What is left until a key expires, by the clock that its record has. */
+static int64_t ttlUntil(long long when_ms) {
+    long long left_ms = when_ms - server.ustime / 1000;
+    return left_ms > 0 ? left_ms : 0; /* it may be over, and the key not yet be gone */
 }
 
-static void record(redisDb *db, uint64_t hash, int operation, int flags, uint64_t size_bytes) {
-    sampler_record(&spreds, hash, operation, flags, (uint16_t)db->id, size_bytes, server.ustime);
+/* Length of key and value, where the value knows its own: strings do. Never more than that, because
+ * keys are signalled as modified while their lists and hashes are half built. */
+static void recordPresent(redisDb *db, robj *key, robj *val, uint64_t hash, int operation) {
+    int flags = 0;
+    uint64_t size_bytes = 0;
+    long long when_ms = expiryOf(db, key, val);
+
+    if (val->type == OBJ_STRING) {
+        size_bytes = sdslen(key->ptr) + stringObjectLen(val);
+        flags |= SAMPLER_SIZE_KNOWN;
+    }
+    sampler_record(&spreds, hash, operation, flags, (uint16_t)db->id, size_bytes,
+                   when_ms == -1 ? SAMPLER_NO_TTL : ttlUntil(when_ms), server.ustime);
+}
+
+static void recordAbsent(redisDb *db, uint64_t hash, int operation) {
+    sampler_record(&spreds, hash, operation, 0, (uint16_t)db->id, 0, SAMPLER_NO_TTL, server.ustime);
 }
 
 void spredsRecordRead(redisDb *db, robj *key, robj *val, uint64_t hash) {
-    uint64_t size_bytes = 0;
-    int flags = val ? sizeAndTtl(db, key, val, &size_bytes) : 0;
-    record(db, hash, val ? SAMPLER_READ_HIT : SAMPLER_READ_MISS, flags, size_bytes);
+    if (val) recordPresent(db, key, val, hash, SAMPLER_READ_HIT);
+    else recordAbsent(db, hash, SAMPLER_READ_MISS);
 }
 
 /* Not inlined: a write that is not sampled would save registers for it. */
 __attribute__((noinline)) static void recordModified(redisDb *db, robj *key, uint64_t hash) {
-    uint64_t size_bytes = 0;
     robj *val = findKey(db, key);
 
     if (!val) {
-        spredsRecordRemoved(db, hash, SAMPLER_DELETE);
+        recordAbsent(db, hash, SAMPLER_DELETE);
         return;
     }
-    int flags = sizeAndTtl(db, key, val, &size_bytes);
-    record(db, hash, SAMPLER_WRITE, flags, size_bytes);
+    recordPresent(db, key, val, hash, SAMPLER_WRITE);
     spreds_write_command = server.stat_numcommands;
 }
 
@@ -103,19 +107,19 @@ void spredsCountModified(redisDb *db, robj *key) {
 }
 
 void spredsRecordRemoved(redisDb *db, uint64_t hash, int operation) {
-    record(db, hash, operation, 0, 0);
+    recordAbsent(db, hash, operation);
 }
 
 void spredsRecordDatabases(int operation, uint16_t db, uint64_t other) {
-    sampler_record(&spreds, 0, operation, 0, db, other, server.ustime);
+    sampler_record(&spreds, 0, operation, 0, db, other, SAMPLER_NO_TTL, server.ustime);
 }
 
-/* The record of a write by the same command learns that its key has a TTL. */
-void spredsAmendExpire(robj *key) {
+/* The record of a write by the same command learns how long its key has to live. */
+void spredsAmendExpire(robj *key, long long when_ms) {
     if (spreds_write_command != server.stat_numcommands) return;
     uint64_t hash = spredsHash(key);
     sampler_record_t *record = sampler_amend(&spreds, hash, SAMPLER_WRITE, 0);
-    if (record) record->flags |= SAMPLER_HAS_TTL;
+    if (record) sampler_set_ttl(record, ttlUntil(when_ms));
 }
 
 /* ---------------------------------------------------------------------------------------- control */

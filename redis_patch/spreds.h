@@ -46,7 +46,7 @@ void spredsRecordRead(redisDb *db, robj *key, robj *val, uint64_t hash);
 void spredsRecordRemoved(redisDb *db, uint64_t hash, int operation);
 void spredsCountModified(redisDb *db, robj *key);
 void spredsRecordDatabases(int operation, uint16_t db, uint64_t other);
-void spredsAmendExpire(robj *key);
+void spredsAmendExpire(robj *key, long long when_ms);
 
 static inline uint64_t spredsHash(robj *key) {
     sds name = key->ptr;
@@ -79,9 +79,10 @@ static inline void spredsRemoved(redisDb *db, robj *key, int operation) {
     if (sampler_takes(&spreds, hash)) spredsRecordRemoved(db, hash, operation);
 }
 
-/* setExpire(): SET writes the key first and gives it its TTL afterwards. */
-static inline void spredsExpireSet(robj *key) {
-    if (spreds.on) spredsAmendExpire(key);
+/* setExpire(): SET writes the key first and gives it its TTL afterwards; the key is to live until
+ * `when_ms`, in Unix time. */
+static inline void spredsExpireSet(robj *key, long long when_ms) {
+    if (spreds.on) spredsAmendExpire(key, when_ms);
 }
 
 /* `dbid` -1 means every database. */

@@ -95,7 +95,7 @@ class SampleIntake:
 
     def _give(self, monitor: ServerMonitor, batch: Batch) -> None:
         # What expires is taken out of a monitor once a batch.
-        is_fleeting = monitor.lifetimes.distribution.shortest_seconds < SHORT_LIFETIME_SECONDS
+        is_fleeting = monitor.lifetimes.shortest_seconds < SHORT_LIFETIME_SECONDS
         for part in batch.parts if is_fleeting and batch.parts else (batch,):
             monitor.take(part)
         self._metrics.samples.inc(len(batch.records))

@@ -15,6 +15,7 @@ from sidecar.samples.wire_format import (
     DEFAULT_MODULUS,
     FLAG_SIZE_KNOWN,
     FLAG_TTL,
+    FLAG_TTL_KNOWN,
     HEADER,
     K0,
     K1,
@@ -72,11 +73,13 @@ class SampledServer:
         sizes_bytes: npt.ArrayLike = 0,
         *,
         ttl: npt.ArrayLike = False,
+        ttls_ms: npt.ArrayLike = -1,
         dbs: npt.ArrayLike = 0,
         times_us: npt.ArrayLike = 0,
         batch_records: int = MAX_BATCH_RECORDS,
     ) -> Iterator[bytes]:
-        """Encode accesses; all arrays of shape (n,) or scalar, sizes 0 meaning unknown.
+        """Encode accesses; all arrays of shape (n,) or scalar, sizes 0 and negative TTLs meaning
+        unknown; ``ttl`` says whether there is one that is not known.
 
         What is not sampled only counts. A last, perhaps empty batch brings the counters up to date.
         """
@@ -94,11 +97,16 @@ class SampledServer:
         records["flags"] = np.where(sizes > 0, FLAG_SIZE_KNOWN, 0) | np.where(
             np.broadcast_to(ttl, count)[places], FLAG_TTL, 0
         )
+        ttls = np.broadcast_to(np.asarray(ttls_ms, np.int64), count)[places]
+        records["ttl_ms"] = np.maximum(ttls, 0)
+        records["flags"] |= np.where(ttls >= 0, FLAG_TTL | FLAG_TTL_KNOWN, 0).astype(np.uint8)
         reads = np.concatenate(([0], np.cumsum(operations <= Operation.READ_MISS)))
         start = 0
         while True:
             part = slice(start, start + batch_records)
             mine = places[part]
+            if len(mine):
+                records["time_us"][part] = times[mine] - times[mine[0]]
             last = len(places) <= start + batch_records
             seen = count if last else int(mine[-1]) + 1
             yield self._encode(

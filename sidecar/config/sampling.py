@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sidecar.config.addresses import read_endpoint
 from sidecar.config.fields import duration
+from sidecar.curves.shards import LIVE_OBJECTS
 from sidecar.samples.wire_format import DEFAULT_MODULUS, MAX_MODULUS
 from solver_lambda.documents.reader import Fields
 
@@ -29,7 +30,7 @@ class SamplingConfig:
     endpoint: str
     threshold: int = round(DEFAULT_RATE * DEFAULT_MODULUS)
     modulus: int = DEFAULT_MODULUS
-    live_objects: int = 8192
+    live_objects: int = LIVE_OBJECTS
     group: int | None = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.lifetimes import Corrections
+from sidecar.curves.corrections import Corrections
 from sidecar.curves.object_groups import GROUPS, groups_of
 from sidecar.curves.remembered import CYCLE, Remembered
 

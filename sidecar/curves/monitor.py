@@ -10,13 +10,13 @@ from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
-from sidecar.curves.lifetimes import Corrections, Lifetimes
+from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.miniature_simulation import (
     EvictionSettings,
     MiniatureSimulation,
     simulated_sizes,
 )
-from sidecar.curves.policies import SIMULATED_POLICIES
+from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.references import References
 from sidecar.curves.remembered import CYCLE, Memory
@@ -28,7 +28,7 @@ from sidecar.curves.served_reads import (
     served_between,
     was_full,
 )
-from sidecar.curves.shards import Shards
+from sidecar.curves.shards import LIVE_OBJECTS, Shards
 from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.widening import Widening
@@ -58,7 +58,7 @@ class ServerMonitor:
         self,
         name: str,
         *,
-        live_objects: int | None = 8192,
+        live_objects: int | None = LIVE_OBJECTS,
         cycle_seconds: float = CYCLE_SECONDS,
     ) -> None:
         self.name = name
@@ -92,18 +92,21 @@ class ServerMonitor:
             last = None
         self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
         references = self._references(self.shards, batch)
-        corrections = self._expiries(references)
+        corrections = None  # of what TTLs change in the distances
+        if len(self.lifetimes) or np.any(references.have_ttl):
+            corrections = self.lifetimes.take(references.timed_accesses(), self._resident_bytes)
         if self._widening.successor is not None:
             self._references(self._widening.successor, batch)
         self._samples_taken += len(references.distances_bytes)
         if references.rate > 0:
             weight = 1 / references.rate
             self.counts.histogram.add(references.distances_bytes, weight, references.ids)
-            missed = int(np.count_nonzero(references.distances_bytes > self._depth_bytes))
+            missed = self.counts.lost(references.distances_bytes, self._depth_bytes)
             if corrections is not None:
                 self.counts.histogram.move(corrections, weight)
-                missed += sum(size > self._depth_bytes for size, _ in corrections.added)
-                missed -= sum(size > self._depth_bytes for size, _ in corrections.removed)
+                for moves, sign in ((corrections.added, 1), (corrections.removed, -1)):
+                    sizes = np.array([size for size, _ in moves])
+                    missed += sign * self.counts.lost(sizes, self._depth_bytes)
             self._window_misses += weight * missed
         reads = batch_reads(last, batch, references)
         self.counts.histogram.reads.new += reads
@@ -121,12 +124,6 @@ class ServerMonitor:
         default_bytes = round(known.object_bytes or FIRST_OBJECT_BYTES)
         return shards.take(batch, known.overhead_bytes, default_bytes, known.keys_bytes)
 
-    def _expiries(self, references: References) -> Corrections | None:
-        """What TTLs change in the distances; ``None`` if no object has one."""
-        if not len(self.lifetimes) and not np.any(references.have_ttl):
-            return None
-        return self.lifetimes.take(references.timed_accesses(), self._resident_bytes)
-
     def step(self, seconds: float) -> None:
         """Close a step that took so long; until the next one, what comes is counted apart."""
         cycles = seconds / self.cycle_seconds
@@ -136,6 +133,7 @@ class ServerMonitor:
         weight_bytes = self.shards.stack.total_weight / rate if rate else 0.0
         # What lies deeper is dropped with each observation, and its coming back is no growth.
         self.counts.outlook.step(min(weight_bytes, self._most_depth_bytes), len(self.shards))
+        self.counts.follow_eviction()
         factor = 0.5**cycles
         self.latency.decay(factor)
         self.anchor.decay(factor)
@@ -184,6 +182,11 @@ class ServerMonitor:
             )
         is_full = reading.counted_bytes >= FULL_RATIO * reading.maxmemory_bytes > 0
         self._resident_bytes = self._depth_bytes if is_full else np.inf
+        self.counts.know_eviction(
+            eviction_samples(reading),
+            self._depth_bytes if is_full else 0.0,
+            self.shards.pinned_bytes,
+        )
         if previous is None or previous.instance != reading.instance:
             return None
         seconds = reading.at_seconds - previous.at_seconds
@@ -208,10 +211,11 @@ class ServerMonitor:
         swing_bytes: int,
         memory: Memory | None,
     ) -> Estimate:
-        depths, raw = self.counts.miss_ratios(memory.shape if memory else CYCLE)
+        length = memory.shape if memory else CYCLE
+        depths, raw = self.counts.miss_ratios(length)
         error = sampling_error(
             self.counts.histogram,
-            raw if self.shards.simulation is None else None,
+            None if self.shards.simulation else self.counts.histogram.miss_ratios(length),
             depth_bytes=self._depth_bytes,
             budget_bytes=budget_bytes,
             swing_bytes=swing_bytes,
@@ -254,7 +258,7 @@ class ServerMonitor:
         self.shards.forget_below(self._most_depth_bytes)
         self.shards = self._widening.step(self.shards, self._last)
         self.lifetimes.keep_only(self.shards.stack)
-        self.lifetimes.distribution.refresh(reading.average_ttl_seconds)
+        self.lifetimes.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:
             self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
 
@@ -267,7 +271,7 @@ class ServerMonitor:
             self.calibration.overhead_bytes += heavier
 
     def _follow_policy(self, reading: ServerReading, budget_bytes: int) -> None:
-        volatile = reading.maxmemory_policy == "volatile-lru"
+        volatile = reading.maxmemory_policy in VOLATILE_POLICIES
         if volatile != self.shards.volatile:
             # What was counted before belongs to another policy, and pinned keys have no history.
             self.forget()

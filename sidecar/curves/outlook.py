@@ -53,6 +53,18 @@ class Outlook:
         """Whether so much is new that most keys had no time to come back: nothing is known yet."""
         return self.growth_ratio > _MOST_GROWTH
 
+    def filled_shares(self, held_bytes: FloatArray, full_bytes: float) -> FloatArray:
+        """In how much of the time lately servers that hold so much were full; shape as given.
+
+        The server that there is has been so with ``full_bytes``. A larger one was when more had
+        been read than it holds.
+        """
+        first = max(full_bytes, self._weights[0] if len(self._weights) > 1 else 0.0)
+        last = max(first, self._weights[-1] if self._weights else 0.0)
+        if last <= first:
+            return np.asarray(held_bytes <= first, dtype=np.float64)
+        return np.asarray(np.clip((last - held_bytes) / (last - first), 0.0, 1.0))
+
     def depths(self, depths_bytes: FloatArray) -> FloatArray:
         """What depths are to be taken for; shape as given."""
         margin = 1 + _MARGIN_ERRORS / np.sqrt(max(_FEWEST_OBJECTS, self._objects))

@@ -13,7 +13,8 @@ from sidecar.curves.miss_ratio_histogram import (
 )
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.outlook import Outlook
-from sidecar.curves.remembered import Memory, Remembered
+from sidecar.curves.remembered import CYCLE, Memory, Remembered
+from sidecar.curves.sampled_eviction import GRID_BYTES, MOST_SAMPLES, SampledEviction
 from sidecar.curves.window_error import WindowError
 
 
@@ -23,6 +24,8 @@ class ReadCounts:
     Attributes:
         histogram: by stack distance.
         simulation: of a policy that is not a stack's, ``None`` with LRU.
+        eviction: what the server's eviction makes of exact LRU; ``None`` until it is known.
+        pinned_bytes: of keys that are never evicted.
         seconds: in which it was counted.
         outlook: how much deeper reads will reach.
         window_error: how far off predictions were.
@@ -33,6 +36,10 @@ class ReadCounts:
     def __init__(self) -> None:
         self.histogram = MissRatioHistogram()
         self.simulation: MiniatureSimulation | None = None
+        self.eviction: SampledEviction | None = None
+        self.pinned_bytes = 0.0
+        self._samples = MOST_SAMPLES + 1
+        self._full_bytes = 0.0
         self.seconds = Remembered()
         self.outlook = Outlook()
         self.window_error = WindowError()
@@ -59,6 +66,34 @@ class ReadCounts:
             self._is_mixed = True
         self._window_reads += float(self.histogram.reads.last)
 
+    def know_eviction(self, samples: int, full_bytes: float, pinned_bytes: float) -> None:
+        """The server looks at so many keys for each eviction (``maxmemory-samples``; 1 stands for
+        random ones), is full with ``full_bytes`` of keys (0: is not) and never evicts
+        ``pinned_bytes`` of them."""
+        self._samples, self._full_bytes, self.pinned_bytes = samples, full_bytes, pinned_bytes
+        self.follow_eviction()
+
+    def follow_eviction(self) -> None:
+        """Learn from what was counted what the server's eviction makes of it."""
+        reads = float(self.histogram.reads.by(CYCLE))
+        if self._samples > MOST_SAMPLES or self.simulation is not None or reads <= 0:
+            self.eviction = None
+            return
+        exact = self.histogram.miss_ratios(CYCLE)
+        held = GRID_BYTES + self.pinned_bytes
+        ratios = np.interp(held, EDGES_BYTES, exact)
+        filled = self.outlook.filled_shares(held, self._full_bytes)
+        self.eviction = SampledEviction(self._samples, ratios, filled)
+
+    def lost(self, distances_bytes: FloatArray, held_bytes: float) -> float:
+        """How many of the reads at these stack distances, shape (n,), miss where there is room for so
+        many bytes of keys; the policy is a stack's."""
+        if self.eviction is None:
+            return float(np.count_nonzero(distances_bytes > held_bytes))
+        pinned = self.pinned_bytes
+        beside = np.maximum(distances_bytes - pinned, 0.0)
+        return float(self.eviction.lost(beside, held_bytes - pinned).sum())
+
     def end_window(self, least_bytes: float, most_bytes: float, rate: float) -> None:
         """Compare what the steps since the last call say of sizes in this range with what had been
         predicted of them; ``rate`` is R."""
@@ -83,14 +118,28 @@ class ReadCounts:
         self.histogram.forget()
         if self.simulation is not None:
             self.simulation.misses.forget()
+        self.eviction = None
 
     def miss_ratios(self, length: int) -> tuple[FloatArray, FloatArray]:
         """Depths in bytes, and the miss ratio of a server that holds so many bytes of keys."""
         if self.simulation is None:
-            return EDGES_BYTES, self.histogram.miss_ratios(length)
+            exact = self.histogram.miss_ratios(length)
+            if self.eviction is None:
+                return EDGES_BYTES, exact
+            rows, depths = self._bent(exact[None], EDGES_BYTES, self.eviction)
+            return depths, np.minimum.accumulate(np.clip(rows[0], 0.0, 1.0))
         reads = max(1.0, float(self.histogram.reads.by(length)))
         ratios = np.clip(self.simulation.misses.by(length).sum(axis=0) / reads, 0.0, 1.0)
         return self.simulation.sizes_bytes, np.minimum.accumulate(ratios)
+
+    def _bent(
+        self, rows: FloatArray, depths_bytes: FloatArray, eviction: SampledEviction
+    ) -> tuple[FloatArray, FloatArray]:
+        """Misses of the server's eviction from those of exact LRU, shape (n, k), and the depths
+        that they are of."""
+        held = GRID_BYTES + self.pinned_bytes
+        found = np.stack([np.interp(held, depths_bytes, row) for row in rows])
+        return eviction.bent(found), held
 
     def reads(self, memory: Memory | None) -> float:
         """Reads a second: by a memory, or in the last step (``None``)."""
@@ -134,4 +183,9 @@ class ReadCounts:
             counts, depths = histogram.groups, COARSE_EDGES_BYTES
         rows = np.atleast_2d(counts.last if memory is None else counts.faded[memory.shape])
         beyond = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1] * len(rows)
-        return beyond, np.concatenate(([0.0], depths))
+        depths = np.concatenate(([0.0], depths))
+        if self.eviction is not None:
+            bent, depths_bent = self._bent(beyond, depths, self.eviction)
+            beyond = np.concatenate((beyond[:, :1], bent), axis=1)
+            depths = np.concatenate(([0.0], depths_bent))
+        return beyond, depths

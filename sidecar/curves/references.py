@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.lifetimes import TimedAccesses
-from sidecar.samples.wire_format import FLAG_TTL
+from sidecar.samples.wire_format import FLAG_TTL, FLAG_TTL_KNOWN
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -44,10 +44,14 @@ class References:
 
     def timed_accesses(self) -> TimedAccesses:
         """The records, for what expires."""
+        flags = self.records["flags"]
+        left_seconds = self.records["ttl_ms"] / 1000
+        left_seconds[(flags & FLAG_TTL_KNOWN) == 0] = np.nan
+        left_seconds[~self.have_ttl] = np.inf
         return TimedAccesses(
             object_ids(self.records).tolist(),
             self.records["operation"].tolist(),
-            self.have_ttl.tolist(),
+            left_seconds.tolist(),
             self.distances_bytes.tolist(),
             (self.times_us / 1e6).tolist(),
         )

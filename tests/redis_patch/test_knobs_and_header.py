@@ -12,10 +12,6 @@ import redis
 from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer, ServerKind, named
 from tests.redis_patch.wire_twin import (
     DB_UNKNOWN,
-    HAS_TTL,
-    SIZE_KNOWN,
-    WRITE,
-    Record,
     key_hash,
     salt_id,
 )
@@ -209,31 +205,6 @@ def test_reads_are_counted_as_the_server_counts_them(server: SampledServer) -> N
     counters = server.counters()
     assert counters["seen_reads"] == 40 == stats["keyspace_hits"] + stats["keyspace_misses"]
     assert counters["sampled"] == 0
-
-
-def one_write(server: SampledServer, *command: str | bytes | int) -> Record:
-    before = len(server.records())
-    server.raw(list(command))
-    (record,) = (r for r in server.records()[before:] if r.operation == WRITE)
-    return record
-
-
-def test_sizes_and_ttls_of_writes(server: SampledServer) -> None:
-    server.start()
-    key, value = "k" * 20, "v" * 300
-    known = SIZE_KNOWN
-    record = one_write(server, "SET", key, value)
-    assert (record.size_bytes, record.flags) == (320, known)
-    record = one_write(server, "SET", key, value, "EX", "100")
-    assert (record.size_bytes, record.flags) == (320, known | HAS_TTL)
-    record = one_write(server, "SETEX", key, "100", value)
-    assert (record.size_bytes, record.flags) == (320, known | HAS_TTL)
-    record = one_write(server, "SET", key, "12345")
-    assert (record.size_bytes, record.flags) == (25, known)
-    record = one_write(server, "EXPIRE", key, "100")
-    assert record.flags & HAS_TTL
-    record = one_write(server, "RPUSH", "list", "a", "b")
-    assert (record.size_bytes, record.flags & SIZE_KNOWN) == (0, 0)
 
 
 def test_all_records_of_a_key_carry_one_database(server: SampledServer) -> None:

@@ -17,10 +17,12 @@ from tests.redis_patch.wire_twin import (
     DB_UNKNOWN,
     DELETE,
     FLUSH,
+    HAS_TTL,
     HEADER_FIELDS,
     READ_HIT,
     READ_MISS,
     SWAP,
+    TTL_KNOWN,
     WRITE,
     Record,
     key_hash,
@@ -102,9 +104,9 @@ class SamplerTwin:
         times = [time for _, time in self.open] or [now]
         header: dict[str, Any] = {
             "magic": b"SPRD",
-            "version": 1,
+            "version": 2,
             "header_bytes": 104,
-            "record_bytes": 16,
+            "record_bytes": 24,
             "source": self.source,
             "record_count": len(self.open),
             "instance": self.instance,
@@ -119,7 +121,11 @@ class SamplerTwin:
             "sampled": self.sampled,
             "dropped": self.dropped,
         }
-        message = pack(header, [record for record, _ in self.open])
+        records = [
+            record._replace(time_us=min(max(times[: place + 1]) - times[0], 2**32 - 1))
+            for place, (record, _) in enumerate(self.open)
+        ]
+        message = pack(header, records)
         self.printed.append(f"{'batch' if self.accept else 'refused'} {message.hex()}")
         if not self.accept:
             self.dropped += len(self.open)
@@ -140,13 +146,18 @@ class SamplerTwin:
         if self.on and hashed % self.modulus < self.threshold:
             self.record(hashed, *fields)
 
-    def record(self, hashed: int, operation: int, flags: int, db: int, size: int, now: int) -> None:
+    def record(
+        self, hashed: int, operation: int, flags: int, db: int, size: int, ttl: int, now: int
+    ) -> None:
         if len(self.open) == BATCH_RECORDS:
             self.flush(now)
         due_us = self.since_us + self.wait_us
         if not self.open and self.since_us <= now < due_us - FLUSH_US:
             self.wait(FLUSH_US, now)
-        self.open.append((Record(hashed, min(size, 2**32 - 1), db, operation, flags), now))
+        if ttl >= 0:
+            flags |= HAS_TTL | TTL_KNOWN
+        left = min(max(ttl, 0), 2**32 - 1)
+        self.open.append((Record(hashed, min(size, 2**32 - 1), db, operation, flags, left), now))
         self.sampled += 1
 
     def apply(self, command: tuple[Any, ...]) -> None:
@@ -200,19 +211,18 @@ def test_batch_of_the_vector() -> None:
         f"sampling {header['threshold']} {header['modulus']} {salt} 0",
         "start 0",
         "accept 0",
-        *["record 1 1 0 0 0 0"] * header["dropped"],
+        *["record 1 1 0 0 0 -1 0"] * header["dropped"],
         "flush 0",
         "accept 1",
-        *["record 1 1 0 0 0 0"] * (header["sampled"] - header["dropped"] - len(batch.records)),
+        *["record 1 1 0 0 0 -1 0"] * (header["sampled"] - header["dropped"] - len(batch.records)),
         *["flush 0"] * (header["sequence"] - 1),
-        *[f"read {unsampled.hex()} 1 0 0 0 0"] * header["seen_reads"],
-        *[f"other {unsampled.hex()} 3 0 0 0 0"] * writes,
+        *[f"read {unsampled.hex()} 1 0 0 0 -1 0"] * header["seen_reads"],
+        *[f"other {unsampled.hex()} 3 0 0 0 -1 0"] * writes,
     ]
-    times = [header["first_time_us"]] * len(batch.records)
-    times[-1] = header["last_time_us"]
     script += [
-        f"record {r.hash} {r.operation} {r.flags} {r.db} {r.size_bytes} {time}"
-        for r, time in zip(batch.records, times, strict=True)
+        f"record {r.hash} {r.operation} {r.flags} {r.db} {r.size_bytes}"
+        f" {r.ttl_ms if r.flags & TTL_KNOWN else -1} {header['first_time_us'] + r.time_us}"
+        for r in batch.records
     ]
     assert run([*script, "flush 0"])[-1] == f"batch {vector['hex']}"
 
@@ -234,6 +244,7 @@ COMMANDS = st.one_of(
         st.integers(0, 3),
         st.sampled_from([0, 15, DB_UNKNOWN]),
         st.sampled_from([0, 100, 2**32 - 2, 2**32 - 1, 2**32, 2**40]),
+        st.sampled_from([-1, 0, 60_000, 2**32 - 2, 2**32 - 1, 2**32, 2**40]),
     ),
     st.tuples(
         st.just("record"),
@@ -242,6 +253,7 @@ COMMANDS = st.one_of(
         st.just(0),
         st.integers(0, 15),
         st.integers(0, 15),
+        st.just(-1),
     ),
     st.tuples(
         st.just("sampling"),
@@ -252,7 +264,7 @@ COMMANDS = st.one_of(
     st.tuples(st.sampled_from(["tick", "tick", "flush", "start", "stop"])),
     st.tuples(st.just("accept"), st.integers(0, 1)),
 )
-STEPS_US = [0, 1, 20_000, 50_000, 999_999, -30_000, -3_000_000]
+STEPS_US = [0, 1, 20_000, 50_000, 999_999, -30_000, -3_000_000, 2**33]
 
 
 @settings(max_examples=60, deadline=None)
@@ -280,10 +292,10 @@ def test_every_script_prints_what_the_twin_prints(
 
 
 def test_a_full_batch_is_sent_by_the_next_record() -> None:
-    full = [f"record {number} 1 0 0 0 5" for number in range(BATCH_RECORDS)]
+    full = [f"record {number} 1 0 0 0 -1 5" for number in range(BATCH_RECORDS)]
     begin = ["init 1 1", "sampling 1 1 1 0", "start 0"]
     assert run([*begin, *full]) == []
-    (printed,) = run([*begin, *full, "record 99 1 0 0 0 6"])
+    (printed,) = run([*begin, *full, "record 99 1 0 0 0 -1 6"])
     message = bytes.fromhex(printed.split()[1])
     assert len(message) <= 16384
     assert [record.hash for record in unpack(message).records] == list(range(BATCH_RECORDS))
@@ -292,8 +304,8 @@ def test_a_full_batch_is_sent_by_the_next_record() -> None:
 def test_amend_finds_the_newest_record_of_its_operation() -> None:
     script = [
         *["init 2 1", "sampling 1 1 1 0", "start 0"],
-        *[f"record 5 {READ_HIT} 0 0 0 0", f"record 5 {WRITE} 0 0 0 0"],
-        *[f"record 5 {READ_HIT} 0 0 0 0", f"record 6 {READ_HIT} 0 0 0 0"],
+        *[f"record 5 {READ_HIT} 0 0 0 -1 0", f"record 5 {WRITE} 0 0 0 -1 0"],
+        *[f"record 5 {READ_HIT} 0 0 0 -1 0", f"record 6 {READ_HIT} 0 0 0 -1 0"],
         f"amend 5 {READ_HIT} 3 {READ_MISS}",
         f"amend 5 {READ_HIT} 2 {READ_MISS}",
         f"amend 7 {READ_HIT} 0 {READ_MISS}",
@@ -308,7 +320,7 @@ def test_amend_finds_the_newest_record_of_its_operation() -> None:
 
 @pytest.mark.parametrize(("asked", "flushed"), [(10, False), (11, True), (5000, True)])
 def test_reserve_keeps_what_follows_in_one_batch(asked: int, flushed: bool) -> None:
-    held = [f"record {number} 1 0 0 0 5" for number in range(BATCH_RECORDS - 10)]
+    held = [f"record {number} 1 0 0 0 -1 5" for number in range(BATCH_RECORDS - 10)]
     printed = run(["init 1 1", "sampling 1 1 1 0", "start 0", *held, f"reserve {asked}"])
     assert bool(printed) is flushed
 
@@ -317,7 +329,7 @@ def test_a_clock_that_steps_back_holds_nothing_up() -> None:
     begin = ["init 1 1", "sampling 1 1 1 9000000", "start 9000000", "tick 9000000"]
     assert len(run([*begin, "tick 9999999"])) == 1
     assert len(run([*begin, "tick 1000000", "tick 1999999", "tick 2000000"])) == 3
-    script = [*begin, "record 5 1 0 0 0 9000001", "record 6 1 0 0 0 1000000", "tick 1000000"]
+    script = [*begin, "record 5 1 0 0 0 -1 9000001", "record 6 1 0 0 0 -1 1000000", "tick 1000000"]
     header = unpack(bytes.fromhex(run(script)[1].split()[1])).header
     assert header["first_time_us"] == header["last_time_us"] == 9000001
 
@@ -334,8 +346,8 @@ def test_a_refused_command_is_taken_back() -> None:
     operations = [READ_HIT, WRITE, READ_HIT, READ_MISS, WRITE, DELETE]
     script = [
         *["init 2 1", "sampling 1 1 1 0", "start 0"],
-        *[f"record {place} {operation} 0 0 0 0" for place, operation in enumerate(operations)],
-        *["takeback 2", "record 9 1 0 0 0 0", "flush 0", "takeback 5"],
+        *[f"record {place} {operation} 0 0 0 -1 0" for place, operation in enumerate(operations)],
+        *["takeback 2", "record 9 1 0 0 0 -1 0", "flush 0", "takeback 5"],
     ]
     batch = unpack(bytes.fromhex(run(script)[0].split()[1]))
     assert [record.hash for record in batch.records] == [0, 1, 3, 5, 9]
@@ -343,7 +355,14 @@ def test_a_refused_command_is_taken_back() -> None:
 
 
 def test_a_forked_child_sends_nothing() -> None:
-    script = ["init 1 1", "sampling 1 1 1 0", "start 0", "read 61 1 0 0 0 0", "fork", "tick 60000"]
+    script = [
+        "init 1 1",
+        "sampling 1 1 1 0",
+        "start 0",
+        "read 61 1 0 0 0 -1 0",
+        "fork",
+        "tick 60000",
+    ]
     child, batch = run(script)
     assert child == "child 0"
     assert len(unpack(bytes.fromhex(batch.split()[1])).records) == 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 HEADER = struct.Struct("<4s4HI11Q")
-RECORD = struct.Struct("<QIHBB")
+RECORD = struct.Struct("<QIHBBII")
 HEADER_FIELDS = [
     "magic",
     "version",
@@ -31,7 +31,7 @@ BATCH_RECORDS = (16384 - HEADER.size) // RECORD.size
 DB_UNKNOWN = 65535
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)
-HAS_TTL, SIZE_KNOWN = 1, 2
+HAS_TTL, SIZE_KNOWN, TTL_KNOWN = 1, 2, 4
 
 _WORD = 2**64 - 1
 
@@ -101,6 +101,8 @@ class Record(NamedTuple):
     db: int
     operation: int
     flags: int
+    ttl_ms: int = 0
+    time_us: int = 0
 
 
 class Batch(NamedTuple):
@@ -109,10 +111,10 @@ class Batch(NamedTuple):
 
 
 def unpack(message: bytes) -> Batch:
-    """A whole batch; its lengths must be those of version 1."""
+    """A whole batch; its lengths must be those of version 2."""
     header = dict(zip(HEADER_FIELDS, HEADER.unpack_from(message), strict=True))
     assert header["magic"] == b"SPRD"
-    assert (header["version"], header["header_bytes"], header["record_bytes"]) == (1, 104, 16)
+    assert (header["version"], header["header_bytes"], header["record_bytes"]) == (2, 104, 24)
     assert len(message) == HEADER.size + header["record_count"] * RECORD.size
     return Batch(header, [Record(*fields) for fields in RECORD.iter_unpack(message[HEADER.size :])])
 

@@ -79,7 +79,7 @@ def test_a_monitor_learns_the_same_from_them(
     assert together.samples_since_observation == alone.samples_since_observation
     assert together.latency.fill_ratio == alone.latency.fill_ratio
     assert together.latency._seconds == pytest.approx(alone.latency._seconds, abs=1e-6)
-    assert together.lifetimes._fills == alone.lifetimes._fills
+    assert together.lifetimes._copies == alone.lifetimes._copies
 
 
 def test_each_record_keeps_the_time_that_its_own_batch_tells() -> None:
@@ -142,7 +142,7 @@ def test_where_objects_live_for_seconds_each_is_taken_by_itself(
     monkeypatch.setattr(monitor, "take", taken.append)
     for _ in range(20):
         monitor.lifetimes.distribution.add(lifetime_seconds, expired=True)
-    monitor.lifetimes.distribution.refresh(0)
+    monitor.lifetimes.refresh(0)
     intake = SampleIntake({"a": monitor}, dict, Metrics())
     batches = batches_of([1] * 7, list(range(7)), [False] * 7, 3)
     for batch in batches:

@@ -1,16 +1,18 @@
-"""TTLs: the estimated lifetimes, and misses against caches of several sizes simulated in full."""
+"""TTLs: what expires when, and misses against caches of several sizes simulated in full."""
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, deque
-from dataclasses import replace
+from collections import OrderedDict
+from heapq import heappop, heappush
 
 import numpy as np
 import pytest
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
-from sidecar.curves.lifetimes import Corrections, LifetimeDistribution, Lifetimes, TimedAccesses
+from sidecar.curves.corrections import Corrections
+from sidecar.curves.lifetime_distribution import LifetimeDistribution
+from sidecar.curves.lifetimes import Lifetimes, TimedAccesses
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.batch import decode_batch
 from sidecar.servers.server_reading import ServerReading
@@ -20,75 +22,84 @@ HIT, MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
 
 
 class TtlCache:
-    """An LRU cache of ``capacity`` equal objects that expire ``ttl`` after their fill; it tells
-    what happens as the sampler would."""
+    """An LRU cache of ``capacity`` equal objects that expire some time after their fill; it tells
+    what happens as the sampler would: object, operation, and how long the object has to live."""
 
-    def __init__(self, capacity: int, ttl: float) -> None:
+    def __init__(self, capacity: int, ttl: float, longer: float = 0.0) -> None:
         self.capacity = capacity
         self.ttl = ttl
-        self.filled: OrderedDict[int, float] = OrderedDict()
-        self.fills: deque[tuple[float, int]] = deque()
+        self.longer = longer
+        self.expires: OrderedDict[int, float] = OrderedDict()
+        self.due: list[tuple[float, int]] = []
         self.reads = self.misses = 0
 
-    def read(self, key: int, now: float) -> list[tuple[int, int]]:
+    def read(self, key: int, now: float) -> list[tuple[int, int, float]]:
         told = []
-        # All TTLs are equal, so what was filled first expires first.
-        while self.fills and self.fills[0][0] + self.ttl <= now:
-            at, old = self.fills.popleft()
-            if self.filled.get(old) == at:
-                del self.filled[old]
-                told.append((old, EXPIRY))
+        while self.due and self.due[0][0] <= now:
+            at, old = heappop(self.due)
+            if self.expires.get(old) == at:
+                del self.expires[old]
+                told.append((old, EXPIRY, math.inf))
         self.reads += 1
-        if key in self.filled:
-            self.filled.move_to_end(key)
-            return [*told, (key, HIT)]
+        if key in self.expires:
+            self.expires.move_to_end(key)
+            return [*told, (key, HIT, self.expires[key] - now)]
         self.misses += 1
-        self.filled[key] = now
-        self.fills.append((now, key))
-        told += [(key, MISS), (key, WRITE)]
-        if len(self.filled) > self.capacity:
-            evicted, _ = self.filled.popitem(last=False)
-            told.append((evicted, EVICTION))
+        ttl = self.ttl + self.longer * (key % 10)
+        self.expires[key] = now + ttl
+        heappush(self.due, (now + ttl, key))
+        told += [(key, MISS, math.inf), (key, WRITE, ttl)]
+        if len(self.expires) > self.capacity:
+            evicted, _ = self.expires.popitem(last=False)
+            told.append((evicted, EVICTION, math.inf))
         return told
 
 
 def stats_of(cache: TtlCache, size: int, now: float) -> ServerReading:
-    used = FIRST_FIXED_BYTES + len(cache.filled) * size
+    used = FIRST_FIXED_BYTES + len(cache.expires) * size
     return ServerReading(
         run_id="1" * 40, instance=1, role="master",
         maxmemory_bytes=FIRST_FIXED_BYTES + cache.capacity * size, maxmemory_policy="allkeys-lru",
-        maxmemory_samples=5, lfu_log_factor=10, lfu_decay_time_minutes=1,
+        maxmemory_samples=100, lfu_log_factor=10, lfu_decay_time_minutes=1,
         counted_bytes=used, baseline_bytes=0, unevictable_bytes=0, rss_bytes=used,
         keyspace_hits=cache.reads - cache.misses, keyspace_misses=cache.misses,
-        keys=len(cache.filled), keys_with_ttl=len(cache.filled),
-        average_ttl_seconds=float(np.mean([at + cache.ttl - now for at in cache.filled.values()]))
-        if cache.filled else 0.0,
+        keys=len(cache.expires), keys_with_ttl=len(cache.expires),
+        average_ttl_seconds=float(np.mean([at - now for at in cache.expires.values()]))
+        if cache.expires else 0.0,
         at_seconds=now,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("capacity", [400, 1000, 4000])
-def test_a_server_of_one_size_predicts_the_others(capacity: int) -> None:
-    keys, count, ttl, rate = 4000, 30_000, 60.0, 200.0
+def predicted_and_measured(
+    capacity: int, ttl: float, longer: float, is_told: bool
+) -> tuple[list[float], list[float]]:
+    """Miss ratios of caches of several sizes, as the monitor of one of them sees them, and as they
+    were; ``is_told`` says whether samples tell TTLs."""
+    keys, count, rate = 4000, 30_000, 200.0
     share = 1 / np.arange(1, keys + 1) ** 0.8
     drawn = np.random.default_rng(1).choice(keys, count, p=share / share.sum())
     size = 1000
     capacities = (400, 1000, 2000, 4000)
-    caches = {c: TtlCache(c, ttl) for c in capacities}
+    caches = {c: TtlCache(c, ttl, longer) for c in capacities}
     monitor = ServerMonitor("one", cycle_seconds=1e9)
     monitor.calibration.overhead_bytes = 0
     budget = FIRST_FIXED_BYTES + 5000 * size
     monitor.observe(stats_of(caches[capacity], size, 0), budget)
     server = SampledServer()
-    events: list[tuple[int, int, int]] = []
+    events: list[tuple[int, int, float, int]] = []
     warm: dict[int, tuple[int, int]] = {}
 
     def flush() -> None:
-        ids = number_hashes(np.array([key for key, _, _ in events]), 0)
-        operations = np.array([operation for _, operation, _ in events])
-        has_ttl = (operations == WRITE) | (operations == HIT)
-        times = np.array([at for _, _, at in events])
-        for message in server.batches(ids, operations, size, ttl=has_ttl, times_us=times):
+        ids, operations, left, times = (np.array(column) for column in zip(*events, strict=True))
+        left_ms = np.where(np.isfinite(left) & is_told, 1000 * left, -1)
+        for message in server.batches(
+            number_hashes(ids, 0),
+            operations,
+            size,
+            ttl=np.isfinite(left),
+            ttls_ms=left_ms,
+            times_us=times,
+        ):
             monitor.take(decode_batch(message))
         events.clear()
 
@@ -97,7 +108,7 @@ def test_a_server_of_one_size_predicts_the_others(capacity: int) -> None:
         for c, cache in caches.items():
             told = cache.read(key, now)
             if c == capacity:
-                events += [(k, operation, int(now * 1e6)) for k, operation in told]
+                events += [(*one, int(now * 1e6)) for one in told]
         if place % 50 == 49:
             flush()
         if place % 1500 == 1499:
@@ -107,11 +118,26 @@ def test_a_server_of_one_size_predicts_the_others(capacity: int) -> None:
             monitor.forget()
     told = monitor.observe(stats_of(caches[capacity], size, now + 1), budget)
     assert told is not None
-    for c, cache in caches.items():
-        reads, misses = warm[c]
-        measured = (cache.misses - misses) / (cache.reads - reads)
-        predicted = float(told.raw_curve.miss_ratio(FIRST_FIXED_BYTES + c * size))
-        assert predicted == pytest.approx(measured, abs=0.03), (capacity, c)
+    measured = [
+        (cache.misses - warm[c][1]) / (cache.reads - warm[c][0]) for c, cache in caches.items()
+    ]
+    sizes = [FIRST_FIXED_BYTES + c * size for c in capacities]
+    return told.raw_curve.miss_ratio(sizes).tolist(), measured
+
+
+@pytest.mark.parametrize("capacity", [400, 1000, 4000])
+@pytest.mark.parametrize(
+    ("ttl", "longer"), [(0.4, 0.0), (60.0, 0.0), (10.0, 20.0)], ids=["short", "one", "many"]
+)
+def test_a_server_of_one_size_predicts_the_others(capacity: int, ttl: float, longer: float) -> None:
+    predicted, measured = predicted_and_measured(capacity, ttl, longer, is_told=True)
+    assert predicted == pytest.approx(measured, abs=0.01)
+
+
+@pytest.mark.parametrize("capacity", [400, 1000, 4000])
+def test_it_does_so_less_well_where_ttls_are_not_told(capacity: int) -> None:
+    predicted, measured = predicted_and_measured(capacity, 60.0, 0.0, is_told=False)
+    assert predicted == pytest.approx(measured, abs=0.03)
 
 
 def test_lifetimes_cut_short_do_not_make_the_others_look_short() -> None:
@@ -140,38 +166,60 @@ def test_what_is_left_of_ttls_tells_when_nothing_lives_to_its_end() -> None:
     assert distribution.draw(5) is None
 
 
+NOT_TOLD = math.nan
+
+
 def take(
-    lifetimes: Lifetimes, key: int, operation: int, at: float, distance: float | None = None
+    lifetimes: Lifetimes,
+    key: int,
+    operation: int,
+    at: float,
+    distance: float | None = None,
+    left: float = NOT_TOLD,
 ) -> Corrections:
     distances = [] if distance is None else [distance]
-    return lifetimes.take(TimedAccesses([key], [operation], [True], distances, [at]), 100.0)
+    if operation in (HIT, MISS) and math.isnan(left):
+        left = math.inf
+    return lifetimes.take(TimedAccesses([key], [operation], [left], distances, [at]), 100.0)
 
 
 def with_lifetime(seconds: float) -> Lifetimes:
     lifetimes = Lifetimes()
     for _ in range(50):
         lifetimes.distribution.add(seconds, expired=True)
-    lifetimes.distribution.refresh(0)
+    lifetimes.refresh(0)
     return lifetimes
 
 
-def test_an_evicted_object_expires_when_its_lifetime_is_over() -> None:
-    lifetimes = with_lifetime(10)
-    take(lifetimes, 1, WRITE, 100)
+# It is known, or it is guessed.
+LIFETIMES = pytest.mark.parametrize(
+    ("lifetimes", "left"),
+    [(Lifetimes(), 10.0), (with_lifetime(99), 10.0), (with_lifetime(10), NOT_TOLD)],
+    ids=["told", "told otherwise than seen", "guessed"],
+)
+
+
+@LIFETIMES
+def test_an_evicted_object_expires_when_its_lifetime_is_over(
+    lifetimes: Lifetimes, left: float
+) -> None:
+    take(lifetimes, 1, WRITE, 100, left=left)
     take(lifetimes, 1, EVICTION, 104)
     assert lifetimes.due(109.9) == []
     assert lifetimes.due(110) == [1]
     assert len(lifetimes) == 0
 
 
-def test_the_copy_of_a_larger_cache_is_older_and_expires_first() -> None:
-    lifetimes = with_lifetime(10)
-    take(lifetimes, 1, WRITE, 100)
+@LIFETIMES
+def test_the_copy_of_a_larger_cache_is_older_and_expires_first(
+    lifetimes: Lifetimes, left: float
+) -> None:
+    take(lifetimes, 1, WRITE, 100, left=left)
     # Evicted from this server of 100 bytes, missed at distance 500: larger ones still have it.
     take(lifetimes, 1, EVICTION, 101)
     first = take(lifetimes, 1, MISS, 106, 500.0)
     assert (first.added, first.removed) == ([], [])
-    take(lifetimes, 1, WRITE, 106)
+    take(lifetimes, 1, WRITE, 106, left=left)
     # At 112 the copies of 106 live, those of 100 in caches from 500 bytes up do not.
     second = take(lifetimes, 1, HIT, 112, 60.0)
     assert second.removed == [(60.0, 1), (500.0, 1)]
@@ -181,17 +229,74 @@ def test_the_copy_of_a_larger_cache_is_older_and_expires_first() -> None:
     assert (third.added, third.removed) == ([], [])
 
 
+def test_copies_keep_the_ttl_that_each_was_given() -> None:
+    lifetimes = Lifetimes()
+    take(lifetimes, 1, WRITE, 100, left=10)
+    take(lifetimes, 1, EVICTION, 101)
+    take(lifetimes, 1, MISS, 102, 500.0)
+    take(lifetimes, 1, WRITE, 102, left=3)
+    # The larger caches have the copy that lives until 110.
+    assert lifetimes.due(109) == []
+    take(lifetimes, 1, EVICTION, 109)
+    assert lifetimes.due(110.1) == [1]
+
+
+def test_a_ttl_that_is_changed_holds_for_every_size() -> None:
+    lifetimes = Lifetimes()
+    take(lifetimes, 1, WRITE, 100, left=10)
+    take(lifetimes, 1, WRITE, 105, left=100)
+    take(lifetimes, 1, EVICTION, 106)
+    assert lifetimes.due(204) == []
+    assert lifetimes.due(206) == [1]
+
+
+def test_what_is_read_tells_of_a_ttl_whose_beginning_nobody_saw() -> None:
+    lifetimes = Lifetimes()
+    take(lifetimes, 1, HIT, 100, 60.0, left=10)
+    take(lifetimes, 1, EVICTION, 101)
+    assert lifetimes.due(109) == []
+    assert lifetimes.due(110) == [1]
+
+
+def test_an_object_lives_to_the_end_of_the_last_millisecond() -> None:
+    lifetimes = Lifetimes()
+    take(lifetimes, 1, WRITE, 1.7e9, left=0.5)
+    last = take(lifetimes, 1, HIT, 1.7e9 + 0.5, 60.0, left=0.0)
+    assert (last.added, last.removed) == ([], [])
+
+
+def test_what_other_sizes_would_have_leaves_as_late_as_the_server_finds_it() -> None:
+    lifetimes = Lifetimes()
+    for key in range(1000):
+        take(lifetimes, key, WRITE, 100, left=10)
+        take(lifetimes, key, EXPIRY, 112)
+    take(lifetimes, 1, WRITE, 200, left=10)
+    take(lifetimes, 1, EVICTION, 201)
+    assert lifetimes.due(211.9) == []
+    assert lifetimes.due(212) == [1]
+
+
 def test_a_write_without_ttl_ends_it() -> None:
-    lifetimes = with_lifetime(10)
-    take(lifetimes, 1, WRITE, 100)
-    accesses = TimedAccesses([1], [WRITE], [False], [], [101.0])
-    lifetimes.take(replace(accesses), 100.0)
+    lifetimes = Lifetimes()
+    take(lifetimes, 1, WRITE, 100, left=10)
+    take(lifetimes, 1, WRITE, 101, left=math.inf)
     assert len(lifetimes) == 0
 
 
+def test_the_shortest_lifetime_is_forgotten_when_it_is_no_more_seen() -> None:
+    lifetimes = Lifetimes()
+    take(lifetimes, 1, WRITE, 100, left=0.5)
+    take(lifetimes, 1, WRITE, 101, left=10)
+    assert lifetimes.shortest_seconds == 0.5
+    lifetimes.refresh(0)
+    assert lifetimes.shortest_seconds == 0.5
+    lifetimes.refresh(0)
+    assert lifetimes.shortest_seconds == math.inf
+
+
 def test_only_wanted_objects_are_kept() -> None:
-    lifetimes = with_lifetime(10)
+    lifetimes = Lifetimes()
     for key in range(10):
-        take(lifetimes, key, WRITE, 100)
+        take(lifetimes, key, WRITE, 100, left=10)
     lifetimes.keep_only({3, 4})
     assert len(lifetimes) == 2

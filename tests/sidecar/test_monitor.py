@@ -162,7 +162,7 @@ def test_restarted_server_starts_with_an_empty_stack() -> None:
     [
         ({"role": "slave"}, "no_eviction"),
         ({"maxmemory_policy": "noeviction"}, "no_eviction"),
-        ({"maxmemory_policy": "allkeys-random"}, "no_model"),
+        ({"maxmemory_policy": "volatile-ttl"}, "no_model"),
     ],
 )
 def test_servers_that_are_no_targets_say_why(change: dict[str, str], code: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.samples.batch import SampleError, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
-from sidecar.samples.wire_format import HEADER, key_hash
+from sidecar.samples.wire_format import HEADER, RECORD_BYTES, key_hash
 from tests.redis_patch.wire_twin import salt_id
 from workloads.sample_batches import SampledServer, number_hashes
 
@@ -51,10 +51,27 @@ def test_batch_is_read_as_it_was_written() -> None:
 def test_longer_header_and_records_are_skipped_over() -> None:
     message = encoded()
     longer = bytearray(message[: HEADER.size] + b"new")
-    struct.pack_into("<HH", longer, 6, HEADER.size + 3, 20)
-    for place in range(HEADER.size, len(message), 16):
-        longer += message[place : place + 16] + b"more"
-    assert decode_batch(bytes(longer)).records["size_bytes"].tolist() == [100, 101, 102]
+    struct.pack_into("<HH", longer, 6, HEADER.size + 3, RECORD_BYTES + 4)
+    for place in range(HEADER.size, len(message), RECORD_BYTES):
+        longer += message[place : place + RECORD_BYTES] + b"more"
+    batch = decode_batch(bytes(longer))
+    assert batch.records["size_bytes"].tolist() == [100, 101, 102]
+    assert batch.times_us.tolist() == [10, 11, 12]
+
+
+def test_what_a_record_tells_of_ttl_and_time() -> None:
+    server = SampledServer(threshold=MODULUS)
+    messages = server.batches(
+        number_hashes(np.arange(4), 0),
+        3,
+        ttl=[False, True, False, False],
+        ttls_ms=[-1, -1, 0, 2**32 - 1],
+        times_us=[10, 10, 250, 9_000],
+    )
+    batch = decode_batch(next(messages))
+    assert batch.records["flags"].tolist() == [0, 1, 5, 5]
+    assert batch.records["ttl_ms"].tolist() == [0, 0, 0, 2**32 - 1]
+    assert batch.times_us.tolist() == [10, 10, 250, 9_000]
 
 
 @pytest.mark.parametrize(
@@ -63,10 +80,12 @@ def test_longer_header_and_records_are_skipped_over() -> None:
         ("truncated", b""),
         ("truncated", encoded()[:103]),
         ("magic", b"X" + encoded()[1:]),
-        ("version", changed(encoded(), 4, "H", 2)),
+        ("version", changed(encoded(), 4, "H", 0)),
+        ("version", changed(encoded(), 4, "H", 3)),
         ("source", changed(encoded(), 10, "H", 3)),
         ("header_length", changed(encoded(), 6, "H", 96)),
-        ("record_length", changed(encoded(), 8, "H", 15)),
+        ("record_length", changed(encoded(), 8, "H", 23)),
+        ("record_length", changed(changed(encoded(), 4, "H", 1), 8, "H", 15)),
         ("message_length", encoded() + b"\0"),
         ("message_length", encoded()[:-1]),
         ("message_length", changed(encoded(), 12, "I", 2**32 - 1)),
@@ -93,19 +112,33 @@ def test_flush_is_taken_whatever_its_hash() -> None:
     assert len(decode_batch(changed(message, 48, "Q", 0)).records) == 1
 
 
-def test_vector_shared_with_the_sampler() -> None:
-    vector = json.loads(TEST_VECTOR.read_text())
-    assert vector["hashes"]
-    for case in vector["hashes"]:
+def test_hashes_of_the_vector_shared_with_the_sampler() -> None:
+    cases = json.loads(TEST_VECTOR.read_text())["hashes"]
+    assert cases
+    for case in cases:
         assert key_hash(bytes.fromhex(case["key_hex"]), case["salt"]) == case["hash"]
-    expected = vector["batch"]
+
+
+def test_the_time_of_a_record_of_version_1_lies_between_those_of_its_batch() -> None:
+    batch = decode_batch(
+        bytes.fromhex(json.loads(TEST_VECTOR.read_text())["batch_of_version_1"]["hex"])
+    )
+    assert batch.records["ttl_ms"].tolist() == [0] * 10
+    times = batch.times_us.tolist()
+    assert (times[0], times[-1]) == (batch.first_time_us, batch.last_time_us)
+    assert np.diff(times) == pytest.approx(49_000 / 9, abs=1)
+
+
+@pytest.mark.parametrize("name", ["batch", "batch_of_version_1"])
+def test_batches_of_the_vector_shared_with_the_sampler(name: str) -> None:
+    expected = json.loads(TEST_VECTOR.read_text())[name]
     batch = decode_batch(bytes.fromhex(expected["hex"]))
     header = expected["header"]
     for field in HEADER_FIELDS.split():
         assert getattr(batch, field) == header[field], field
     assert batch.salt_id == salt_id(expected["salt"])
-    fields = ("hash", "size_bytes", "db", "operation", "flags")
-    assert batch.records[list(fields)].tolist() == [
+    fields = list(expected["records"][0])
+    assert batch.records[fields].tolist() == [
         tuple(record[field] for field in fields) for record in expected["records"]
     ]
     sampled = {key_hash(key.encode(), expected["salt"]) for key in expected["sampled_keys"]}

@@ -6,27 +6,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from sidecar.traces.trace_reader import load_trace
 from workloads.experiment.fast_replay import Load
+from workloads.kvcache import KVCACHE_FOLDER, kvcache_keys
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, TWITTER, trace_file
 from workloads.zipf import zipf_keys
 
 TRACE_FILES = {"twitter": TWITTER, "orm-busy": ORM_BUSY, "orm-night": ORM_NIGHT}
-_ZIPF_KEYS = 80_000
-WARM_SHARE = 0.25
-"""Of the requests, before anything is measured."""
+KVCACHE = "kvcache"
+_KEYS = 50_000
+WARM_SHARE, LEARNT_SHARE = 0.4, 0.35
+"""Of the requests: before anything is counted, and of which a curve is learnt. It is scored on the
+rest, which comes after it."""
 
 
 @dataclass(frozen=True)
 class Target:
     """The most that the mean and the worst error of a predicted miss ratio may be."""
 
-    mean: float
-    worst: float | None = None
+    mean: float = 0.005
+    worst: float = 0.02
 
 
-_LRU, _LFU, _TTL = Target(0.005, 0.02), Target(0.02), Target(0.01)
+_TTL = Target(0.005, 0.015)
 
 
 @dataclass(frozen=True)
@@ -34,63 +38,115 @@ class Case:
     """A load and the policy of the servers that see it.
 
     Attributes:
-        trace: a name in ``TRACE_FILES``, or ``zipf-`` and the exponent.
+        trace: a name in ``TRACE_FILES``, ``zipf-`` and the exponent, or ``kvcache``.
+        samples: the servers' ``maxmemory-samples``.
         ttl_seconds, ttl_share: how many of the keys are given how long to live.
-        target: for the anchored curve, ``None`` where none is set.
+        sizes: ``drawn``, or ``opposed``: what is read often is small, and the rest large.
+        hash_share: how many of the keys are hashes, whose size a sampler may not know.
     """
 
     trace: str
     policy: str = "allkeys-lru"
+    samples: int = 5
     ttl_seconds: float = 0.0
     ttl_share: float = 0.8
-    target: Target | None = _LRU
+    sizes: str = "drawn"
+    hash_share: float = 0.0
 
     @property
     def name(self) -> str:
-        ttl = f", TTL {self.ttl_seconds:g} s" if self.ttl_seconds else ""
-        return f"{self.trace}, {self.policy}{ttl}"
+        words = [self.trace, self.policy]
+        if self.samples != Case.samples:
+            words.append(f"{self.samples} samples")
+        if self.ttl_seconds:
+            words.append(f"TTL {self.ttl_seconds:g} s")
+        if self.sizes != Case.sizes:
+            words.append("hot small, cold large")
+        if self.hash_share:
+            words.append(f"{self.hash_share:.0%} hashes")
+        return ", ".join(words)
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether what comes is drawn as what has been."""
+        return self.trace not in TRACE_FILES
+
+    @property
+    def target(self) -> Target:
+        return _TTL if self.ttl_seconds and "lru" in self.policy else Target()
 
 
-_TWITTER_60 = Case("twitter", ttl_seconds=60, target=_TTL)
-QUICK_CASES = (Case("twitter"), Case("orm-busy"), Case("zipf-0.99"), _TWITTER_60)
+QUICK_CASES = (
+    Case("twitter"),
+    Case("orm-busy"),
+    Case("zipf-0.99"),
+    Case("twitter", ttl_seconds=60),
+)
 CASES = (
     *QUICK_CASES,
-    Case("twitter", ttl_seconds=300, target=_TTL),
-    Case("zipf-0.99", ttl_seconds=60, target=_TTL),
-    Case("orm-busy", "allkeys-lfu", target=_LFU),
-    Case("zipf-0.99", "allkeys-lfu", target=_LFU),
-    # Keys without a TTL are never evicted: few, or they would not fit into the smallest server.
-    Case("twitter", "volatile-lru", ttl_seconds=3600, ttl_share=0.97, target=_TTL),
-    # Nothing was ever chosen by these two.
     Case("orm-night"),
     Case("zipf-0.8"),
+    Case(KVCACHE),
+    Case("zipf-0.9", sizes="opposed"),
+    Case("zipf-0.9", sizes="opposed", hash_share=0.5),
+    Case("twitter", ttl_seconds=300),
+    Case("zipf-0.99", ttl_seconds=60),
+    Case("orm-night", samples=3),
+    Case("orm-night", samples=10),
+    Case("orm-busy", "allkeys-lfu"),
+    Case("zipf-0.99", "allkeys-lfu"),
+    # Keys without a TTL are never evicted: few, or they would not fit into the smallest server.
+    Case("twitter", "volatile-lru", ttl_seconds=3600, ttl_share=0.97),
+    Case("zipf-0.99", "allkeys-random"),
 )
 
 
 def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
     """The first ``requests`` of the case's trace.
 
-    Twitter's sizes are its own; those of the others are drawn (log-normal, 270 bytes in the mean),
-    as is who has a TTL. With volatile-lru all keys have one that are not asked for while the
-    servers warm up: a curve takes the keys without a TTL as they are at its end.
+    Twitter's and CacheLib's sizes are their own; those of the others are drawn (log-normal, 270
+    bytes in the mean), as is who has a TTL. With volatile-lru all keys have one that are not asked
+    for while the servers warm up: a curve takes the keys without a TTL as they are at its end. Where
+    keys are drawn, each is read once before all: that none is new makes the load stationary.
 
     Raises:
         OSError, ValueError: the trace's file is missing or broken.
     """
     random = np.random.default_rng(seed)
-    file = TRACE_FILES.get(case.trace)
-    if file is None:
-        exponent = float(case.trace.removeprefix("zipf-"))
-        asked = zipf_keys(_ZIPF_KEYS, exponent, requests, random)
-    else:
-        trace = load_trace(trace_file(traces, file), limit=requests)
-        asked = trace.keys
+    asked, own_sizes = _asked(case, traces, requests, random)
     names, first, keys = np.unique(asked, return_index=True, return_inverse=True)
     sizes = np.clip(random.lognormal(5.2, 0.9, len(names)), 16, 20_000)
-    if case.trace == "twitter":
-        sizes = trace.sizes_bytes[first].astype(np.float64)
+    if own_sizes is not None:
+        sizes = own_sizes[first].astype(np.float64)
+    elif case.sizes == "opposed":
+        # From 32 bytes for the key that is read most to 4 KB for the one that is read least.
+        places = np.argsort(np.argsort(-np.bincount(keys)))
+        sizes = 32 * 128.0 ** (places / len(names))
     has_ttl = random.random(len(names)) < case.ttl_share
     if case.policy == "volatile-lru":
         has_ttl |= first >= WARM_SHARE * len(keys)
-    ttls = np.where(has_ttl, case.ttl_seconds, 0.0)
-    return Load(case.name, keys.astype(np.int64), sizes.astype(np.int64), ttls)
+    return Load(
+        case.name,
+        keys.astype(np.int64),
+        sizes.astype(np.int64),
+        np.where(has_ttl, case.ttl_seconds, 0.0),
+        random.random(len(names)) < case.hash_share,
+    )
+
+
+def _asked(
+    case: Case, traces: Path, requests: int, random: np.random.Generator
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32] | None]:
+    """The keys that are read, and where they have sizes of their own, the sizes of what is read."""
+    file = TRACE_FILES.get(case.trace)
+    if file is not None:
+        trace = load_trace(trace_file(traces, file), limit=requests)
+        return trace.keys, trace.sizes_bytes if case.trace == "twitter" else None
+    once = random.permutation(_KEYS).astype(np.uint64)
+    if case.trace == KVCACHE:
+        folder = trace_file(traces, KVCACHE_FOLDER)
+        drawn, sizes = kvcache_keys(folder, _KEYS, requests - _KEYS, random)
+        asked = np.concatenate((once, drawn))
+        return asked, sizes[asked]
+    exponent = float(case.trace.removeprefix("zipf-"))
+    return np.concatenate((once, zipf_keys(_KEYS, exponent, requests - _KEYS, random))), None

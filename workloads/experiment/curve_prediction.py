@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import CYCLE
+from sidecar.curves.remembered import CYCLE, MEMORIES, STEPS_A_CYCLE
 from sidecar.samples.receiver import SampleReceiver
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
-from workloads.experiment.curve_cases import WARM_SHARE
+from workloads.experiment.curve_cases import LEARNT_SHARE, WARM_SHARE, Case
 from workloads.experiment.fast_replay import FastServer, Load, replay
 
-FORMS = ("raw", "corrected", "anchored")
+FORMS = ("raw", "corrected", "planned", "anchored")
+"""As sampled; with the reads that were not sampled; looking ahead, as a plan is made of it; and bent
+to what the server says of its own size."""
 REQUESTS_PER_SECOND = 1000.0
 _BUDGET_SHARE = 1.3
+_CYCLES_LEARNT = 2
 _UNLIMITED_BYTES = 1 << 40
 
 FloatArray = npt.NDArray[np.float64]
@@ -38,7 +43,7 @@ class SampledBinary:
         """So that it samples every key from the start."""
         load: dict[str, object] = {"loadmodule": self.module} if self.module else {}
         prefix = "spreds." if self.module else "spreds-"
-        # Of these small working sets every key is sent, and the monitor keeps 8,192 of them.
+        # Of these small working sets every key is sent, and the monitor keeps some of them.
         knobs = {"threshold": DEFAULT_MODULUS, "salt": salt, "endpoint": endpoint}
         return load | {f"{prefix}{name}": value for name, value in knobs.items()}
 
@@ -49,7 +54,8 @@ class Run:
 
     Attributes:
         sizes_bytes: ``maxmemory`` of all servers of the case, and where curves were read.
-        measured: its own miss ratio, by its own counters.
+        learnt: its own miss ratio while the curve was learnt, by its own counters.
+        measured: the same of what came then.
         predicted: for each of ``FORMS`` the miss ratios at ``sizes_bytes``.
         curve: points of the anchored curve, (bytes, miss ratio).
         curve_error_ratio, drift_ratio, sampled_objects: as in ``Estimate``.
@@ -57,6 +63,7 @@ class Run:
     """
 
     sizes_bytes: list[int]
+    learnt: float
     measured: float
     predicted: list[list[float]]
     curve: list[tuple[float, float]]
@@ -69,12 +76,12 @@ class Run:
 class _Window:
     """A server under load with its samples going to a monitor."""
 
-    def __init__(self, server: FastServer, receiver: SampleReceiver, budget_bytes: int) -> None:
-        # Nothing fades, so that the curve stands for the time that is measured.
-        self.monitor = ServerMonitor("experiment", cycle_seconds=1e12)
+    def __init__(
+        self, server: FastServer, receiver: SampleReceiver, monitor: ServerMonitor
+    ) -> None:
+        self.monitor = monitor
         self._server = server
         self._receiver = receiver
-        self._budget_bytes = budget_bytes
         self.received = 0
 
     def wait_for_connection(self) -> None:
@@ -88,6 +95,19 @@ class _Window:
             for batch in batches:
                 self.received += len(batch.records)
                 self.monitor.take(batch)
+
+    def replay(self, load: Load) -> None:
+        """Send ``load`` and take its samples; the monitor steps as in a sidecar."""
+        parts = max(1, round(len(load.keys) / REQUESTS_PER_SECOND / self.step_seconds))
+        edges = np.linspace(0, len(load.keys), parts + 1).astype(int).tolist()
+        for start, end in pairwise(edges):
+            replay(self._server, load.part(start, end), REQUESTS_PER_SECOND, self.drain)
+            self.monitor.step((end - start) / REQUESTS_PER_SECOND)
+
+    @property
+    def step_seconds(self) -> float:
+        """Between two steps of the monitor."""
+        return self.monitor.cycle_seconds / STEPS_A_CYCLE
 
     def read(self) -> ServerReading:
         """The server's state, when the buffers of its clients have gone."""
@@ -111,7 +131,7 @@ class _Window:
 def working_set(load: Load, binary: Path) -> tuple[int, int]:
     """Bytes that count for ``maxmemory`` before and after ``load``, if nothing is evicted or
     expires."""
-    forever = Load(load.name, load.keys, load.sizes_bytes, np.zeros(len(load.sizes_bytes)))
+    forever = replace(load, ttls_seconds=np.zeros(len(load.sizes_bytes)))
     with FastServer({"maxmemory": _UNLIMITED_BYTES}, binary) as server:
         replay(server, forever, REQUESTS_PER_SECOND, lambda: None)
         server.settle()
@@ -121,50 +141,69 @@ def working_set(load: Load, binary: Path) -> tuple[int, int]:
 
 
 def measure(
-    policy: str, load: Load, chosen: SampledBinary, sizes_bytes: list[int], place: int, salt: int
+    case: Case,
+    load: Load,
+    chosen: SampledBinary,
+    sizes_bytes: list[int],
+    place: int,
+    salt: int,
+    live_objects: int,
 ) -> Run:
-    """Replay ``load`` into a server of ``sizes_bytes[place]``; curve and counters are those of the
-    last three quarters of it."""
+    """Replay ``load`` into a server of ``sizes_bytes[place]``: warm it, learn a curve, and measure
+    what comes then. What was counted fades as in a sidecar that plans every cycle; the time to learn
+    has two of them."""
     budget_bytes = round(_BUDGET_SHARE * sizes_bytes[-1])
+    warm_end = round(WARM_SHARE * len(load.keys))
+    learnt_end = round((WARM_SHARE + LEARNT_SHARE) * len(load.keys))
+    learn_seconds = (learnt_end - warm_end) / REQUESTS_PER_SECOND
+    monitor = ServerMonitor(
+        "experiment", live_objects=live_objects, cycle_seconds=learn_seconds / _CYCLES_LEARNT
+    )
     with (
         tempfile.TemporaryDirectory(prefix="spreds-curves-") as folder,
         SampleReceiver(f"ipc://{folder}/samples") as receiver,
         FastServer(
             {
                 "maxmemory": sizes_bytes[place],
-                "maxmemory-policy": policy,
+                "maxmemory-policy": case.policy,
+                "maxmemory-samples": case.samples,
                 **chosen.settings(salt, receiver.endpoint),
             },
             chosen.binary,
         ) as server,
     ):
-        window = _Window(server, receiver, budget_bytes)
-        monitor = window.monitor
+        window = _Window(server, receiver, monitor)
         window.wait_for_connection()
         monitor.observe(window.read(), budget_bytes)
-        warm_end = round(WARM_SHARE * len(load.keys))
-        replay(server, load.part(0, warm_end), REQUESTS_PER_SECOND, window.drain)
+        window.replay(load.part(0, warm_end))
         warm = window.read()
         monitor.observe(warm, budget_bytes)
         monitor.forget()
-        rest = load.part(warm_end, len(load.keys))
-        replay(server, rest, REQUESTS_PER_SECOND, window.drain)
-        last = window.read()
+        for start, end in pairwise(
+            np.linspace(warm_end, learnt_end, _CYCLES_LEARNT + 1).astype(int).tolist()
+        ):
+            window.replay(load.part(start, end))
+            learnt = window.read()
+            looking_ahead = deepcopy(monitor)
+            estimate = monitor.observe(learnt, budget_bytes)
+        planned = looking_ahead.observe(learnt, budget_bytes, memory=MEMORIES[CYCLE])
         dropped = window.lost()
-    hits = last.keyspace_hits - warm.keyspace_hits
-    misses = last.keyspace_misses - warm.keyspace_misses
-    estimate = monitor.observe(last, budget_bytes)
+        window.replay(load.part(learnt_end, len(load.keys)))
+        last = window.read()
     assert estimate is not None
+    assert planned is not None
     corrected = estimate.raw_curve.miss_ratio(sizes_bytes)
-    # Without the correction, sampled reads are all reads there are.
-    histogram = monitor.counts.histogram
-    sampled = float(histogram.counts.by(CYCLE).sum())
-    factor = float(histogram.reads.by(CYCLE)) / max(1.0, sampled)
-    forms = (np.minimum(1, corrected * factor), corrected, estimate.curve.miss_ratio(sizes_bytes))
+    forms = (
+        np.minimum(1, corrected * _correction(looking_ahead)),
+        corrected,
+        planned.curve.miss_ratio(sizes_bytes),
+        estimate.curve.miss_ratio(sizes_bytes),
+    )
     curve = estimate.curve
     return Run(
         sizes_bytes=sizes_bytes,
-        measured=misses / (hits + misses),
+        learnt=_miss_ratio(warm, learnt),
+        measured=_miss_ratio(learnt, last),
         predicted=[form.tolist() for form in forms],
         curve=list(zip(curve.sizes_bytes.tolist(), curve.miss_ratios.tolist(), strict=True)),
         curve_error_ratio=estimate.curve_error_ratio,
@@ -172,3 +211,15 @@ def measure(
         sampled_objects=estimate.sampled_objects,
         dropped=dropped,
     )
+
+
+def _correction(monitor: ServerMonitor) -> float:
+    """By which a miss ratio of all reads becomes one of the sampled reads."""
+    histogram = monitor.counts.histogram
+    return float(histogram.reads.by(CYCLE)) / max(1.0, float(histogram.counts.by(CYCLE).sum()))
+
+
+def _miss_ratio(begin: ServerReading, end: ServerReading) -> float:
+    hits = end.keyspace_hits - begin.keyspace_hits
+    misses = end.keyspace_misses - begin.keyspace_misses
+    return misses / (hits + misses)

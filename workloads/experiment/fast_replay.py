@@ -10,7 +10,7 @@ import mmap
 import struct
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +27,17 @@ _LARGEST_VALUE = 1 << 16
 _SCRIPT = f"""
 local filler = string.rep('x', {_LARGEST_VALUE})
 for i = 1, #KEYS do
-    local key = KEYS[i]
-    if not redis.call('GET', key) then
+    local key, kind = KEYS[i], string.sub(ARGV[i], 1, 1)
+    local found
+    if kind == 's' then found = redis.call('GET', key)
+    else found = redis.call('HGET', key, 'field') end
+    if not found then
         local size, ttl = string.match(ARGV[i], '(%d+),(%d+)')
         local value = string.sub(filler, 1, tonumber(size))
-        if ttl == '0' then redis.call('SET', key, value)
+        if kind == 'h' then
+            redis.call('HSET', key, 'field', value)
+            if ttl ~= '0' then redis.call('PEXPIRE', key, ttl) end
+        elseif ttl == '0' then redis.call('SET', key, value)
         else redis.call('SET', key, value, 'PX', ttl) end
     end
 end
@@ -46,16 +52,19 @@ class Load:
         keys: shape (n,), numbers from 0 to less than the number of keys.
         sizes_bytes: shape (number of keys,), key and value.
         ttls_seconds: shape (number of keys,), set with each fill; 0 is none.
+        are_hashes: shape (number of keys,), whose value is a hash of one field; others are strings
+            (``None``: all).
     """
 
     name: str
     keys: npt.NDArray[np.int64]
     sizes_bytes: npt.NDArray[np.int64]
     ttls_seconds: npt.NDArray[np.float64]
+    are_hashes: npt.NDArray[np.bool_] | None = None
 
     def part(self, start: int, end: int) -> Load:
         """Requests ``start`` to ``end``."""
-        return Load(self.name, self.keys[start:end], self.sizes_bytes, self.ttls_seconds)
+        return replace(self, keys=self.keys[start:end])
 
 
 class FastServer(PreloadedServer):
@@ -102,11 +111,16 @@ def replay(
     """Send all of ``load``, in order, ``requests_per_second`` by the server's clock, as fast as the
     machine can; ``after_step`` is called after each step of the clock."""
     texts = [str(key) for key in range(len(load.sizes_bytes))]
+    are_hashes = np.zeros(len(texts)) if load.are_hashes is None else load.are_hashes
     limit = _LARGEST_VALUE
     fills = [
-        f"{min(limit, max(1, size - len(text)))},{round(ttl * 1000)}"
-        for text, size, ttl in zip(
-            texts, load.sizes_bytes.tolist(), load.ttls_seconds.tolist(), strict=True
+        f"{'h' if is_hash else 's'}{min(limit, max(1, size - len(text)))},{round(ttl * 1000)}"
+        for text, size, ttl, is_hash in zip(
+            texts,
+            load.sizes_bytes.tolist(),
+            load.ttls_seconds.tolist(),
+            are_hashes.tolist(),
+            strict=True,
         )
     ]
     script = server.client.script_load(_SCRIPT)

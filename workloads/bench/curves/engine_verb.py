@@ -18,7 +18,7 @@ from typing import Any
 
 from sidecar.curves.miss_ratio_histogram import MissRatioHistogram
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.shards import Shards
+from sidecar.curves.shards import LIVE_OBJECTS, Shards
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import Operation
 from sidecar.traces.trace_reader import TraceError
@@ -35,7 +35,6 @@ from workloads.shared_traces import TWITTER, add_traces
 from workloads.table import text_table
 
 HELP = "measure the engine of the sidecar: samples a second, error against exact LRU, memory"
-LIVE_OBJECTS = 8192
 _OVERHEAD_BYTES, _DEFAULT_BYTES = 60, 300
 
 

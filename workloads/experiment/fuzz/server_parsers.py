@@ -12,7 +12,7 @@ import redis
 from sidecar.config.node import ServerConfig
 from sidecar.samples.batch import SampleError, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
-from sidecar.samples.wire_format import HEADER
+from sidecar.samples.wire_format import FIRST_RECORD_BYTES, HEADER
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from workloads.experiment.fuzz.byte_mutator import changed_bytes
 from workloads.experiment.fuzz.parser import Parser
@@ -71,7 +71,7 @@ def _changed_batch(batches: list[bytes], draw: random.Random) -> bytes:
 def _batch(data: bytes) -> None:
     batch = decode_batch(data)
     operations = batch.records["operation"]
-    assert len(data) >= HEADER.size + 16 * len(batch.records)
+    assert len(data) >= HEADER.size + FIRST_RECORD_BYTES * len(batch.records)
     assert 0 <= batch.threshold <= batch.modulus <= 1 << 32
     assert batch.first_time_us <= batch.last_time_us
     assert np.all((operations >= 1) & (operations <= 8))

@@ -1,0 +1,115 @@
+"""What Redis' eviction, which looks at a few keys, makes of the curve of exact LRU.
+
+``src/evict.c`` looks at ``maxmemory-samples`` keys (K) for each eviction, keeps the best candidates
+in a pool and evicts the best of these. In the long run as many candidates leave the pool evicted as
+come into it to stay, one in K: what is evicted comes, nearly evenly, from the K-th part of the cache
+that is least recently used. Without a look at recency (``*-random``) K is 1. This is a mean field of
+the rule; the tests compare it with the rule itself.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+PER_OCTAVE = 16
+GRID_BYTES: FloatArray = np.rint(2.0 ** (7 + np.arange(37 * PER_OCTAVE + 1) / PER_OCTAVE))
+"""Shape (k,): sizes of caches for which a curve is bent; 4.4 % from one to the next."""
+MOST_SAMPLES = 64
+"""With more, what differs from exact LRU is finer than the grid."""
+
+# Survival is followed in so many steps for each K-th part of a cache, and until e^-8 is left.
+_STEPS_PER_PART = 4
+_PARTS = 8
+# A loop that hardly fits converges slowly, all else in three or four rounds.
+_ROUNDS, _CONVERGED_RATIO = 40, 1e-4
+
+
+class SampledEviction:
+    """To reads, a cache that evicts by samples is like one with exact LRU whose size varies.
+
+    An object that is not read while others of d bytes are survives in a cache of C bytes with a
+    probability S. It is 1 until the object is among the last K-th part, where each eviction may take
+    it. d grows by every read of something older or new, of which evictions are only a part,
+    mr(C) / mr_LRU(d); those before the object keep it from the last part for longer. So
+    mr(C) = Σ w(r) mr_LRU(r C) with w = -ΔS, which needs mr(C) for S: solved by iteration.
+    """
+
+    def __init__(self, samples: int, miss_ratios: FloatArray, evicting: FloatArray) -> None:
+        """From the curve of exact LRU at ``GRID_BYTES``; ``evicting`` tells how often a cache of
+        each size was full: until then it evicts nothing. Both of shape (k,)."""
+        spread, offsets = _spread(samples)
+        self._offsets = offsets
+        self._exact = np.where(offsets == 0, 1.0, 0.0)
+        beyond = self._around(miss_ratios[None])[0] @ spread.T
+        ratios = miss_ratios
+        width = 1 / (samples * _STEPS_PER_PART)
+        for _ in range(_ROUNDS):
+            lost = _lost(beyond, ratios, samples, width)
+            before, ratios = ratios, (lost * beyond).sum(axis=1)
+            if np.abs(ratios - before).max() < _CONVERGED_RATIO:
+                break
+        share = evicting[:, None]
+        self._weights = share * (lost @ spread) + (1 - share) * self._exact
+
+    def _around(self, rows: FloatArray) -> FloatArray:
+        """Each row's values at every size of the grid and the offsets from it, the row's ends going
+        on; shape (n, k, offsets)."""
+        low, high = -self._offsets[0], self._offsets[-1]
+        padded = np.pad(rows, ((0, 0), (low, high)), mode="edge")
+        return np.lib.stride_tricks.sliding_window_view(padded, len(self._offsets), axis=1)
+
+    def bent(self, rows: FloatArray) -> FloatArray:
+        """Misses of this eviction from those of exact LRU, both at ``GRID_BYTES``; shape (n, k)."""
+        return np.asarray(np.einsum("nko,ko->nk", self._around(rows), self._weights))
+
+    def lost(self, distances_bytes: FloatArray, size_bytes: float) -> FloatArray:
+        """How probably reads at these stack distances miss in a cache of this size; shape as
+        given."""
+        if size_bytes <= 0:
+            return np.ones(len(distances_bytes))
+        place = np.log2(size_bytes / GRID_BYTES[0]) * PER_OCTAVE
+        row = self._weights[int(np.clip(round(place), 0, len(GRID_BYTES) - 1))]
+        with np.errstate(divide="ignore"):
+            relative = np.log2(distances_bytes / size_bytes) * PER_OCTAVE
+        # A cache of the varying size at offset o misses what lies deeper.
+        ends = np.append(self._offsets - 0.5, self._offsets[-1] + 0.5)
+        return np.asarray(np.interp(relative, ends, np.append(0.0, np.cumsum(row))))
+
+
+@cache
+def _spread(samples: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Which points of the grid stand for each step's relative size, shape (steps + 1, offsets), and
+    the offsets of these points from the size of the cache."""
+    steps = np.arange(_STEPS_PER_PART * _PARTS + 1) / _STEPS_PER_PART
+    edges = 1 + (steps - 1) / samples
+    middles = np.append((edges[1:] + edges[:-1]) / 2, edges[-1])
+    places = np.log2(middles) * PER_OCTAVE
+    low = np.floor(places).astype(np.int64)
+    first, last = min(int(low[0]), 0), int(low[-1]) + 1
+    offsets = np.arange(first, last + 1)
+    spread = np.zeros((len(places), len(offsets)))
+    rows = np.arange(len(places))
+    spread[rows, low - first] = 1 - (places - low)
+    spread[rows, low + 1 - first] = places - low
+    return spread, offsets
+
+
+def _lost(beyond: FloatArray, ratios: FloatArray, samples: int, width: float) -> FloatArray:
+    """Share of the objects that is lost in each step, shape as ``beyond``, the miss ratios of exact
+    LRU there; ``ratios``, shape (k,), are those of the cache itself."""
+    behind = np.full(len(ratios), 1 / samples)  # the part of the cache that is older
+    surviving = np.ones(len(ratios))
+    lost = np.empty_like(beyond)
+    for step in range(beyond.shape[1] - 1):
+        evictions = np.minimum(1.0, ratios / np.maximum(beyond[:, step], 1e-12))
+        left = surviving * np.exp(-samples * width * evictions)
+        lost[:, step] = surviving - left
+        surviving = left
+        behind = np.maximum(0.0, behind - width * (1 - evictions + samples * behind * evictions))
+    lost[:, -1] = surviving
+    return lost

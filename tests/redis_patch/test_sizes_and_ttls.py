@@ -1,0 +1,109 @@
+"""What a record says of its key besides what happened: its size, and what is left of its life."""
+
+from __future__ import annotations
+
+from tests.redis_patch.sampled_server import SampledServer
+from tests.redis_patch.wire_twin import HAS_TTL, READ_HIT, SIZE_KNOWN, TTL_KNOWN, WRITE, Record
+
+KEY = "k" * 20
+TTL_MS = 100_000
+# The clock of the module ticks some times in a hundredth of a second.
+CLOCK_GRAIN_MS = 10
+
+
+def recorded(server: SampledServer, operation: int, *command: str | bytes | int) -> Record:
+    """The one record of this operation that a command makes."""
+    before = len(server.records())
+    reply = server.raw(list(command))
+    assert not isinstance(reply, Exception), reply
+    (record,) = (r for r in server.records()[before:] if r.operation == operation)
+    return record
+
+
+def expect_ttl(server: SampledServer, record: Record, most_ms: int = TTL_MS) -> None:
+    """It tells what the server tells a moment later, or a little more."""
+    assert record.flags & (HAS_TTL | TTL_KNOWN) == HAS_TTL | TTL_KNOWN
+    assert server.client.pttl(KEY) - CLOCK_GRAIN_MS <= record.ttl_ms <= most_ms + CLOCK_GRAIN_MS
+
+
+def test_sizes_of_writes(server: SampledServer) -> None:
+    server.start()
+    value = "v" * 300
+    record = recorded(server, WRITE, "SET", KEY, value)
+    assert (record.size_bytes, record.flags) == (320, SIZE_KNOWN)
+    record = recorded(server, WRITE, "SET", KEY, value, "EX", 100)
+    assert (record.size_bytes, record.flags) == (320, SIZE_KNOWN | HAS_TTL | TTL_KNOWN)
+    record = recorded(server, WRITE, "SET", KEY, "12345")
+    assert (record.size_bytes, record.flags) == (25, SIZE_KNOWN)
+
+
+def test_a_value_is_written_with_its_ttl(server: SampledServer) -> None:
+    """The server writes it first, and sets the TTL afterwards: there is one record all the same."""
+    server.start()
+    for command in (
+        ["SET", KEY, "v", "EX", 100],
+        ["set", KEY, "v", "GET", "px", TTL_MS],
+        ["SETEX", KEY, 100, "v"],
+        ["PSETEX", KEY, TTL_MS, "v"],
+        ["psetex", KEY, TTL_MS, "v"],
+    ):
+        expect_ttl(server, recorded(server, WRITE, *command))
+    now_seconds, _ = server.client.time()
+    for option, until in (("EXAT", now_seconds + 100), ("PXAT", (now_seconds + 100) * 1000)):
+        expect_ttl(server, recorded(server, WRITE, "SET", KEY, "v", option, until))
+    record = recorded(server, WRITE, "SET", KEY, "v", "PX", 2**40)
+    assert record.ttl_ms == 2**32 - 1
+
+
+def test_a_transaction_and_a_script_tell_the_ttl_of_each_write(server: SampledServer) -> None:
+    server.start()
+    before = len(server.records())
+    transaction = server.client.pipeline(transaction=True)
+    transaction.set(KEY, "v", ex=100).set("other", "v")
+    transaction.execute()
+    script = "for i, ttl in ipairs(ARGV) do redis.call('SET', KEYS[1], 'v', 'EX', ttl) end"
+    server.client.eval(script, 1, KEY, 40, 30)
+    writes = [r for r in server.records()[before:] if r.operation == WRITE]
+    assert [r.ttl_ms for r in writes] == [100_000, 0, 40_000, 30_000]
+
+
+def test_a_changed_ttl_is_a_write_of_its_own(server: SampledServer) -> None:
+    server.start()
+    server.raw(["SET", KEY, "v"])
+    changes = [["EXPIRE", KEY, 100], ["PEXPIRE", KEY, TTL_MS], ["GETEX", KEY, "EX", 100]]
+    for command in changes:
+        record = recorded(server, WRITE, *command)
+        assert record.flags & HAS_TTL
+        if server.kind.source != "module_70":
+            expect_ttl(server, record)
+    record = recorded(server, WRITE, "PERSIST", KEY)
+    assert record.flags & (HAS_TTL | TTL_KNOWN) == 0
+
+
+def test_what_keeps_its_ttl_tells_what_is_left(server: SampledServer) -> None:
+    server.start()
+    if server.kind.source == "module_70":
+        return  # it cannot look at a key that exists
+    server.raw(["SET", KEY, "v", "EX", 100])
+    for command in (["APPEND", KEY, "v"], ["SET", KEY, "v", "KEEPTTL"]):
+        expect_ttl(server, recorded(server, WRITE, *command))
+    expect_ttl(server, recorded(server, READ_HIT, "GET", KEY))
+    server.raw(["SET", "other", "v", "EX", 100])
+    expect_ttl(server, recorded(server, WRITE, "RENAME", "other", KEY))
+    record = recorded(server, WRITE, "SET", KEY, "v")
+    assert record.flags & (HAS_TTL | TTL_KNOWN) == 0
+
+
+def test_times_of_records_lie_within_their_batch(server: SampledServer) -> None:
+    server.start()
+    for number in range(3000):
+        server.client.set("k", number)
+    server.records()
+    for batch in server.batches:
+        times = [record.time_us for record in batch.records]
+        assert times == sorted(times)
+        span = int(batch.header["last_time_us"]) - int(batch.header["first_time_us"])
+        assert ([times[0], times[-1]] if times else [0, 0]) == [0, span]
+    assert (
+        len({time for batch in server.batches for time in (r.time_us for r in batch.records)}) > 1
+    )
