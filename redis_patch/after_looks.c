@@ -11,6 +11,7 @@ typedef struct {
     unsigned long long waits_for; /* a client; 0: for none */
     unsigned long long blocks;    /* this client, perhaps; 0: none */
     long long expired_at_ms;
+    int64_t given_ttl_ms;
     uint16_t db;
     uint8_t change; /* a key_use */
     uint8_t is_seen;
@@ -40,6 +41,7 @@ int look_after(module_state *module, const expected_change *expected) {
         .key = RedisModule_CreateString(NULL, text, length),
         .waits_for = expected->is_queued ? expected->client_id : 0,
         .blocks = expected->may_block && !expected->is_queued ? expected->client_id : 0,
+        .given_ttl_ms = expected->ttl_ms,
         .expired_at_ms = expected->before.expires_at_ms,
         .db = expected->db,
         .change = (uint8_t)expected->change,
@@ -75,6 +77,7 @@ static void take(module_state *module, const after_look *look) {
     key_state now = look_at_key(module, look->db, look->key);
     if (now.exists) {
         if (!has_changed(look, &now)) return;
+        if (now.ttl_ms >= 0 && look->given_ttl_ms > now.ttl_ms) now.ttl_ms = look->given_ttl_ms;
         sampler_record(s, hash, SAMPLER_WRITE, now.flags, look->db, now.size_bytes, now.ttl_ms,
                        now_us());
     } else if (look->existed) {

@@ -18,6 +18,7 @@ typedef struct {
     RedisModuleString *key; /* is copied */
     uint16_t db;
     int is_seen;      /* the state is: not for a client that must not be looked at */
+    int64_t ttl_ms;   /* that the command gives it; SAMPLER_NO_TTL: none, or not known */
     key_state before; /* in a transaction: as it is when the command is queued */
     int is_queued;    /* in a transaction */
     int may_block;    /* its client may be blocked, and the command do its work later */

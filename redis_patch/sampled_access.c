@@ -155,6 +155,7 @@ static void record_as_seen(module_state *module, RedisModuleCommandFilterCtx *ca
         .key = a->key,
         .db = db_of_change(call, a, who->db),
         .is_seen = is_seen,
+        .ttl_ms = a->ttl_ms,
         .is_queued = who->is_queueing,
         .may_block = a->command->special == SPECIAL_BLOCKS,
         .client_id = who->id,

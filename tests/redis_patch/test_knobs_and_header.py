@@ -204,6 +204,11 @@ def test_reads_are_counted_as_the_server_counts_them(server: SampledServer) -> N
     stats = server.client.info("stats")
     counters = server.counters()
     assert counters["seen_reads"] == 40 == stats["keyspace_hits"] + stats["keyspace_misses"]
+    for command in ("EXISTS k none k", "TTL k", "TYPE none"):  # the server counts these as well
+        server.raw(command)
+    stats = server.client.info("stats")
+    assert stats["keyspace_hits"] + stats["keyspace_misses"] == 45
+    assert server.counters()["seen_reads"] == 40
     assert counters["sampled"] == 0
 
 
