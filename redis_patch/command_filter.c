@@ -111,6 +111,7 @@ __attribute__((noinline)) static void observe_ranges(RedisModuleCommandFilterCtx
                                                      const command *c) {
     int runs_others = c->special == SPECIAL_EXECUTES || c->special == SPECIAL_RUNS_SCRIPT;
     module->pending.first_record = runs_others ? 0 : module->sampler.count;
+    module->pending.is_look = c->special == SPECIAL_LOOKS;
     if (c->special != SPECIAL_NONE) {
         remember_selected_db(module, call, c);
         observe_special(call, c);
@@ -157,6 +158,7 @@ __attribute__((noinline)) static void record_only_key(RedisModuleCommandFilterCt
                                                       const command_slot *slot, uint64_t hash) {
     const command *c = &module->commands.commands[slot->index];
     module->pending.first_record = module->sampler.count;
+    module->pending.is_look = 0;
     record_access(module, call, c, c->range[0].use, 1, hash);
 }
 

@@ -20,7 +20,7 @@ static void record_miss(uint64_t hash) {
     sampler_record_t *read =
         sampler_amend(&module->sampler, hash, SAMPLER_READ_HIT, module->pending.first_record);
     if (!read) {
-        module->late_misses++;
+        module->late_misses += !module->pending.is_look;
         return;
     }
     *read = (sampler_record_t){.hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS};

@@ -5,9 +5,8 @@
  * where a key is looked up or changed; while sampling is off each of them is one comparison.
  *
  * What is recorded: a read wherever keyspace_hits or keyspace_misses is counted and the key's clock
- * would be set, a write or a delete
- * wherever a client's command signals a modified key, an expiry and an eviction where the server
- * removes a key by itself, and each flush and swap of databases. */
+ * would be set, a write or a delete wherever a client's command signals a modified key, an expiry and
+ * an eviction where the server removes a key by itself, and each flush and swap of databases. */
 
 #ifndef SPREDS_H
 #define SPREDS_H
