@@ -11,7 +11,7 @@ from workloads.bench.sampling.instructions import Command
 from workloads.local_server import BUILD
 from workloads.supported_servers import SupportedServer, supported_servers
 
-KEYS = 512
+KEYS = 320
 GROUP = 10  # keys of one MGET
 BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
 
