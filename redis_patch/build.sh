@@ -147,7 +147,7 @@ build_patched() ( # NAME
     tree=$trees/$name$variant
     output=$bin/$name-server$variant
     core="$here/sampler.c $here/sampler.h $here/transport.c $here/transport.h"
-    glue="$here/spreds.c $here/spreds.h"
+    glue="$here/spreds.c $here/spreds.h $here/value_size.h"
     build_stock "$name"
     print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock$variant")
     is_current "$output" "$print" && return

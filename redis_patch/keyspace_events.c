@@ -23,7 +23,8 @@ static void record_miss(uint64_t hash) {
         module->late_misses += !module->pending.is_look;
         return;
     }
-    *read = (sampler_record_t){.hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS};
+    *read = (sampler_record_t){
+        .hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS, .time_us = read->time_us};
 }
 
 static void record_event(int type, const char *event, RedisModuleString *key, uint16_t db) {

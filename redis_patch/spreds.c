@@ -6,6 +6,7 @@
 
 #include "spreds.h"
 #include "transport.h"
+#include "value_size.h"
 
 sampler spreds;
 spreds_config spreds_settings;
@@ -64,18 +65,15 @@ static int64_t ttlUntil(long long when_ms) {
     return left_ms > 0 ? left_ms : 0; /* it may be over, and the key not yet be gone */
 }
 
-/* Length of key and value, where the value knows its own: strings do. Never more than that, because
- * keys are signalled as modified while their lists and hashes are half built. */
+/* A key that is there. It may be signalled as modified while its list or hash is half built. */
 static void recordPresent(redisDb *db, robj *key, robj *val, uint64_t hash, int operation) {
-    int flags = 0;
-    uint64_t size_bytes = 0;
+    int is_string = val->type == OBJ_STRING;
+    uint64_t bytes = is_string ? stringObjectLen(val) : valueBytes(val, server.ustime);
+    int is_known = is_string || bytes != VALUE_SIZE_UNKNOWN;
     long long when_ms = expiryOf(db, key, val);
 
-    if (val->type == OBJ_STRING) {
-        size_bytes = sdslen(key->ptr) + stringObjectLen(val);
-        flags |= SAMPLER_SIZE_KNOWN;
-    }
-    sampler_record(&spreds, hash, operation, flags, (uint16_t)db->id, size_bytes,
+    sampler_record(&spreds, hash, operation, is_known ? SAMPLER_SIZE_KNOWN : 0, (uint16_t)db->id,
+                   is_known ? sdslen(key->ptr) + bytes : 0,
                    when_ms == -1 ? SAMPLER_NO_TTL : ttlUntil(when_ms), server.ustime);
 }
 

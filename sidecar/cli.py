@@ -5,44 +5,18 @@ Exit codes: 0 done; 1 something failed or is down; 2 wrong usage or a refused co
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from sidecar.commands.mrc_options import MrcOptions
 
 # As a shell has it for a program that the signal SIGPIPE ended.
 PIPE_CLOSED = 141
-# Each command's module in ``sidecar.commands``, which may have several.
-COMMANDS = {
-    "run": "run",
-    "check": "check",
-    "status": "status",
-    "plan": "plan",
-    "explain": "explain",
-    "history": "history",
-    "apply": "orders",
-    "recommend": "orders",
-    "pause": "orders",
-    "resume": "orders",
-    "rollback": "orders",
-    "weights": "weights",
-    "mrc": "mrc",
-    "completion": "completion",
-}
-
-
-class _Parser(argparse.ArgumentParser):
-    """Also of the commands. Left to find out how wide the terminal is, argparse would import
-    libraries for it, help asked for or not."""
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(formatter_class=_narrow, **arguments)
-
-
-def _narrow(prog: str) -> argparse.HelpFormatter:
-    return argparse.HelpFormatter(prog, width=78)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,12 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    arguments = sys.argv[1:] if arguments is None else arguments
-    # Only the command asked for is imported, and only what every command needs is imported above:
-    # `spreds mrc` is done in less time than some of the libraries take to import.
-    options = make_parser([name for name in COMMANDS if name in arguments[:1]]).parse_args(
-        arguments
-    )
+    options = _options(sys.argv[1:] if arguments is None else list(arguments))
     if getattr(options, "logs", True):
         _warn_on_stderr()
     try:
@@ -79,31 +48,22 @@ def _main(arguments: Sequence[str] | None) -> int:
         return code
 
 
-def make_parser(names: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Of these commands, or of all."""
-    parser = _Parser(
-        prog="spreds",
-        description="Divides one machine's memory among its Redis servers.",
-        epilog="Exit codes: 0 done; 1 something failed or is down; 2 wrong usage or configuration.",
-    )
-    parser.add_argument(
-        "--version", action=_Version, nargs=0, help="print the version of SPREDS and exit"
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    # One module may have several commands.
-    for module in dict.fromkeys(COMMANDS[name] for name in names or COMMANDS):
-        import_module(f"sidecar.commands.{module}").add_parser(commands)
-    return parser
+def _options(arguments: list[str]) -> Namespace | MrcOptions:
+    # Only the command asked for is imported, and only what every command needs is imported above:
+    # `spreds mrc` is done in less time than some of the libraries take to import.
+    if arguments[:1] == ["mrc"]:
+        from sidecar.commands.mrc_options import read_plainly
 
+        plain = read_plainly(arguments[1:])
+        if plain is not None:
+            from sidecar.commands.mrc import execute
 
-class _Version(argparse.Action):
-    """Looked up only if it is asked for."""
+            plain.execute = execute
+            return plain
+    from sidecar.commands.parser import COMMANDS, make_parser
 
-    def __call__(self, *_: object) -> None:
-        from importlib.metadata import version
-
-        print(f"spreds {version('spreds')}")
-        sys.exit(0)
+    names = [name for name in COMMANDS if name in arguments[:1]]
+    return make_parser(names).parse_args(arguments)
 
 
 def _warn_on_stderr() -> None:

@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print it."""
-    from sidecar.cli import make_parser
+    from sidecar.commands.parser import make_parser
 
     found = _commands(make_parser())
     if options.shell == "fish":

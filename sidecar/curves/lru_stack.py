@@ -81,7 +81,7 @@ class LruStack:
 
     def access(
         self,
-        keys: Sequence[int],
+        keys: npt.NDArray[np.uint64],
         operations: Integers,
         weights: Integers,
         default_weight: int,
@@ -97,7 +97,7 @@ class LruStack:
         """
         parts = [
             self._access(
-                keys[start : start + _CHUNK],
+                keys[start : start + _CHUNK].tolist(),
                 operations[start : start + _CHUNK],
                 weights[start : start + _CHUNK],
                 default_weight,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
@@ -11,11 +12,8 @@ from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Lifetimes
-from sidecar.curves.miniature_simulation import (
-    EvictionSettings,
-    MiniatureSimulation,
-    simulated_sizes,
-)
+from sidecar.curves.miniature_caches import EvictionSettings
+from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.references import References
@@ -28,7 +26,7 @@ from sidecar.curves.served_reads import (
     served_between,
     was_full,
 )
-from sidecar.curves.shards import LIVE_OBJECTS, Shards
+from sidecar.curves.shards import Shards
 from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.widening import Widening
@@ -261,6 +259,7 @@ class ServerMonitor:
         self.lifetimes.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:
             self.shards.know_pinned(reading.keys - reading.keys_with_ttl)
+        self.shards.fit_simulation()
 
     def _calibrate(self, reading: ServerReading) -> None:
         heavier = round(self.calibration.look(reading, self.shards))
@@ -290,7 +289,5 @@ class ServerMonitor:
             self.latency.decay(0.0)
             self._samples_taken = 0
             self.counts.simulation = self.shards.simulation = MiniatureSimulation(sizes, settings)
-            self.shards.simulation.set_rate(self.shards.rate)
-        elif simulation.sizes_bytes[-1] != sizes[-1]:
+        else:
             simulation.sizes_bytes = sizes
-            simulation.set_rate(self.shards.rate)

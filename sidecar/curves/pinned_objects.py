@@ -74,7 +74,7 @@ class PinnedObjects:
         beside_now = self.bytes_at(rate)
         for place, (key, operation, weight, has_ttl, ttl_known) in enumerate(
             zip(
-                part.keys,
+                part.keys.tolist(),
                 part.operations.tolist(),
                 part.weights.tolist(),
                 (part.flags & FLAG_TTL != 0).tolist(),

@@ -6,8 +6,8 @@ from sidecar.servers.server_reading import ServerReading
 
 STACK_POLICIES = ("allkeys-lru", "volatile-lru", "allkeys-random", "volatile-random")
 """Those whose curve is bent from that of exact LRU."""
-SIMULATED_POLICIES = ("allkeys-lfu",)
-VOLATILE_POLICIES = ("volatile-lru", "volatile-random")
+SIMULATED_POLICIES = ("allkeys-lfu", "volatile-lfu")
+VOLATILE_POLICIES = ("volatile-lru", "volatile-lfu", "volatile-random")
 """Of those that can be predicted, the ones that never evict a key without a TTL."""
 
 

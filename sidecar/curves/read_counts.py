@@ -86,8 +86,8 @@ class ReadCounts:
         self.eviction = SampledEviction(self._samples, ratios, filled)
 
     def lost(self, distances_bytes: FloatArray, held_bytes: float) -> float:
-        """How many of the reads at these stack distances, shape (n,), miss where there is room for so
-        many bytes of keys; the policy is a stack's."""
+        """How many of the reads at these stack distances, shape (n,), miss where there is room for
+        so many bytes of keys; the policy is a stack's."""
         if self.eviction is None:
             return float(np.count_nonzero(distances_bytes > held_bytes))
         pinned = self.pinned_bytes

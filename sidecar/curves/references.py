@@ -72,7 +72,7 @@ class Accesses:
     ``ttl_known``: no TTL means that the object has none, and not that nobody has looked.
     """
 
-    keys: list[int]
+    keys: npt.NDArray[np.uint64]
     operations: npt.NDArray[np.uint8]
     weights: npt.NDArray[np.int64]
     flags: npt.NDArray[np.uint8]
@@ -88,12 +88,3 @@ class Accesses:
             self.flags[part],
             self.ttl_known[part],
         )
-
-
-@dataclass
-class SimulatedAccesses:
-    """What happened to which object, as lists of one length; weights are 0 where unknown."""
-
-    keys: list[int]
-    operations: list[int]
-    weights: list[int]

@@ -2,9 +2,9 @@
 
 ``src/evict.c`` looks at ``maxmemory-samples`` keys (K) for each eviction, keeps the best candidates
 in a pool and evicts the best of these. In the long run as many candidates leave the pool evicted as
-come into it to stay, one in K: what is evicted comes, nearly evenly, from the K-th part of the cache
-that is least recently used. Without a look at recency (``*-random``) K is 1. This is a mean field of
-the rule; the tests compare it with the rule itself.
+come into it to stay, one in K: what is evicted comes, nearly evenly, from the K-th part of the
+cache that is least recently used. Without a look at recency (``*-random``) K is 1. This is a mean
+field of the rule; the tests compare it with the rule itself.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class SampledEviction:
     """To reads, a cache that evicts by samples is like one with exact LRU whose size varies.
 
     An object that is not read while others of d bytes are survives in a cache of C bytes with a
-    probability S. It is 1 until the object is among the last K-th part, where each eviction may take
-    it. d grows by every read of something older or new, of which evictions are only a part,
+    probability S. It is 1 until the object is among the last K-th part, where each eviction may
+    take it. d grows by every read of something older or new, of which evictions are only a part,
     mr(C) / mr_LRU(d); those before the object keep it from the last part for longer. So
     mr(C) = Σ w(r) mr_LRU(r C) with w = -ΔS, which needs mr(C) for S: solved by iteration.
     """

@@ -5,10 +5,14 @@ After Waldspurger, Park, Garthwaite and Ahmad, *Efficient MRC Construction with 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray, LruStack
+from sidecar.config.sampling import LIVE_OBJECTS
+from sidecar.curves.compiled_stack import new_stack
+from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.pinned_objects import PinnedObjects
 from sidecar.curves.references import (
@@ -17,15 +21,11 @@ from sidecar.curves.references import (
     Accesses,
     FloatArray,
     References,
-    SimulatedAccesses,
     object_ids,
 )
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, SOURCE_PATCH, UNKNOWN_DB, Operation
 
-LIVE_OBJECTS = 16_384
-"""How many are kept of a server: of loads with 25 to 80 thousand keys, the mean error that sampling
-makes is then 0.002 (anchored) to 0.003 at most; with half as many it is twice that."""
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
 
@@ -40,7 +40,7 @@ class Shards:
     Attributes:
         threshold: T in force here, at most the server's; ``None`` before the first batch.
         modulus: P.
-        volatile: for ``volatile-lru``: keys without a TTL are never evicted, so they are *pinned*.
+        volatile: for ``volatile-*``: keys without a TTL are never evicted, so they are *pinned*.
             Only the memory that they leave is a cache: a read's distance includes the bytes that
             were pinned when it came, and a read of a pinned object is a hit where all of them fit.
         pinned: what is known of the pinned objects.
@@ -52,7 +52,7 @@ class Shards:
         if live_objects is not None and live_objects < _SHED_SHARE:
             raise ValueError(f"live_objects must be at least {_SHED_SHARE}, not {live_objects}")
         self.live_objects = live_objects
-        self.stack = LruStack()
+        self.stack = new_stack()
         self.threshold: int | None = None
         self.modulus = 1
         self._volatile = False
@@ -111,17 +111,12 @@ class Shards:
         ids = object_ids(records)
         operations = records["operation"]
         accesses = _accesses(records, ids, overhead_bytes, batch.source)
-        access = self._access_volatile if self.volatile else self._access
         parts: list[tuple[IntArray, IntArray, FloatArray]] = []
         start = 0
         for place in [*np.flatnonzero(operations >= Operation.FLUSH).tolist(), len(records)]:
             part = accesses.part(start, place)
-            if self.simulation is not None and rate:
-                lists = SimulatedAccesses(
-                    part.keys, part.operations.tolist(), part.weights.tolist()
-                )
-                self.simulation.access(lists, default_bytes, batch.last_time_us // 1_000_000, rate)
-            parts.append(access(part, default_bytes))
+            now_seconds = batch.last_time_us // 1_000_000
+            parts.append(self._access(part, default_bytes, now_seconds))
             if place < len(records):
                 self._take_whole_db(records[place])
             start = place + 1
@@ -138,24 +133,24 @@ class Shards:
         unseen_hits = int(np.count_nonzero(unseen))
         return References(distances, reads, records, batch.times_us[taken], rate, unseen_hits)
 
-    def _access(self, part: Accesses, default_bytes: int) -> tuple[IntArray, IntArray, FloatArray]:
-        """For each read what ``LruStack.access`` returns, and the bytes that are pinned."""
-        above, own = self.stack.access(part.keys, part.operations, part.weights, default_bytes)
-        return above, own, np.zeros(len(above))
-
-    def _access_volatile(
-        self, part: Accesses, default_bytes: int
+    def _access(
+        self, part: Accesses, default_bytes: int, now_seconds: int
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """The same under ``volatile-*``. The stack does not see a pinned read, and only learns that
-        the object is not there: nothing lies above it, and it takes nothing itself."""
-        taken = self.pinned.take(part, self.rate)
-        above = np.zeros(len(taken.is_pinned), dtype=np.int64)
-        own = above.copy()
-        of_stack = ~taken.is_pinned
-        above[of_stack], own[of_stack] = self.stack.access(
-            part.keys, taken.operations, part.weights, default_bytes
-        )
-        return above, own, taken.beside_bytes
+        """For each read what ``LruStack.access`` returns, and the bytes that are pinned. The stack
+        and the simulation do not see a pinned read, and only learn that the object is not there:
+        nothing lies above it, and it takes nothing itself."""
+        taken = self.pinned.take(part, self.rate) if self.volatile else None
+        if taken is not None:
+            part = replace(part, operations=taken.operations)
+        if self.simulation is not None and self.rate:
+            self.simulation.access(part, default_bytes, now_seconds, self.rate)
+        above, own = self.stack.access(part.keys, part.operations, part.weights, default_bytes)
+        if taken is None:
+            return above, own, np.zeros(len(above))
+        all_above = np.zeros(len(taken.is_pinned), dtype=np.int64)
+        all_own = all_above.copy()
+        all_above[~taken.is_pinned], all_own[~taken.is_pinned] = above, own
+        return all_above, all_own, taken.beside_bytes
 
     def _notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
@@ -167,8 +162,7 @@ class Shards:
             self.clear()
             self.threshold = batch.threshold
             self.modulus, self._salt_id = batch.modulus, batch.salt_id
-            if self.simulation is not None:
-                self.simulation.set_rate(self.rate)
+            self.fit_simulation()
         elif batch.threshold < self.threshold:
             self._lower(batch.threshold)
 
@@ -182,8 +176,8 @@ class Shards:
         mask = self.modulus - 1
         self.stack.forget([key for key in self.stack if key & mask >= threshold])
         self.pinned.sample_only(lambda key: key & mask < threshold)
+        self.fit_simulation()
         if self.simulation is not None:
-            self.simulation.set_rate(self.rate)
             self.simulation.keep_only(lambda key: key & mask < threshold)
 
     def _take_whole_db(self, record: np.void) -> None:
@@ -212,6 +206,11 @@ class Shards:
             if self.simulation is not None:
                 # Two dbs swapped within a simulated cache: rare enough to begin again.
                 self.simulation.keep_only(lambda key: key >> DB_SHIFT not in turn)
+
+    def fit_simulation(self) -> None:
+        """Give the simulated caches the sizes that the present rate and pinned objects leave."""
+        if self.simulation is not None:
+            self.simulation.set_rate(self.rate, self.pinned_bytes)
 
     def clear(self) -> None:
         """Forget all objects: the server is empty."""
@@ -249,9 +248,9 @@ class Shards:
 def _accesses(
     records: npt.NDArray[np.void], ids: npt.NDArray[np.uint64], overhead_bytes: int, source: int
 ) -> Accesses:
-    operations = records["operation"]
+    operations = np.ascontiguousarray(records["operation"])
     known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
     weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
     # The module cannot look at each key that is read (redis_patch/MODULE.md).
     ttl_known = known | (operations == Operation.WRITE) | (source == SOURCE_PATCH)
-    return Accesses(ids.tolist(), operations, weights, records["flags"], ttl_known)
+    return Accesses(ids, operations, weights, records["flags"], ttl_known)

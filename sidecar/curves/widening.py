@@ -43,7 +43,7 @@ class Widening:
             return shards
         successor.simulation, self.successor = shards.simulation, None
         if successor.simulation is not None:
-            successor.simulation.set_rate(successor.rate)
+            successor.fit_simulation()
         return successor
 
     def _has_seen_as_much(self, shards: Shards) -> bool:

@@ -1,4 +1,5 @@
-"""The compiled part of ``spreds mrc``: the C files beside this one, called by ctypes.
+"""The compiled part of ``spreds mrc`` and of the monitors: the C files beside this one, called by
+ctypes.
 
 It is optional. ``library()`` is ``None`` where it could not be compiled when the package was
 installed; then Python does the same, slowly.
@@ -7,10 +8,11 @@ installed; then Python does the same, slowly.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
-from typing import Any
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _POINTER = ctypes.c_void_p
 _U64 = ctypes.c_uint64
@@ -20,24 +22,56 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_mrc_free": (None, [_POINTER]),
     "spreds_mrc_take": (ctypes.c_int, [_POINTER, _POINTER, _I64, _POINTER, _I64, _U64]),
     "spreds_mrc_take_cache2k": (ctypes.c_int, [_POINTER, _POINTER, _U64]),
+    "spreds_mrc_take_oracle_general": (ctypes.c_int, [_POINTER, _POINTER, _U64]),
     "spreds_mrc_bins": (_U64, [_POINTER, _POINTER, _POINTER, _U64]),
+    "spreds_mrc_curve": (_U64, [_POINTER, _POINTER, _POINTER, _U64]),
     "spreds_mrc_cold": (ctypes.c_double, [_POINTER]),
     "spreds_mrc_requests": (_U64, [_POINTER]),
     "spreds_mrc_sampled": (_U64, [_POINTER]),
     "spreds_mrc_live": (_U64, [_POINTER]),
-    "spreds_lines_parse": (_U64, [_POINTER, _U64, *[_POINTER] * 4, _U64, *[_POINTER] * 2]),
+    "spreds_stack_new": (_POINTER, []),
+    "spreds_stack_free": (None, [_POINTER]),
+    "spreds_stack_access": (_I64, [*[_POINTER] * 4, _U64, _I64, *[_POINTER] * 2]),
+    "spreds_stack_live": (_U64, [_POINTER]),
+    "spreds_stack_has": (ctypes.c_int, [_POINTER, _U64]),
+    "spreds_stack_total_weight": (_I64, [_POINTER]),
+    "spreds_stack_list": (None, [*[_POINTER] * 3]),
+    "spreds_stack_remove": (ctypes.c_int, [_POINTER, _POINTER, _U64, ctypes.c_int]),
+    "spreds_stack_rename": (None, [_POINTER, _POINTER]),
+    "spreds_stack_add_weight": (None, [_POINTER, _I64]),
+    "spreds_stack_clear": (None, [_POINTER]),
+    "spreds_stack_below": (_U64, [_POINTER, _I64]),
+    "spreds_caches_new": (_POINTER, [ctypes.c_int] * 4),
+    "spreds_caches_free": (None, [_POINTER]),
+    "spreds_caches_set_capacities": (None, [_POINTER, _POINTER]),
+    "spreds_caches_access": (
+        ctypes.c_int,
+        [*[_POINTER] * 4, _U64, _I64, ctypes.c_uint32, _POINTER],
+    ),
+    "spreds_caches_remove": (None, [_POINTER, _POINTER, _U64]),
+    "spreds_caches_live": (_U64, [_POINTER]),
+    "spreds_caches_list": (None, [_POINTER, _POINTER]),
+    "spreds_caches_weight": (_I64, [_POINTER, ctypes.c_int]),
+    "spreds_lines_parse": (_U64, [_POINTER, _U64, _U64, *[_POINTER] * 4, _U64, *[_POINTER] * 2]),
 }
+_loaded: list[ctypes.CDLL | None] = []
 
 
-@cache
 def library() -> ctypes.CDLL | None:
     """The compiled library, or ``None`` if it is not there."""
-    for suffix in EXTENSION_SUFFIXES:
-        path = Path(__file__).with_name(f"_kernel{suffix}")
-        if path.exists():
-            found = ctypes.CDLL(str(path))
-            for name, (result, arguments) in _SIGNATURES.items():
-                function = getattr(found, name)
-                function.restype, function.argtypes = result, arguments
-            return found
-    return None
+    if not _loaded:
+        _loaded.append(_load())
+    return _loaded[0]
+
+
+def _load() -> ctypes.CDLL | None:
+    folder = os.path.dirname(__file__)
+    # Of whichever Python: it uses nothing of it.
+    names = [name for name in os.listdir(folder) if name.startswith("_kernel.")]
+    if not names:
+        return None
+    found = ctypes.CDLL(os.path.join(folder, min(names)))
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(found, name)
+        function.restype, function.argtypes = result, arguments
+    return found

@@ -81,10 +81,47 @@ static inline int is_read(const char *p, const char *end)
 
 /* ---------------------------------------------------------------- lines */
 
+#define MOST_COLUMNS 64
+
+enum role { IGNORED, TIME, KEY, SIZE, KEY_SIZE, OPERATION, REPEATS };
+
+/* What each column is. Returns 0 if one of them is so far to the right that Python reads the file. */
+static int roles_of(const struct columns *columns, uint8_t roles[MOST_COLUMNS])
+{
+    const int32_t places[] = {-1, columns->time, columns->key, columns->size,
+                              columns->key_size, columns->operation, columns->repeats};
+    memset(roles, IGNORED, MOST_COLUMNS);
+    for (int role = TIME; role <= REPEATS; role++) {
+        if (places[role] >= MOST_COLUMNS) return 0;
+        if (places[role] >= 0) roles[places[role]] = (uint8_t)role;
+    }
+    return 1;
+}
+
+/* Reads one field that may have blanks around it. Returns 0: it is for Python. */
+static int read_field(enum role role, const char *p, const char *end, struct line *line,
+                      uint64_t *key_size, int *reads)
+{
+    while (p < end && is_blank(*p)) p++;
+    while (end > p && is_blank(end[-1])) end--;
+    switch (role) {
+    case TIME: return decimal_number(p, end, &line->time);
+    case SIZE: return whole_number(p, end, &line->size);
+    case KEY_SIZE: return whole_number(p, end, key_size);
+    case REPEATS: return whole_number(p, end, &line->repeats);
+    case OPERATION: *reads = is_read(p, end); return 1;
+    case KEY:
+        if (p == end) return 0;
+        if (!whole_number(p, end, &line->key)) line->key = text_identity(p, (size_t)(end - p));
+        return 1;
+    default: return 1;
+    }
+}
+
 /* Parses the line at p, which has an end. Returns where the next one starts, or NULL: it is for
  * Python. A line without columns has no repeats. */
 static inline const char *parse_line(const char *p, const struct columns *columns,
-                                     struct line *line)
+                                     const uint8_t roles[MOST_COLUMNS], struct line *line)
 {
     uint64_t key_size = 0;
     int column = 0, reads = 1;
@@ -95,26 +132,24 @@ static inline const char *parse_line(const char *p, const struct columns *column
     }
     for (;; column++, p++) {
         const char *start = p;
-        while (*p != ',' && *p != '\n') p++;
-        const char *next = p;
-        if (column == columns->time || column == columns->key || column == columns->size ||
-            column == columns->key_size || column == columns->operation ||
-            column == columns->repeats) {
-            const char *end = p;
-            while (start < end && is_blank(*start)) start++;
-            while (end > start && is_blank(end[-1])) end--;
-            int right = 1;
-            if (column == columns->time) right = decimal_number(start, end, &line->time);
-            else if (column == columns->size) right = whole_number(start, end, &line->size);
-            else if (column == columns->key_size) right = whole_number(start, end, &key_size);
-            else if (column == columns->repeats) right = whole_number(start, end, &line->repeats);
-            else if (column == columns->operation) reads = is_read(start, end);
-            else if (start == end) right = 0;
-            else if (!whole_number(start, end, &line->key))
-                line->key = text_identity(start, (size_t)(end - start));
-            if (!right) return NULL;
+        enum role role = column < MOST_COLUMNS ? (enum role)roles[column] : IGNORED;
+        if (role >= TIME && role <= SIZE) {
+            /* Nearly always plain digits, of which each is looked at once. */
+            uint64_t value = 0;
+            while (is_digit(*p)) value = value * 10 + (uint64_t)(*p++ - '0');
+            int64_t digits = p - start;
+            if ((*p == ',' || *p == '\n') && digits && digits < EXACT_DIGITS &&
+                (*start != '0' || digits == 1)) {
+                if (role == TIME) line->time = (double)value;
+                else if (role == KEY) line->key = value;
+                else line->size = value;
+                if (*p == '\n') break;
+                continue;
+            }
         }
-        if (*next == '\n') break;
+        while (*p != ',' && *p != '\n') p++;
+        if (role != IGNORED && !read_field(role, start, p, line, &key_size, &reads)) return NULL;
+        if (*p == '\n') break;
     }
     if (column + 1 < columns->least || line->size > UINT32_MAX || key_size > UINT32_MAX ||
         line->size + key_size > UINT32_MAX || line->repeats >= MAX_REPEATS)
@@ -124,20 +159,23 @@ static inline const char *parse_line(const char *p, const struct columns *column
     return p + 1;
 }
 
-/* Parses lines, all of which end, until the requests of the next one do not fit into the room, or
- * it is not plainly right. If nothing was used, the first line is for Python.
+/* Parses lines, all of which end, from offset to length, until the requests of the next one do not
+ * fit into the room, or it is not plainly right. If nothing was used, the first line is for Python.
  *
  * Returns the number of requests; *used is the length of the lines, *lines how many. */
-uint64_t spreds_lines_parse(const char *text, uint64_t length, const struct columns *columns,
-                            double *times, uint64_t *keys, uint32_t *sizes, uint64_t room,
-                            uint64_t *used, uint64_t *lines)
+uint64_t spreds_lines_parse(const char *text, uint64_t offset, uint64_t length,
+                            const struct columns *columns, double *times, uint64_t *keys,
+                            uint32_t *sizes, uint64_t room, uint64_t *used, uint64_t *lines)
 {
-    const char *p = text, *end = text + length;
+    const char *p = text + offset, *end = text + length;
+    uint8_t roles[MOST_COLUMNS];
     uint64_t requests = 0;
     *lines = 0;
+    *used = 0;
+    if (!roles_of(columns, roles)) return 0;
     while (p < end) {
         struct line line;
-        const char *next = parse_line(p, columns, &line);
+        const char *next = parse_line(p, columns, roles, &line);
         if (!next || line.repeats > room - requests) break;
         for (; line.repeats; line.repeats--, requests++) {
             times[requests] = line.time;
@@ -147,6 +185,6 @@ uint64_t spreds_lines_parse(const char *text, uint64_t length, const struct colu
         p = next;
         ++*lines;
     }
-    *used = (uint64_t)(p - text);
+    *used = (uint64_t)(p - text) - offset;
     return requests;
 }

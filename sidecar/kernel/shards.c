@@ -1,6 +1,6 @@
 /* Stack distances of whole traces, exact or sampled.
  *
- * Plain C, called from Python through ctypes (sidecar/mrc/library.py): no Python header is needed to
+ * Plain C, called from Python through ctypes (sidecar/kernel/library.py): no Python header is needed to
  * build it. The same in Python, to the last bit, is sidecar/mrc/pure.py.
  *
  * Each request's key is an unsigned 64-bit identity; its hash decides whether it is sampled.
@@ -220,9 +220,15 @@ int spreds_mrc_take(struct mrc *m, const char *keys, int64_t key_stride, const c
 }
 
 /* The same for cache2k's records: nothing but a key, u32 and big-endian. */
-int spreds_mrc_take_cache2k(struct mrc *m, const char *keys, uint64_t count)
+int spreds_mrc_take_cache2k(struct mrc *m, const char *records, uint64_t count)
 {
-    return take(m, keys, sizeof(uint32_t), NULL, 0, count, key_big_endian_u32);
+    return take(m, records, sizeof(uint32_t), NULL, 0, count, key_big_endian_u32);
+}
+
+/* The same for libCacheSim's: u32 time, u64 key, u32 size, i64 of no use here. */
+int spreds_mrc_take_oracle_general(struct mrc *m, const char *records, uint64_t count)
+{
+    return take(m, records + 4, 24, records + 12, 24, count, key_u64);
 }
 
 /* Writes the bins that are not empty, by distance: the largest distance of each, and how many
@@ -237,6 +243,21 @@ uint64_t spreds_mrc_bins(const struct mrc *m, uint64_t *distances, double *count
             counts[found] = m->bins[bin];
         }
         found++;
+    }
+    return found;
+}
+
+/* Writes the curve: sizes, ascending, each with the miss ratio of a cache from it up to the next;
+ * room for `room` of them. Returns how many there are. */
+uint64_t spreds_mrc_curve(const struct mrc *m, uint64_t *sizes, double *miss_ratios, uint64_t room)
+{
+    uint64_t found = spreds_mrc_bins(m, sizes, miss_ratios, room);
+    double misses = m->cold, requests = m->requests ? (double)m->requests : 1;
+    if (found > room) return found;
+    for (uint64_t i = found; i--;) {
+        double hits_from_here = miss_ratios[i];
+        miss_ratios[i] = misses < requests ? misses / requests : 1;
+        misses += hits_from_here;
     }
     return found;
 }

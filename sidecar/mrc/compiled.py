@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from array import array
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING
+from ctypes import addressof, c_double, c_uint64
 
 from sidecar.kernel.library import library
 from sidecar.traces.file import (
-    COMPRESSIONS,
     RECORD_BYTES,
-    Progress,
-    mapped_records,
-    trace_blocks,
-    trace_format,
+    open_trace,
     trace_records,
 )
-from sidecar.traces.lines import parse_requests, read_columns
+from sidecar.traces.lines import WholeLines, parse_requests, read_columns
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from sidecar.traces.chunk import TraceChunk
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
-# Places in libCacheSim's records, which traces.binary describes.
-_KEY_OFFSET, _SIZE_OFFSET = 4, 12
+    from sidecar.traces.chunk import TraceChunk
+    from sidecar.traces.file import Progress, TracePath
+    from sidecar.traces.lines import ParsedRequests
 
 
 class CompiledStack:
@@ -43,6 +39,7 @@ class CompiledStack:
         if found is None:
             raise RuntimeError("the compiled library is not installed")
         self._library = found
+        self.in_bytes = in_bytes
         threshold = min(round(rate * 2**64), 2**64) % 2**64  # 0 stands for 2^64
         self._stack = found.spreds_mrc_new(in_bytes, threshold, limit_objects or 0, salt)
         if not self._stack:
@@ -57,45 +54,18 @@ class CompiledStack:
             keys.ctypes.data, keys.strides[0], sizes.ctypes.data, sizes.strides[0], len(keys)
         )
 
-    def take_file(
-        self,
-        path: Path,
-        format: str | None = None,  # noqa: A002
-        progress: Progress | None = None,
-    ) -> None:
-        """Take the requests of a file, as ``traces.trace_reader.read_trace`` reads them.
+    def take_records(self, kind: str, records: bytes) -> None:
+        """Take whole records of a binary format. Raises MemoryError."""
+        take = {
+            "cache2k": self._library.spreds_mrc_take_cache2k,
+            "oracle-general": self._library.spreds_mrc_take_oracle_general,
+        }[kind]
+        if take(self._stack, records, len(records) // RECORD_BYTES[kind]):
+            raise MemoryError("not enough memory for the stack")
 
-        Raises:
-            TraceError: as ``read_trace``.
-            MemoryError: there is not enough.
-        """
-        blocks = trace_blocks(path, progress)
-        first = next(blocks, b"")
-        if not first:
-            return
-        kind = trace_format(path, format, first)
-        if kind in RECORD_BYTES:
-            size = RECORD_BYTES[kind]
-            if path.is_file() and path.suffix not in COMPRESSIONS:
-                for address, count in mapped_records(path, size, progress):
-                    self._take_records(kind, address, count)
-            else:
-                for block in trace_records(path, chain((first,), blocks), size):
-                    buffer = array("B", block)
-                    self._take_records(kind, buffer.buffer_info()[0], len(block) // size)
-            return
-        columns, pieces = read_columns(path, chain((first,), blocks), kind)
-        for parsed in parse_requests(self._library, path, columns, pieces):
-            keys, sizes = parsed.keys.buffer_info()[0], parsed.sizes_bytes.buffer_info()[0]
-            self._take(keys, 8, sizes, 4, parsed.requests)
-
-    def _take_records(self, kind: str, address: int, count: int) -> None:
-        if kind == "cache2k":
-            if self._library.spreds_mrc_take_cache2k(self._stack, address, count):
-                raise MemoryError("not enough memory for the stack")
-        else:
-            size = RECORD_BYTES[kind]
-            self._take(address + _KEY_OFFSET, size, address + _SIZE_OFFSET, size, count)
+    def take_parsed(self, parsed: ParsedRequests) -> None:
+        """Take what was in lines. Raises MemoryError."""
+        self._take(addressof(parsed.keys), 8, addressof(parsed.sizes_bytes), 4, parsed.requests)
 
     def _take(self, keys: int, key_stride: int, sizes: int, size_stride: int, count: int) -> None:
         if self._library.spreds_mrc_take(self._stack, keys, key_stride, sizes, size_stride, count):
@@ -121,18 +91,58 @@ class CompiledStack:
         """Requests that the first ones for an object stand for."""
         return float(self._library.spreds_mrc_cold(self._stack))
 
-    def histogram(self) -> tuple[array[int], array[float]]:
+    def histogram(self) -> tuple[Sequence[int], Sequence[float]]:
         """Distances, shape (k,), increasing, own weight included; and how many requests each
         stands for, shape (k,). Distances above 2,048 stand in bins of 0.1 %, except in an exact
         histogram by objects; a bin is named by its largest distance."""
-        count = self._library.spreds_mrc_bins(self._stack, None, None, 0)
-        distances, counts = array("Q", bytes(8 * count)), array("d", bytes(8 * count))
-        self._library.spreds_mrc_bins(
-            self._stack, distances.buffer_info()[0], counts.buffer_info()[0], count
-        )
+        distances, counts = self._columns(self._library.spreds_mrc_bins)
         return distances, counts
+
+    def _columns(self, write: Callable[..., int]) -> Any:
+        count = self._library.spreds_mrc_bins(self._stack, None, None, 0)
+        distances, others = (c_uint64 * count)(), (c_double * count)()
+        write(self._stack, distances, others, count)
+        return distances, others
+
+    def curve(self) -> tuple[Sequence[int], Sequence[float]]:
+        """The histogram's distances, and the miss ratio of a cache of each of those sizes."""
+        sizes, miss_ratios = self._columns(self._library.spreds_mrc_curve)
+        return sizes, miss_ratios
 
     def __del__(self) -> None:
         if getattr(self, "_stack", None):
             self._library.spreds_mrc_free(self._stack)
             self._stack = None
+
+
+new_stack = CompiledStack
+
+
+def take_file(
+    stacks: Sequence[CompiledStack],
+    path: TracePath,
+    format: str | None = None,  # noqa: A002
+    progress: Progress | None = None,
+) -> None:
+    """Let each of the stacks take the requests of a file, as ``traces.trace_reader`` reads them.
+
+    Raises:
+        TraceError: as ``traces.trace_reader.read_trace``.
+        MemoryError: there is not enough.
+    """
+    found = library()
+    if found is None:
+        raise RuntimeError("the compiled library is not installed")
+    in_bytes = any(stack.in_bytes for stack in stacks)
+    kind, blocks = open_trace(path, format, progress, in_bytes=in_bytes)
+    if not kind:
+        return
+    if kind in RECORD_BYTES:
+        for records in trace_records(path, blocks, RECORD_BYTES[kind]):
+            for stack in stacks:
+                stack.take_records(kind, records)
+        return
+    lines = WholeLines(path, blocks)
+    for parsed in parse_requests(found, path, read_columns(path, lines, kind), lines):
+        for stack in stacks:
+            stack.take_parsed(parsed)

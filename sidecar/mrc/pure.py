@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from pathlib import Path
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sidecar.traces.chunk import TraceChunk
-from sidecar.traces.file import Progress
 from sidecar.traces.trace_reader import read_trace
+
+if TYPE_CHECKING:
+    from sidecar.traces.file import Progress, TracePath
 
 _SUB_BITS = 10
 _LEAST_POSITIONS = 4096
@@ -26,7 +29,7 @@ class PureStack:
     def __init__(
         self, *, in_bytes: bool, rate: float = 1.0, limit_objects: int | None = None, salt: int = 0
     ) -> None:
-        self._in_bytes = in_bytes
+        self.in_bytes = in_bytes
         self._limit = limit_objects
         self._threshold = min(round(rate * 2**64), 2**64)
         self._stands_for = 2.0**64 / float(self._threshold)
@@ -50,20 +53,10 @@ class PureStack:
         self.requests += len(chunk)
         hashes = _mix(chunk.keys ^ self._salt)
         mine = np.flatnonzero(hashes <= np.uint64(self._threshold - 1))
-        weights = np.maximum(chunk.sizes_bytes[mine], 1) if self._in_bytes else np.ones_like(mine)
+        weights = np.maximum(chunk.sizes_bytes[mine], 1) if self.in_bytes else np.ones_like(mine)
         for key, weight in zip(hashes[mine].tolist(), weights.tolist(), strict=True):
             if key < self._threshold:  # it may have fallen since
                 self._take_sampled(key, weight)
-
-    def take_file(
-        self,
-        path: Path,
-        format: str | None = None,  # noqa: A002
-        progress: Progress | None = None,
-    ) -> None:
-        """Take the requests of a file. Raises TraceError."""
-        for chunk in read_trace(path, format, progress=progress):
-            self.take(chunk)
 
     def _take_sampled(self, key: int, weight: int) -> None:
         self.sampled += 1
@@ -82,13 +75,33 @@ class PureStack:
                 self._stands_for = 2.0**64 / float(self._threshold)
                 self._stack.remove(self._threshold)
 
-    def histogram(self) -> tuple[array[int], array[float]]:
+    def histogram(self) -> tuple[Sequence[int], Sequence[float]]:
         """As of ``CompiledStack``."""
         distances = sorted(self._counts)
-        return (
-            array("Q", distances),
-            array("d", [self._counts[distance] for distance in distances]),
-        )
+        return distances, [self._counts[distance] for distance in distances]
+
+    def curve(self) -> tuple[Sequence[int], Sequence[float]]:
+        """As of ``CompiledStack``."""
+        distances, counts = self.histogram()
+        requests = max(self.requests, 1)
+        beyond = list(accumulate(reversed(counts), initial=self.cold))[-2::-1]
+        return distances, [min(missed / requests, 1.0) for missed in beyond]
+
+
+new_stack = PureStack
+
+
+def take_file(
+    stacks: Sequence[PureStack],
+    path: TracePath,
+    format: str | None = None,  # noqa: A002
+    progress: Progress | None = None,
+) -> None:
+    """As ``compiled.take_file``. Raises TraceError."""
+    in_bytes = any(stack.in_bytes for stack in stacks)
+    for chunk in read_trace(path, format, progress=progress, in_bytes=in_bytes):
+        for stack in stacks:
+            stack.take(chunk)
 
 
 def _bin_end(distance: int) -> int:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from sidecar.kernel.library import library
-from sidecar.mrc.compiled import CompiledStack
-from sidecar.traces.file import Progress
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from sidecar.mrc.compiled import CompiledStack
     from sidecar.mrc.pure import PureStack
     from sidecar.traces.chunk import TraceChunk
+    from sidecar.traces.file import Progress, TracePath
+
+# Samples of which the standard error of one that is so many times as large is estimated.
+PARTS = 8
+# Far from those that a user counts up.
+_OTHER_SALTS = 1 << 63
 
 
-class TraceCurve(NamedTuple):
+class TraceCurve:
     """Miss ratio over cache size, cold misses included.
 
     Attributes:
@@ -26,14 +31,37 @@ class TraceCurve(NamedTuple):
         requests, sampled: seen, and of sampled objects.
         live_objects: sampled ones, at the end.
         compulsory_miss_ratio: of a cache without a limit.
+        parts: curves of other samples, ``PARTS`` times smaller; none for an exact curve, and where
+            no errors were asked for.
     """
 
-    sizes: Sequence[int]
-    miss_ratios: Sequence[float]
-    requests: int
-    sampled: int
-    live_objects: int
-    compulsory_miss_ratio: float
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        miss_ratios: Sequence[float],
+        requests: int,
+        sampled: int,
+        live_objects: int,
+        compulsory_miss_ratio: float,
+        parts: Sequence[TraceCurve] = (),
+    ) -> None:
+        self.sizes = sizes
+        self.miss_ratios = miss_ratios
+        self.requests = requests
+        self.sampled = sampled
+        self.live_objects = live_objects
+        self.compulsory_miss_ratio = compulsory_miss_ratio
+        self.parts = parts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TraceCurve) and self._values() == other._values()
+
+    def _values(self) -> list[object]:
+        columns = (list(self.sizes), list(self.miss_ratios), list(self.parts))
+        counts = (self.requests, self.sampled, self.live_objects, self.compulsory_miss_ratio)
+        return [*columns, *counts]
+
+    __hash__ = None  # type: ignore[assignment]
 
     def miss_ratio(self, size: float) -> float:
         """Miss ratio at a size; 1 below the first point."""
@@ -43,6 +71,17 @@ class TraceCurve(NamedTuple):
     def miss_ratios_at(self, sizes: Iterable[float]) -> list[float]:
         """Miss ratio at each size."""
         return [self.miss_ratio(size) for size in sizes]
+
+    def standard_errors_at(self, sizes: Sequence[float]) -> list[float]:
+        """Of the miss ratio at each size, by how much the ``parts`` differ; 0 without them."""
+        if not self.parts:
+            return [0.0] * len(sizes)
+        errors = []
+        for ratios in zip(*(part.miss_ratios_at(sizes) for part in self.parts), strict=True):
+            mean = sum(ratios) / len(ratios)
+            square = sum((ratio - mean) ** 2 for ratio in ratios) / (len(ratios) - 1)
+            errors.append((square / len(ratios)) ** 0.5)
+        return errors
 
     def size_for_hit_ratio(self, hit_ratio: float) -> int | None:
         """The smallest size with this hit ratio, or ``None``: no cache is large enough."""
@@ -74,7 +113,7 @@ def estimate_curve(
     many as there were; the difference are hits at any size, since it comes from very frequent
     objects being in the sample or not.
     """
-    stack = _stack_kind(compiled)(
+    stack = _tools(compiled).new_stack(
         in_bytes=in_bytes, rate=rate, limit_objects=limit_objects, salt=salt
     )
     for chunk in chunks:
@@ -83,7 +122,7 @@ def estimate_curve(
 
 
 def estimate_curve_of_file(
-    path: Path,
+    path: TracePath,
     format: str | None = None,  # noqa: A002
     *,
     in_bytes: bool = False,
@@ -92,42 +131,55 @@ def estimate_curve_of_file(
     salt: int = 0,
     progress: Progress | None = None,
     compiled: bool | None = None,
+    with_errors: bool = False,
 ) -> TraceCurve:
     """The same of a file, several times faster where there is the C library.
 
     Args:
-        path: of the file.
+        path: of the file, or ``traces.file.STDIN``.
         format: one of ``traces.file.FORMATS``, or ``None`` to find out.
         in_bytes, rate, limit_objects, salt, compiled: as of ``estimate_curve``.
         progress: called with the share of the file that has been read, in (0, 1].
+        with_errors: also take what ``standard_errors_at`` needs, for about as much work again.
 
     Raises:
         TraceError: the file cannot be read.
     """
-    stack = _stack_kind(compiled)(
-        in_bytes=in_bytes, rate=rate, limit_objects=limit_objects, salt=salt
-    )
-    stack.take_file(path, format, progress)
-    return _curve(stack)
+    tools = _tools(compiled)
+    stacks = [tools.new_stack(in_bytes=in_bytes, rate=rate, limit_objects=limit_objects, salt=salt)]
+    if with_errors and (rate < 1 or limit_objects):
+        stacks += [
+            tools.new_stack(
+                in_bytes=in_bytes,
+                rate=rate / PARTS if rate < 1 else 1.0,
+                limit_objects=limit_objects and max(1, limit_objects // PARTS),
+                salt=(salt + _OTHER_SALTS + part) % 2**64,
+            )
+            for part in range(PARTS)
+        ]
+    tools.take_file(stacks, path, format, progress)
+    return _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
 
 
-def _stack_kind(compiled: bool | None) -> type[CompiledStack] | type[PureStack]:
+def _tools(compiled: bool | None) -> Any:
+    """The module that makes stacks and lets them take files."""
     if library() is not None if compiled is None else compiled:
-        return CompiledStack
-    from sidecar.mrc.pure import PureStack
+        from sidecar.mrc import compiled as tools
 
-    return PureStack
+        return tools
+    from sidecar.mrc import pure
+
+    return pure
 
 
-def _curve(stack: CompiledStack | PureStack) -> TraceCurve:
-    distances, counts = stack.histogram()
-    requests = max(stack.requests, 1)
-    beyond = list(accumulate(reversed(counts), initial=stack.cold))[-2::-1]
+def _curve(stack: CompiledStack | PureStack, parts: Sequence[TraceCurve] = ()) -> TraceCurve:
+    sizes, miss_ratios = stack.curve()
     return TraceCurve(
-        distances,
-        [min(missed / requests, 1.0) for missed in beyond],
+        sizes,
+        miss_ratios,
         stack.requests,
         stack.sampled,
         stack.live_objects,
-        min(stack.cold / requests, 1.0),
+        min(stack.cold / max(stack.requests, 1), 1.0),
+        parts,
     )

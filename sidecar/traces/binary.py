@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import trace_records
+
+if TYPE_CHECKING:
+    from sidecar.traces.file import TracePath
 
 ORACLE_GENERAL_RECORD = np.dtype(
     [("time", "<u4"), ("key", "<u8"), ("size", "<u4"), ("next_request", "<i8")]
@@ -20,7 +23,7 @@ def _decimal(keys: npt.NDArray[np.generic]) -> list[bytes]:
     return [b"%d" % key for key in keys.tolist()]
 
 
-def read_cache2k(path: Path, blocks: Iterator[bytes], texts: bool) -> Iterator[TraceChunk]:
+def read_cache2k(path: TracePath, blocks: Iterator[bytes], texts: bool) -> Iterator[TraceChunk]:
     """Raw big-endian int32 keys. Raises TraceError."""
     for block in trace_records(path, blocks, 4):
         records = np.frombuffer(block, ">i4")
@@ -32,7 +35,9 @@ def read_cache2k(path: Path, blocks: Iterator[bytes], texts: bool) -> Iterator[T
         )
 
 
-def read_oracle_general(path: Path, blocks: Iterator[bytes], texts: bool) -> Iterator[TraceChunk]:
+def read_oracle_general(
+    path: TracePath, blocks: Iterator[bytes], texts: bool
+) -> Iterator[TraceChunk]:
     """libCacheSim's records. Raises TraceError."""
     for block in trace_records(path, blocks, ORACLE_GENERAL_RECORD.itemsize):
         records = np.frombuffer(block, ORACLE_GENERAL_RECORD)

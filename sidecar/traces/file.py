@@ -1,38 +1,43 @@
 """Files of traces: their formats, and what is in them once it is decompressed.
 
-Nothing here, or in ``lines``, needs numpy: `spreds mrc` would wait longer for it than for a trace
-of millions of requests.
+Nothing here, or in ``lines``, needs numpy, ``typing`` or ``pathlib``: `spreds mrc` would wait
+longer for any of them than for a trace of half a million requests.
 """
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Callable, Iterator
-from ctypes import addressof, c_char
-from pathlib import Path
-from typing import BinaryIO, Protocol
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO, Protocol
+
+    Progress = Callable[[float], None]
+    TracePath = str | os.PathLike[str]
+
+    class _Reader(Protocol):
+        def read(self, size: int, /) -> bytes: ...
+
 
 FORMATS = ("csv", "cachelib", "cache2k", "oracle-general")
 RECORD_BYTES = {"cache2k": 4, "oracle-general": 24}
 """Of the formats that are binary."""
-COMPRESSIONS = (".zst", ".xz", ".gz")
+WITHOUT_SIZES = ("cache2k",)
+"""Formats whose requests do not say how large the object is."""
+STDIN = "-"
+"""Instead of a path."""
 
-BLOCK_BYTES = 1 << 20
-# What is mapped at a time: whole pages and whole records, and few enough to see progress.
-_WINDOW_BYTES = 48 << 20
-
-Progress = Callable[[float], None]
-
-
-class _Reader(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+# A multiple of the pages and of all records, and little enough to stay in a core's cache.
+BLOCK_BYTES = 3 << 17
 
 
 class TraceError(ValueError):
     """A trace cannot be read; the message names the file and, where there are lines, the line."""
 
 
-def trace_format(path: Path, format: str | None, first: bytes) -> str:  # noqa: A002
+def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # noqa: A002
     """One of ``FORMATS``: the one given, or what the name and the first bytes tell.
 
     Raises:
@@ -43,7 +48,7 @@ def trace_format(path: Path, format: str | None, first: bytes) -> str:  # noqa: 
         if format not in FORMATS:
             raise TraceError(f"{path}: format {format!r} is not one of {known}")
         return format
-    name = path.name.lower()
+    name = os.path.basename(path).lower()
     if ".trace" in name:
         return "cache2k"
     if "oraclegeneral" in name or name.split(".")[-1] == "bin":
@@ -53,19 +58,59 @@ def trace_format(path: Path, format: str | None, first: bytes) -> str:  # noqa: 
     raise TraceError(f"{path}: the name does not tell the format; give one of {known}")
 
 
-def trace_blocks(path: Path, progress: Progress | None = None) -> Iterator[bytes]:
-    """The decompressed contents, about a megabyte at a time; none is empty.
+def open_trace(
+    path: TracePath,
+    format: str | None,  # noqa: A002
+    progress: Progress | None = None,
+    *,
+    in_bytes: bool = False,
+) -> tuple[str, Iterator[bytes]]:
+    """The format, one of ``FORMATS``, and the contents as of ``trace_blocks``; a file that is empty
+    has the format ``""``.
 
     Args:
-        path: of the file.
-        progress: called with the share of the file that has been read, in (0, 1].
+        path, progress: as of ``trace_blocks``.
+        format: as of ``trace_format``.
+        in_bytes: sizes are needed.
+
+    Raises:
+        TraceError: as of both, or the format has no sizes.
+    """
+    if path == STDIN and not format:
+        known = ", ".join(FORMATS)
+        raise TraceError(f"{path}: standard input needs a --format, one of {known}")
+    blocks = trace_blocks(path, progress)
+    first = next(blocks, b"")
+    if not first:
+        return "", blocks
+    kind = trace_format(path, format, first)
+    if in_bytes and kind in WITHOUT_SIZES:
+        raise TraceError(f"{path}: {kind} traces have no sizes, so nothing can be counted in bytes")
+    return kind, _and_then(first, blocks)
+
+
+def _and_then(first: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from blocks
+
+
+def trace_blocks(path: TracePath, progress: Progress | None = None) -> Iterator[bytes]:
+    """The decompressed contents, about half a megabyte at a time; none is empty.
+
+    Args:
+        path: of the file; standard input, which is not decompressed, if it is ``STDIN``.
+        progress: called with the share of the file that has been read, in (0, 1]; not for
+            standard input, which nobody knows the end of.
 
     Raises:
         TraceError: it cannot be read, or its compressed data is damaged or cut off.
     """
     try:
-        with path.open("rb") as file:
-            total = max(path.stat().st_size, 1)
+        if path == STDIN:
+            yield from _blocks(sys.stdin.buffer)
+            return
+        with open(path, "rb", buffering=0) as file:
+            total = max(os.fstat(file.fileno()).st_size, 1)
             for block in _decompressed(path, file):
                 if progress:
                     progress(min(file.tell() / total, 1.0))
@@ -74,16 +119,17 @@ def trace_blocks(path: Path, progress: Progress | None = None) -> Iterator[bytes
         raise _unreadable(path, error.strerror or error) from error
 
 
-def _unreadable(path: Path, why: object) -> TraceError:
+def _unreadable(path: TracePath, why: object) -> TraceError:
     return TraceError(f"{path}: cannot be read: {why}")
 
 
-def _decompressed(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    if path.suffix == ".zst":
+def _decompressed(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
+    suffix = os.path.splitext(path)[1]
+    if suffix == ".zst":
         yield from _zstandard_blocks(path, file)
-    elif path.suffix == ".xz":
+    elif suffix == ".xz":
         yield from _xz_blocks(path, file)
-    elif path.suffix == ".gz":
+    elif suffix == ".gz":
         yield from _gzip_blocks(path, file)
     else:
         yield from _blocks(file)
@@ -94,7 +140,7 @@ def _blocks(reader: _Reader) -> Iterator[bytes]:
         yield block
 
 
-def _xz_blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
+def _xz_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
     import lzma
 
     try:
@@ -104,7 +150,7 @@ def _xz_blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
         raise _unreadable(path, error) from error
 
 
-def _gzip_blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
+def _gzip_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
     import gzip
     import zlib
 
@@ -115,12 +161,13 @@ def _gzip_blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
         raise _unreadable(path, error) from error
 
 
-def _zstandard_blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
+def _zstandard_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError as error:
         raise TraceError(
-            f"{path}: reading .zst needs the Python package 'zstandard' (pip install zstandard)"
+            f"{path}: reading .zst needs the Python package 'zstandard' (pip install zstandard, "
+            "or spreds with its extra 'mrc')"
         ) from error
     frame = zstandard.ZstdDecompressor().decompressobj()
     try:
@@ -136,7 +183,7 @@ def _zstandard_blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
         raise _unreadable(path, "the compressed data is cut off")
 
 
-def trace_records(path: Path, blocks: Iterator[bytes], record_bytes: int) -> Iterator[bytes]:
+def trace_records(path: TracePath, blocks: Iterator[bytes], record_bytes: int) -> Iterator[bytes]:
     """Whole binary records, a block of them at a time. Raises TraceError if the last is cut off."""
     rest = b""
     for block in blocks:
@@ -144,40 +191,6 @@ def trace_records(path: Path, blocks: Iterator[bytes], record_bytes: int) -> Ite
         whole = len(data) - len(data) % record_bytes
         rest = data[whole:]
         if whole:
-            yield data[:whole]
+            yield data if whole == len(data) else data[:whole]
     if rest:
-        raise _cut_off(path, len(rest), record_bytes)
-
-
-def mapped_records(
-    path: Path, record_bytes: int, progress: Progress | None
-) -> Iterator[tuple[int, int]]:
-    """Address and number of whole records, a window of the file at a time, without a copy.
-
-    An address holds until the next is asked for.
-
-    Raises:
-        TraceError: the file cannot be read, or its last record is cut off.
-    """
-    try:
-        with path.open("rb") as file:
-            total = path.stat().st_size
-            if total % record_bytes:
-                raise _cut_off(path, total % record_bytes, record_bytes)
-            for start in range(0, total, _WINDOW_BYTES):
-                length = min(_WINDOW_BYTES, total - start)
-                # A private copy that nobody writes to: ctypes takes no read-only buffer.
-                with mmap.mmap(
-                    file.fileno(), length, access=mmap.ACCESS_COPY, offset=start
-                ) as map_:
-                    window = c_char.from_buffer(map_)
-                    yield addressof(window), length // record_bytes
-                    del window  # else the map could not be closed
-                if progress:
-                    progress((start + length) / total)
-    except OSError as error:
-        raise _unreadable(path, error.strerror) from error
-
-
-def _cut_off(path: Path, rest_bytes: int, record_bytes: int) -> TraceError:
-    return TraceError(f"{path}: ends with {rest_bytes} bytes of a record that has {record_bytes}")
+        raise TraceError(f"{path}: ends with {len(rest)} bytes of a record that has {record_bytes}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Iterator
-from ctypes import CDLL, byref, c_char_p, c_int32, c_uint64, c_void_p, cast
-from pathlib import Path
-from typing import NamedTuple
+from ctypes import byref, c_double, c_int32, c_uint32, c_uint64
 
-from sidecar.samples.wire_format import MAX_WORD, key_hash
 from sidecar.traces.file import TraceError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from ctypes import CDLL, Array
+
+    from sidecar.traces.file import TracePath
 
 COLUMN_NAMES = {
     "time": ("time", "timestamp", "clock_time", "op_time"),
@@ -25,10 +26,8 @@ MAX_REPEATS = 1 << 24
 _ROOM = 1 << 14  # requests parsed at a time
 
 
-class Columns(NamedTuple):
+class Columns:
     """Places of the columns, from 0; -1 for one that the format does not have.
-
-    The same fields, in this order, as in ``lines.c``.
 
     Attributes:
         least: a line has so many columns, or more.
@@ -38,13 +37,23 @@ class Columns(NamedTuple):
         repeats: how many requests the line stands for.
     """
 
-    least: int
-    time: int
-    key: int
-    size: int
-    key_size: int = -1
-    operation: int = -1
-    repeats: int = -1
+    def __init__(
+        self,
+        least: int,
+        time: int,
+        key: int,
+        size: int,
+        key_size: int = -1,
+        operation: int = -1,
+        repeats: int = -1,
+    ) -> None:
+        self.least, self.time, self.key, self.size = least, time, key, size
+        self.key_size, self.operation, self.repeats = key_size, operation, repeats
+
+    def for_c(self) -> Array[c_int32]:
+        """As ``lines.c`` has them."""
+        places = (self.time, self.key, self.size, self.key_size, self.operation, self.repeats)
+        return (c_int32 * 7)(self.least, *places)
 
 
 def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
@@ -53,7 +62,7 @@ def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
     if len(fields) < columns.least:
         raise ValueError(f"too few columns, {len(fields)} instead of {columns.least}")
     seconds = float(fields[columns.time])
-    if not math.isfinite(seconds):
+    if not abs(seconds) < float("inf"):
         raise ValueError(f"the time {seconds} is not finite")
     key = fields[columns.key].strip()
     if not key:
@@ -80,57 +89,85 @@ def identity(text: bytes) -> int:
     samples' hash, with salt 0."""
     if text.isdigit() and len(text) <= 20 and (text[0] != 48 or len(text) == 1):
         number = int(text)
-        if number <= MAX_WORD:
+        if number < 1 << 64:
             return number
+    from sidecar.samples.wire_format import key_hash
+
     return key_hash(text, 0)
 
 
-class Lines(NamedTuple):
-    """Whole lines of a trace, each with its end.
+class WholeLines:
+    """The lines of a file, each with its end, some of them at a time; none is empty.
 
     Attributes:
-        number: of the first, from 1.
-        text: the lines.
+        number: of the next line, from 1. Whoever takes lines counts on: to count them here as well
+            would take a tenth of the time.
     """
 
-    number: int
-    text: bytes
+    def __init__(self, path: TracePath, blocks: Iterator[bytes]) -> None:
+        self.number = 1
+        self._path = path
+        self._pieces = self._read(blocks)
+        self._first = next(self._pieces, b"")
+
+    def header(self) -> bytes:
+        """The first line, without its end; it may be taken away by ``skip_header``."""
+        return self._first.partition(b"\n")[0]
+
+    def skip_header(self) -> None:
+        """The first line holds no request."""
+        self._first = self._first.partition(b"\n")[2]
+        self.number = 2
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Raises TraceError if a line is too long to be one."""
+        if self._first:
+            yield self._first
+        yield from self._pieces
+
+    def _read(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        rest = b""
+        for block in blocks:
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield rest + block[:end]
+                rest = block[end:]
+            else:
+                rest += block
+            if len(rest) > MAX_LINE_BYTES:
+                raise TraceError(
+                    f"{self._path}: line {self.number}: longer than {MAX_LINE_BYTES} bytes"
+                )
+        if rest:
+            yield rest + b"\n"
 
 
-def read_columns(path: Path, blocks: Iterator[bytes], kind: str) -> tuple[Columns, Iterator[Lines]]:
-    """What the columns are, and the lines that hold requests.
+def read_columns(path: TracePath, lines: WholeLines, kind: str) -> Columns:
+    """What the columns are; a header is skipped.
 
     Args:
         path: of the file.
-        blocks: of its contents.
+        lines: of the file, from its first on.
         kind: ``csv`` or ``cachelib``.
 
     Raises:
         TraceError: the header is missing or wrong.
     """
-    pieces = _whole_lines(path, blocks)
-    first = next(pieces, Lines(1, b""))
-    header, _, after = first.text.partition(b"\n")
+    header = lines.header()
     if kind == "csv" and header[:1].isdigit():
-        return Columns(3, 0, 1, 2), _and_then(first, pieces)
+        return Columns(3, 0, 1, 2)
+    lines.skip_header()
     names = [name.strip(b'# \r"').decode("utf-8", "replace").lower() for name in header.split(b",")]
     if kind == "csv":
         time, key, size = (_place(path, header, names, column) for column in COLUMN_NAMES)
-        columns = Columns(max(time, key, size) + 1, time, key, size)
-    else:
-        for name in CACHELIB_COLUMNS:
-            if name not in names:
-                raise TraceError(f"{path}: line 1: the header has no column {name!r}")
-        columns = Columns(len(names), *map(names.index, CACHELIB_COLUMNS))
-    return columns, _and_then(Lines(2, after), pieces)
+        return Columns(max(time, key, size) + 1, time, key, size)
+    for name in CACHELIB_COLUMNS:
+        if name not in names:
+            raise TraceError(f"{path}: line 1: the header has no column {name!r}")
+    return Columns(len(names), *map(names.index, CACHELIB_COLUMNS))
 
 
-def _and_then(first: Lines, pieces: Iterator[Lines]) -> Iterator[Lines]:
-    yield first
-    yield from pieces
-
-
-def _place(path: Path, header: bytes, names: list[str], column: str) -> int:
+def _place(path: TracePath, header: bytes, names: list[str], column: str) -> int:
     for name in COLUMN_NAMES[column]:
         if name in names:
             return names.index(name)
@@ -140,81 +177,72 @@ def _place(path: Path, header: bytes, names: list[str], column: str) -> int:
     )
 
 
-def _whole_lines(path: Path, blocks: Iterator[bytes]) -> Iterator[Lines]:
-    number = 1
-    rest = b""
-    for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if end:
-            whole = rest + block[:end]
-            yield Lines(number, whole)
-            number += whole.count(b"\n")
-            rest = block[end:]
-        else:
-            rest += block
-        if len(rest) > MAX_LINE_BYTES:
-            raise TraceError(f"{path}: line {number}: longer than {MAX_LINE_BYTES} bytes")
-    if rest:
-        yield Lines(number, rest + b"\n")
-
-
-def refused(path: Path, number: int, line: bytes, error: ValueError) -> TraceError:
+def refused(path: TracePath, number: int, line: bytes, error: ValueError) -> TraceError:
     """The error that names a line."""
     return TraceError(f"{path}: line {number}: {line[:80]!r} is not a request: {error}")
 
 
-class ParsedRequests(NamedTuple):
+class ParsedRequests:
     """Requests, in buffers that are used again for the next ones.
 
     Attributes:
         requests: how many of the elements are some.
-        times_seconds, keys, sizes_bytes: float64, uint64 identities, uint32.
+        times_seconds, keys, sizes_bytes: the keys are identities.
     """
 
-    requests: int
-    times_seconds: array[float]
-    keys: array[int]
-    sizes_bytes: array[int]
+    def __init__(self) -> None:
+        self.requests = 0
+        self.times_seconds = (c_double * _ROOM)()
+        self.keys = (c_uint64 * _ROOM)()
+        self.sizes_bytes = (c_uint32 * _ROOM)()
+
+    def fill(self, line: tuple[float, bytes, int, int]) -> Iterator[ParsedRequests]:
+        """With the requests of one line, as ``parse_line`` has it, as often as it takes."""
+        time, key, size, repeats = line
+        some = min(repeats, _ROOM)
+        self.times_seconds[:some] = [time] * some
+        self.keys[:some] = [identity(key)] * some
+        self.sizes_bytes[:some] = [size] * some
+        for left in range(repeats, 0, -_ROOM):
+            self.requests = min(left, _ROOM)
+            yield self
 
 
 def parse_requests(
-    library: CDLL, path: Path, columns: Columns, pieces: Iterator[Lines]
+    library: CDLL, path: TracePath, columns: Columns, lines: WholeLines
 ) -> Iterator[ParsedRequests]:
     """The requests of lines, by the compiled library; Python looks at the odd ones only.
+
+    Args:
+        library: the compiled one.
+        path, columns, lines: of the file.
 
     Raises:
         TraceError: a line does not parse.
     """
-    c_columns = (c_int32 * 7)(*columns)
-    times, keys = array("d", bytes(8 * _ROOM)), array("Q", bytes(8 * _ROOM))
-    sizes = array("I", bytes(4 * _ROOM))
-    addresses = [times.buffer_info()[0], keys.buffer_info()[0], sizes.buffer_info()[0]]
-    used, lines = c_uint64(), c_uint64()
-    for piece in pieces:
-        start = cast(c_char_p(piece.text), c_void_p).value or 0
-        offset, number = 0, piece.number
-        while offset < len(piece.text):
-            count = library.spreds_lines_parse(
-                *(start + offset, len(piece.text) - offset, c_columns, *addresses, _ROOM),
-                *(byref(used), byref(lines)),
+    places, parsed = columns.for_c(), ParsedRequests()
+    buffers = (parsed.times_seconds, parsed.keys, parsed.sizes_bytes)
+    used, count = c_uint64(), c_uint64()
+    for piece in lines:
+        offset = 0
+        while offset < len(piece):
+            parsed.requests = library.spreds_lines_parse(
+                *(piece, offset, len(piece), places, *buffers, _ROOM),
+                *(byref(used), byref(count)),
             )
-            if count:
-                yield ParsedRequests(count, times, keys, sizes)
-            offset, number = offset + used.value, number + lines.value
+            if parsed.requests:
+                yield parsed
+            offset += used.value
+            lines.number += count.value
             if used.value:
                 continue
-            end = piece.text.index(b"\n", offset) + 1
-            line = piece.text[offset : end - 1]
-            offset, number = end, number + 1
-            if not line.strip():
-                continue
-            try:
-                time, key, size, repeats = parse_line(line, columns)
-            except ValueError as error:
-                raise refused(path, number - 1, line, error) from error
-            some = min(repeats, _ROOM)
-            times[:some] = array("d", [time]) * some
-            keys[:some] = array("Q", [identity(key)]) * some
-            sizes[:some] = array("I", [size]) * some
-            for left in range(repeats, 0, -_ROOM):
-                yield ParsedRequests(min(left, _ROOM), times, keys, sizes)
+            end = piece.index(b"\n", offset) + 1
+            line = piece[offset : end - 1]
+            if line.strip():
+                try:
+                    read = parse_line(line, columns)
+                except ValueError as error:
+                    raise refused(path, lines.number, line, error) from error
+                yield from parsed.fill(read)
+            offset = end
+            lines.number += 1

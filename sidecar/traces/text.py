@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from sidecar.kernel.library import library
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.lines import (
     Columns,
-    Lines,
+    WholeLines,
     identity,
     parse_line,
     parse_requests,
@@ -19,31 +19,38 @@ from sidecar.traces.lines import (
     refused,
 )
 
+if TYPE_CHECKING:
+    from sidecar.traces.file import TracePath
 
-def read_lines(path: Path, blocks: Iterator[bytes], kind: str, texts: bool) -> Iterator[TraceChunk]:
+
+def read_lines(
+    path: TracePath, blocks: Iterator[bytes], kind: str, texts: bool
+) -> Iterator[TraceChunk]:
     """Requests of a ``csv`` or ``cachelib`` trace. Raises TraceError."""
-    columns, pieces = read_columns(path, blocks, kind)
+    lines = WholeLines(path, blocks)
+    columns = read_columns(path, lines, kind)
     compiled = library()
     if texts or compiled is None:
-        for piece in pieces:
-            chunk = _chunk(path, columns, piece, texts)
+        for piece in lines:
+            chunk = _chunk(path, columns, lines.number, piece, texts)
+            lines.number += piece.count(b"\n")
             if len(chunk):
                 yield chunk
         return
-    for parsed in parse_requests(compiled, path, columns, pieces):
+    for parsed in parse_requests(compiled, path, columns, lines):
         yield TraceChunk(
-            np.array(parsed.times_seconds[: parsed.requests], dtype=np.float64),
-            np.array(parsed.keys[: parsed.requests], dtype=np.uint64),
-            np.array(parsed.sizes_bytes[: parsed.requests], dtype=np.uint32),
+            np.array(parsed.times_seconds, np.float64)[: parsed.requests],
+            np.array(parsed.keys, np.uint64)[: parsed.requests],
+            np.array(parsed.sizes_bytes, np.uint32)[: parsed.requests],
         )
 
 
-def _chunk(path: Path, columns: Columns, piece: Lines, texts: bool) -> TraceChunk:
+def _chunk(path: TracePath, columns: Columns, first: int, piece: bytes, texts: bool) -> TraceChunk:
     times: list[float] = []
     keys: list[bytes] = []
     sizes: list[int] = []
     repeats: list[int] = []
-    for number, line in enumerate(piece.text.split(b"\n"), piece.number):
+    for number, line in enumerate(piece.split(b"\n"), first):
         if not line.strip():
             continue
         try:

@@ -10,31 +10,35 @@ Formats (the file's name and first line tell which; ``format`` overrides):
 * ``oracle-general``: libCacheSim's binary records of 24 bytes: u32 time, u64 key, u32 size, i64
   position of the next request, little-endian.
 
-Each may be compressed (``.zst``, ``.xz``, ``.gz``).
+Each may be compressed (``.zst``, ``.xz``, ``.gz``). Nothing but the format tells what is read from
+standard input (``-``), which is not compressed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sidecar.traces.binary import read_cache2k, read_oracle_general
 from sidecar.traces.chunk import TraceChunk
-from sidecar.traces.file import FORMATS, Progress, TraceError, trace_blocks, trace_format
+from sidecar.traces.file import FORMATS, TraceError, open_trace
 from sidecar.traces.lines import identity
 from sidecar.traces.text import read_lines
+
+if TYPE_CHECKING:
+    from sidecar.traces.file import Progress, TracePath
 
 __all__ = ["FORMATS", "TraceChunk", "TraceError", "identity", "load_trace", "read_trace"]
 
 
 def read_trace(
-    path: Path,
+    path: TracePath,
     format: str | None = None,  # noqa: A002
     texts: bool = False,
     progress: Progress | None = None,
+    in_bytes: bool = False,
 ) -> Iterator[TraceChunk]:
     """The requests of a file, in order, about a megabyte at a time; no chunk is empty.
 
@@ -43,16 +47,15 @@ def read_trace(
         format: one of ``FORMATS``, or ``None`` to find out.
         texts: also give each key's text.
         progress: called with the share of the file that has been read, in (0, 1].
+        in_bytes: sizes are needed.
 
     Raises:
-        TraceError: the file is missing, of no known format, or has a line that does not parse.
+        TraceError: the file is missing, of no known format, has no sizes where they are needed, or
+            has a line that does not parse.
     """
-    blocks = trace_blocks(path, progress)
-    first = next(blocks, b"")
-    if not first:
+    kind, blocks = open_trace(path, format, progress, in_bytes=in_bytes)
+    if not kind:
         return
-    blocks = chain((first,), blocks)
-    kind = trace_format(path, format, first)
     if kind == "cache2k":
         yield from read_cache2k(path, blocks, texts)
     elif kind == "oracle-general":
@@ -62,7 +65,7 @@ def read_trace(
 
 
 def load_trace(
-    path: Path,
+    path: TracePath,
     format: str | None = None,  # noqa: A002
     texts: bool = False,
     limit: int | None = None,

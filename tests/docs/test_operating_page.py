@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli import COMMANDS, make_parser
 from sidecar.commands.glossary import WORDS
+from sidecar.commands.parser import COMMANDS, make_parser
 from sidecar.preflight.rights import acl_line
 
 TEXT = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.redis_patch.sampled_server import SampledServer
+import pytest
+
+from tests.redis_patch.sampled_server import MODULUS, SampledServer
 from tests.redis_patch.wire_twin import HAS_TTL, READ_HIT, SIZE_KNOWN, TTL_KNOWN, WRITE, Record
 
 KEY = "k" * 20
@@ -35,6 +37,54 @@ def test_sizes_of_writes(server: SampledServer) -> None:
     assert (record.size_bytes, record.flags) == (320, SIZE_KNOWN | HAS_TTL | TTL_KNOWN)
     record = recorded(server, WRITE, "SET", KEY, "12345")
     assert (record.size_bytes, record.flags) == (25, SIZE_KNOWN)
+
+
+# Each in an encoding of its own: packed while they are small, then as tables and lists of nodes.
+FILLS = {
+    "small list": "for i = 1, 20 do redis.call('RPUSH', KEYS[1], 'value:' .. i) end",
+    "large list": "for i = 1, 4000 do redis.call('RPUSH', KEYS[1], 'value:' .. i) end",
+    "numbers": "for i = 1, 300 do redis.call('SADD', KEYS[1], i) end",
+    "set": "for i = 1, 4000 do redis.call('SADD', KEYS[1], 'member:' .. i) end",
+    "small hash": "for i = 1, 20 do redis.call('HSET', KEYS[1], i, 'value:' .. i) end",
+    "large hash": "for i = 1, 4000 do redis.call('HSET', KEYS[1], i, 'value:' .. i) end",
+    "small sorted set": "for i = 1, 20 do redis.call('ZADD', KEYS[1], i, 'member:' .. i) end",
+    "large sorted set": "for i = 1, 4000 do redis.call('ZADD', KEYS[1], i, 'member:' .. i) end",
+}
+
+
+@pytest.mark.parametrize("name", FILLS)
+def test_sizes_of_what_has_elements(server: SampledServer, name: str) -> None:
+    server.start(threshold=0)
+    server.client.eval(FILLS[name], 1, KEY)
+    server.set(threshold=MODULUS)
+    record = recorded(server, READ_HIT, "EXISTS", KEY)
+    told = server.client.memory_usage(KEY, samples=0)
+    assert bool(record.flags & SIZE_KNOWN) is not server.kind.is_module
+    if server.kind.is_module:
+        return
+    # Object, key and the allocator's rounding are not in it, and elements differ.
+    assert 0.8 * told - 200 <= record.size_bytes <= 1.2 * told
+
+
+def test_sizes_are_estimated_so_many_times_a_second(server: SampledServer) -> None:
+    if server.kind.is_module:
+        pytest.skip("a module cannot tell")
+    server.start(threshold=0)
+    server.client.eval(FILLS["large list"], 1, KEY)
+    server.set(threshold=MODULUS)
+    # All in one moment, for a script's clock stands.
+    server.client.eval("for i = 1, 5000 do redis.call('EXISTS', KEYS[1]) end", 1, KEY)
+    known = [bool(r.flags & SIZE_KNOWN) for r in server.records() if r.operation == READ_HIT]
+    assert known == [True] * 2000 + [False] * 3000
+
+
+def test_a_list_that_is_about_to_get_its_first_element_has_no_size(server: SampledServer) -> None:
+    server.start()
+    server.raw("RPUSH source a")
+    writes = len(server.records())
+    server.raw(["LMOVE", "source", KEY, "LEFT", "LEFT"])
+    assert all(record.size_bytes < 1000 for record in server.records()[writes:])
+    assert server.client.lrange(KEY, 0, -1) == [b"a"]
 
 
 def test_a_value_is_written_with_its_ttl(server: SampledServer) -> None:
@@ -98,6 +148,7 @@ def test_times_of_records_lie_within_their_batch(server: SampledServer) -> None:
     server.start()
     for number in range(3000):
         server.client.set("k", number)
+        server.client.get("none")
     server.records()
     for batch in server.batches:
         times = [record.time_us for record in batch.records]

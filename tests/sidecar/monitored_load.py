@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.references import Accesses
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS
 from sidecar.servers.server_reading import ServerReading
@@ -94,4 +96,16 @@ def later(
         keyspace_hits=stats.keyspace_hits + hits,
         keyspace_misses=stats.keyspace_misses + misses,
         at_seconds=stats.at_seconds + seconds,
+    )
+
+
+def accesses(keys: Iterable[int], operations: Iterable[int], weights: np.ndarray | int) -> Accesses:
+    """Of objects without a TTL."""
+    numbers = np.fromiter(keys, np.uint64)
+    return Accesses(
+        numbers,
+        np.fromiter(operations, np.uint8),
+        np.broadcast_to(np.asarray(weights, dtype=np.int64), len(numbers)),
+        np.zeros(len(numbers), np.uint8),
+        np.ones(len(numbers), dtype=bool),
     )

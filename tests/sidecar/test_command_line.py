@@ -13,7 +13,8 @@ from importlib.metadata import version
 
 import pytest
 
-from sidecar.cli import COMMANDS, main, make_parser
+from sidecar.cli import main
+from sidecar.commands.parser import COMMANDS, make_parser
 
 # Messages, not data: these have nothing to print for a program.
 WITHOUT_JSON = {"run", "completion"}

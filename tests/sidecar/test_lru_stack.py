@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves import lru_stack
+from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.lru_stack import COLD, LruStack
+from sidecar.kernel.library import library
 from tests.sidecar.naive_shards import NaiveStack
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
@@ -42,14 +44,16 @@ def accesses(most_keys: int = 12) -> st.SearchStrategy[list[tuple[int, int, int]
     )
 
 
-def apply(stack: LruStack, steps: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
-    keys = [key for key, _, _ in steps]
+def apply(
+    stack: LruStack | CompiledStack, steps: list[tuple[int, int, int]]
+) -> list[tuple[int, int]]:
+    keys = np.array([key for key, _, _ in steps], np.uint64)
     operations, weights = np.array([step[1:] for step in steps], np.int64).reshape(-1, 2).T
     above, own = stack.access(keys, operations, weights, 9)
     return list(zip(above.tolist(), own.tolist(), strict=True))
 
 
-def assert_same(stack: LruStack, naive: NaiveStack) -> None:
+def assert_same(stack: LruStack | CompiledStack, naive: NaiveStack) -> None:
     assert list(stack)[::-1] == [entry.key for entry in naive.live()]
     assert stack.weights_by_recency() == [entry.weight for entry in naive.live()]
     assert stack.total_weight == naive.total_weight()
@@ -143,3 +147,77 @@ def test_memory_is_bounded_when_keys_only_come_and_go() -> None:
     assert len(stack) == 0
     assert len(stack._weights) < 40_000
     assert len(stack._holes) == len(stack._left) < 40_000
+
+
+def same(stack: CompiledStack, twin: LruStack) -> bool:
+    return (
+        len(stack) == len(twin)
+        and list(stack) == list(twin)
+        and stack.weights_by_recency() == twin.weights_by_recency()
+        and stack.total_weight == twin.total_weight
+    )
+
+
+@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
+@pytest.mark.parametrize("deletions", [0.0, 0.002, 0.1, 0.45])
+@pytest.mark.parametrize("keys", [30, 3000])
+def test_the_compiled_stack_is_the_same(deletions: float, keys: int) -> None:
+    """For long enough that both write it anew, and with all that is asked of it in between."""
+    random = np.random.default_rng(keys)
+    stack, twin = CompiledStack(library()), LruStack()
+    others = (1 - deletions) * np.array([0.6, 0.2, 0.18, 0.02])
+    for batch in range(60):
+        count = int(random.integers(0, 2500))
+        steps = list(
+            zip(
+                (np.minimum(random.zipf(1.1, count), keys) << 24).tolist(),
+                random.choice(
+                    [READ_HIT, READ_MISS, WRITE, EVICTION, DELETE, EXPIRY],
+                    count,
+                    p=[*others, deletions / 2, deletions / 2],
+                ).tolist(),
+                (random.integers(0, 2000, count) * random.integers(0, 2, count)).tolist(),
+                strict=True,
+            )
+        )
+        assert apply(stack, steps) == apply(twin, steps)
+        assert same(stack, twin)
+        depth = int(random.integers(0, 1 + 2 * twin.total_weight))
+        assert stack.below(depth) == twin.below(depth)
+        some = list(twin)[:: int(random.integers(2, 9))]
+        assert all(key in stack for key in some)
+        assert 7 not in stack
+        if batch % 5 == 1:
+            stack.delete(some)
+            twin.delete(some)
+        elif batch % 5 == 2:
+            stack.forget(some)
+            twin.forget(some)
+        elif batch % 5 == 3:
+            more = int(random.integers(-100, 100))
+            stack.add_weight(more)
+            twin.add_weight(more)
+        elif batch % 10 == 4:
+            turned = dict(zip(some, reversed(some), strict=True))
+            stack.rename(turned)
+            twin.rename(turned)
+        assert same(stack, twin)
+    stack.clear()
+    twin.clear()
+    assert same(stack, twin)
+    assert apply(stack, [(5, WRITE, 3), (5, READ_HIT, 0)]) == apply(
+        twin, [(5, WRITE, 3), (5, READ_HIT, 0)]
+    )
+
+
+@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
+@settings(deadline=None)
+@given(accesses(), st.integers(1, 40))
+def test_distances_of_the_compiled_stack(steps: list[tuple[int, int, int]], batch: int) -> None:
+    stack, naive = CompiledStack(library()), NaiveStack()
+    told = []
+    for start in range(0, len(steps), batch):
+        told += apply(stack, steps[start : start + batch])
+    expected = [naive.access(*step, 9) for step in steps]
+    assert told == [pair for pair in expected if pair is not None]
+    assert_same(stack, naive)

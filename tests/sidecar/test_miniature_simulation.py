@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidecar.curves.miniature_simulation import (
-    EvictionSettings,
-    MiniatureCache,
-    MiniatureSimulation,
-)
-from sidecar.curves.references import SimulatedAccesses
-from tests.sidecar.monitored_load import lru_miss_ratio, zipf
+from sidecar.curves.compiled_caches import CompiledCaches
+from sidecar.curves.miniature_caches import EvictionSettings, MiniatureCache, MiniatureCaches
+from sidecar.curves.miniature_simulation import MiniatureSimulation
+from sidecar.kernel.library import library
+from tests.sidecar.monitored_load import accesses, lru_miss_ratio, zipf
 
 HIT, MISS, WRITE, DELETE, _, EVICTION = range(1, 7)
 
@@ -67,7 +65,7 @@ def simulated(
 ) -> list[float]:
     simulation = MiniatureSimulation(np.array(sizes), EvictionSettings())
     simulation.set_rate(rate)
-    simulation.access(SimulatedAccesses(keys, operations, [10] * len(keys)), 10, 0, rate)
+    simulation.access(accesses(keys, operations, 10), 10, 0, rate)
     return list(simulation.misses.new.sum(axis=0))
 
 
@@ -93,9 +91,7 @@ def test_window_is_what_came_since_the_last_one() -> None:
     simulation = MiniatureSimulation(np.array([100.0]), EvictionSettings())
     simulation.set_rate(1)
     for count in (3, 2):
-        simulation.access(
-            SimulatedAccesses(list(range(count)), [MISS] * count, [0] * count), 1, 0, 1
-        )
+        simulation.access(accesses(range(count), [MISS] * count, 0), 1, 0, 1)
         assert simulation.take_window() == [count]
 
 
@@ -106,3 +102,48 @@ def test_small_caches_predict_large_ones() -> None:
     part = look_aside_misses(MiniatureCache(1000, EvictionSettings()), sampled, 250)
     # The correction for how many of the hottest keys are sampled, as for SHARDS.
     assert part * len(sampled) * 4 / len(keys) == pytest.approx(whole, abs=0.03)
+
+
+def test_compiled_caches_are_as_these() -> None:
+    found = library()
+    if found is None:
+        pytest.skip("the compiled library is not installed")
+    random = np.random.default_rng(1)
+    keys = zipf(2000, 40_000)
+    operations = random.choice([HIT, MISS, WRITE, DELETE], len(keys), p=[0.6, 0.2, 0.18, 0.02])
+    weights = 1 + keys % 7
+    # In one that holds all objects nothing is left to chance.
+    capacities = [100.0, 1000.0, 3000.0, 1e9]
+    told = []
+    for caches in (
+        MiniatureCaches(4, EvictionSettings()),
+        CompiledCaches(4, EvictionSettings(), found),
+    ):
+        caches.set_capacities(capacities)
+        misses = np.zeros((16, 4))
+        for start in range(0, len(keys), 1000):
+            part = slice(start, start + 1000)
+            taken = accesses(keys[part], operations[part], weights[part])
+            misses += caches.access(taken, 1, 20 * start)
+            if start == 20_000:
+                caches.keep_only(lambda key: key % 3 != 0)
+        told.append(misses)
+    assert np.array_equal(told[0][:, 3], told[1][:, 3])
+    assert told[1].sum(axis=0) == pytest.approx(told[0].sum(axis=0), rel=0.03)
+    assert told[1] == pytest.approx(told[0], rel=0.2, abs=20)
+
+
+def test_compiled_caches_hold_no_more_than_they_may() -> None:
+    found = library()
+    if found is None:
+        pytest.skip("the compiled library is not installed")
+    caches = CompiledCaches(2, EvictionSettings(), found)
+    caches.set_capacities([50.0, 500.0])
+    for start in range(0, 5000, 500):
+        keys = zipf(5000, 500, seed=start)
+        caches.access(accesses(keys, [WRITE] * 500, 1 + keys % 9), 1, start)
+        held = [found.spreds_caches_weight(caches._caches, place) for place in range(2)]
+        assert 30 < held[0] <= 50
+        assert 300 < held[1] <= 500
+    caches.keep_only(lambda _: False)
+    assert found.spreds_caches_weight(caches._caches, 1) == 0

@@ -162,10 +162,10 @@ def test_restarted_server_starts_with_an_empty_stack() -> None:
     [
         ({"role": "slave"}, "no_eviction"),
         ({"maxmemory_policy": "noeviction"}, "no_eviction"),
-        ({"maxmemory_policy": "volatile-ttl"}, "no_model"),
+        ({"maxmemory_policy": "volatile-ttl", "keys_with_ttl": 5000}, "no_model"),
     ],
 )
-def test_servers_that_are_no_targets_say_why(change: dict[str, str], code: str) -> None:
+def test_servers_that_are_no_targets_say_why(change: dict[str, object], code: str) -> None:
     stats = replace(STATS, **change)  # type: ignore[arg-type]
     reason = estimate(batches(zipf(100, 1000)), stats).keep_reason
     assert reason is not None

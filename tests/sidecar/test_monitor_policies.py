@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureCache
+from sidecar.curves.miniature_caches import EvictionSettings, MiniatureCache
 from sidecar.curves.remembered import CYCLE
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import decode_batch

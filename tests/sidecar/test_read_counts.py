@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.curves.miniature_simulation import EvictionSettings, MiniatureSimulation
+from sidecar.curves.miniature_caches import EvictionSettings
+from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.miss_ratio_histogram import COARSE_EDGES_BYTES, EDGES_BYTES
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.references import SimulatedAccesses
 from sidecar.curves.remembered import CYCLE, HALF_LIVES_CYCLES, STEPS_A_CYCLE, Memory
 from sidecar.samples.wire_format import Operation
 from tests.sidecar.counted_reads import STEP_SECONDS, at_depth, count, ids_of, step
+from tests.sidecar.monitored_load import accesses
 
 EMPTY_BYTES = 1_000_003
 # Next to no margin for chance is left, see ``step``.
@@ -134,7 +135,7 @@ def test_a_simulated_policy_counts_its_own_misses() -> None:
     counts.simulation.set_rate(1.0)
     keys = [int(key) for key in ids_of([0, 0, 1, 0, 1, 5])]
     operations = [int(Operation.READ_HIT)] * len(keys)
-    counts.simulation.access(SimulatedAccesses(keys, operations, [10] * 6), 10, 0, 1.0)
+    counts.simulation.access(accesses(keys, operations, 10), 10, 0, 1.0)
     counts.histogram.reads.new += len(keys)
     step(counts)
     for memory in (None, Memory(CYCLE, CYCLE)):
@@ -145,7 +146,7 @@ def test_a_simulated_policy_counts_its_own_misses() -> None:
         assert groups[1] == pytest.approx([2 * GROUPS, GROUPS])
     assert counts.miss_ratios(CYCLE)[1] == pytest.approx([1.0, 0.5])
     # The next step only misses when it is small.
-    counts.simulation.access(SimulatedAccesses(keys, operations, [10] * 6), 10, 0, 1.0)
+    counts.simulation.access(accesses(keys, operations, 10), 10, 0, 1.0)
     counts.histogram.reads.new += len(keys)
     step(counts)
     assert counts.misses(sizes, None) * STEP_SECONDS == pytest.approx([6, 0])

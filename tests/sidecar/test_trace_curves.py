@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import json
 import lzma
 import struct
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 
 from sidecar.cli import main
 from sidecar.commands import mrc as command_mrc
+from sidecar.commands.mrc_options import read_plainly
+from sidecar.commands.parser import make_parser
 from sidecar.kernel.library import library
 from sidecar.mrc import trace_curve
 from sidecar.mrc.compiled import CompiledStack
@@ -155,7 +159,8 @@ def test_compiled_and_pure_agree_to_the_last_bit(seed, rate, limit, in_bytes, re
         slow.live_objects,
     )
     assert fast.cold == slow.cold
-    assert fast.histogram() == slow.histogram()
+    for ours, theirs in zip(fast.histogram(), slow.histogram(), strict=True):
+        assert list(ours) == list(theirs)
 
 
 @both
@@ -250,14 +255,16 @@ def write_trace(folder: Path, kind: str, packed: str, requests: list[tuple[int, 
     how=st.sampled_from([{}, {"rate": 0.3}, {"limit_objects": 5}]),
     in_bytes=st.booleans(),
     times=st.sampled_from([1, 700]),
+    block=st.sampled_from([60, 1000, file.BLOCK_BYTES]),
 )
 def test_files_give_the_same_curve_compiled_and_pure(
-    tmp_path_factory, requests, kind, packed, how, in_bytes, times
+    tmp_path_factory, requests, kind, packed, how, in_bytes, times, block
 ):
     path = write_trace(tmp_path_factory.mktemp("files"), kind, packed, requests * times)
+    in_bytes = in_bytes and kind != "a.trace"
     shares: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file, "_WINDOW_BYTES", 3 << 12)  # whole pages and whole records
+        patch.setattr(file, "BLOCK_BYTES", block)
         fast, slow = (
             estimate_curve_of_file(
                 path, in_bytes=in_bytes, **how, compiled=compiled, progress=shares.append
@@ -312,6 +319,34 @@ def test_command_prints_and_draws(trace, tmp_path, capsys):
     assert plot.read_text().lstrip().startswith("<?xml")
 
 
+def test_sampled_curves_have_a_standard_error_that_is_about_right(tmp_path):
+    """It is what samples by other salts differ by."""
+    random = np.random.default_rng(9)
+    keys = random.zipf(1.2, 60_000) % 5_000
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"1,{key},1\n" for key in keys.tolist()))
+    sizes = [50, 200, 1000]
+    for how in ({"rate": 0.1}, {"limit_objects": 400}):
+        curves = [
+            estimate_curve_of_file(path, salt=salt, with_errors=True, **how) for salt in range(12)
+        ]
+        true = np.std([curve.miss_ratios_at(sizes) for curve in curves], axis=0, ddof=1)
+        stated = np.mean([curve.standard_errors_at(sizes) for curve in curves], axis=0)
+        assert np.all(stated < 2 * true)
+        assert np.all(true < 2 * stated)
+    exact = estimate_curve_of_file(path, with_errors=True)
+    assert exact.standard_errors_at(sizes) == [0, 0, 0]
+
+
+def test_a_sampled_curve_is_drawn_with_a_band(trace, tmp_path):
+    drawn = []
+    for how in (["--rate", "0.9"], []):
+        plot = tmp_path / "curve.svg"
+        assert main(["mrc", str(trace), *how, "--plot", str(plot)]) == 0
+        drawn.append("FillBetween" in plot.read_text())
+    assert drawn == [True, False]
+
+
 def test_command_says_that_it_is_slow_without_the_library(trace, capsys, monkeypatch):
     monkeypatch.setattr(command_mrc, "library", lambda: None)
     assert main(["mrc", str(trace)]) == 0
@@ -352,6 +387,8 @@ def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, pac
         (["gone.csv"], "gone.csv: cannot be read"),
         (["{trace}", "--plot", "{trace}.nothing"], "nothing"),
         (["{trace}", "--format", "cache2k"], "record"),
+        (["{trace}", "--format", "cache2k", "--bytes"], "cache2k traces have no sizes"),
+        (["-"], "-: standard input needs a --format"),
     ],
 )
 def test_command_refuses_with_one_sentence(trace, capsys, arguments, message):
@@ -371,11 +408,49 @@ def test_command_refuses_bad_options(trace, capsys, arguments):
     assert arguments[1] in capsys.readouterr().err
 
 
+def test_command_reads_standard_input(trace, capsys, monkeypatch):
+    data = trace.read_bytes()
+    assert main(["mrc", str(trace), "--json"]) == 0
+    (of_file,) = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert main(["mrc", "-", "--format", "csv", "--json"]) == 0
+    (of_stdin,) = json.loads(capsys.readouterr().out)
+    assert of_stdin == of_file | {"trace": "-"}
+
+
+PLAIN = ["--bytes", "--json", "--rate", "0.5", "--rate=.25", "--objects", "7", "--salt=3", "a.csv"]
+PLAIN += ["--points", "4", "--hit-ratio", "0.9", "--hit-ratio=.5", "--plot", "x.svg", "-", "b"]
+PLAIN += ["--format=csv", "--rat", "--rate=", "--json=1", "-h", "--", "--salt", "-1", "1e9", "--x"]
+
+
+@settings(max_examples=300)
+@given(words=st.lists(st.sampled_from(PLAIN), max_size=6))
+def test_options_mean_the_same_with_and_without_argparse(words):
+    plain = read_plainly(words)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            slow = vars(make_parser(["mrc"]).parse_args(["mrc", *words]))
+    except SystemExit:
+        assert plain is None
+        return
+    if plain is not None:  # what is abbreviated is left to argparse
+        assert {name: getattr(plain, name) for name in vars(plain)} == {
+            name: slow[name] for name in vars(plain)
+        }
+        assert set(vars(plain)) == set(slow) - {"execute", "logs", "command", "version"}
+
+
+@pytest.mark.parametrize("words", [["a", "--rate=0.01", "--bytes"], ["--objects", "9", "a", "-"]])
+def test_options_written_in_full_need_no_argparse(words):
+    assert read_plainly(words) is not None
+
+
 @needs_library
 def test_command_imports_only_what_it_needs(trace):
     """Starting up would take longer than reading millions of requests."""
+    program = "import sys; from sidecar.cli import main; sys.exit(main())"  # as installed
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "sidecar.cli", "mrc", trace, "--rate", "0.1"],
+        [sys.executable, "-X", "importtime", "-c", program, "mrc", trace, "--rate", "0.1"],
         capture_output=True,
         text=True,
         check=True,
@@ -383,7 +458,7 @@ def test_command_imports_only_what_it_needs(trace):
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "sidecar.mrc.compiled" in imported
     heavy = {"numpy", "boto3", "redis", "zmq", "json", "logging", "dataclasses", "shutil", "lzma"}
-    assert not imported & heavy
+    assert not imported & (heavy | {"argparse", "typing", "pathlib", "collections", "re", "enum"})
 
 
 def test_progress_goes_to_the_end(trace):

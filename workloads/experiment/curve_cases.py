@@ -31,6 +31,7 @@ class Target:
 
 
 _TTL = Target(0.005, 0.015)
+_RANDOM = Target(0.01, 0.03)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class Case:
 
     @property
     def target(self) -> Target:
-        return _TTL if self.ttl_seconds and "lru" in self.policy else Target()
+        if self.policy.endswith("random"):
+            return _RANDOM
+        return _TTL if self.ttl_seconds else Target()
 
 
 QUICK_CASES = (
@@ -97,6 +100,7 @@ CASES = (
     Case("zipf-0.99", "allkeys-lfu"),
     # Keys without a TTL are never evicted: few, or they would not fit into the smallest server.
     Case("twitter", "volatile-lru", ttl_seconds=3600, ttl_share=0.97),
+    Case("twitter", "volatile-lfu", ttl_seconds=3600, ttl_share=0.97),
     Case("zipf-0.99", "allkeys-random"),
 )
 
@@ -105,9 +109,9 @@ def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
     """The first ``requests`` of the case's trace.
 
     Twitter's and CacheLib's sizes are their own; those of the others are drawn (log-normal, 270
-    bytes in the mean), as is who has a TTL. With volatile-lru all keys have one that are not asked
-    for while the servers warm up: a curve takes the keys without a TTL as they are at its end. Where
-    keys are drawn, each is read once before all: that none is new makes the load stationary.
+    bytes in the mean), as is who has a TTL. With volatile-* all keys have one that are not asked
+    for while the servers warm up: a curve takes the keys without a TTL as they are at its end.
+    Where keys are drawn, each is read once before all: that none is new makes the load stationary.
 
     Raises:
         OSError, ValueError: the trace's file is missing or broken.
@@ -123,7 +127,7 @@ def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
         places = np.argsort(np.argsort(-np.bincount(keys)))
         sizes = 32 * 128.0 ** (places / len(names))
     has_ttl = random.random(len(names)) < case.ttl_share
-    if case.policy == "volatile-lru":
+    if case.policy.startswith("volatile-"):
         has_ttl |= first >= WARM_SHARE * len(keys)
     return Load(
         case.name,
@@ -142,7 +146,8 @@ def _asked(
     if file is not None:
         trace = load_trace(trace_file(traces, file), limit=requests)
         return trace.keys, trace.sizes_bytes if case.trace == "twitter" else None
-    once = random.permutation(_KEYS).astype(np.uint64)
+    # From the least popular one on: as recency will be in the long run.
+    once = np.arange(_KEYS, dtype=np.uint64)[::-1]
     if case.trace == KVCACHE:
         folder = trace_file(traces, KVCACHE_FOLDER)
         drawn, sizes = kvcache_keys(folder, _KEYS, requests - _KEYS, random)

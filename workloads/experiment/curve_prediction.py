@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,17 +11,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.curve_points import curve_through
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import CYCLE, MEMORIES, STEPS_A_CYCLE
+from sidecar.curves.remembered import CYCLE, STEPS_A_CYCLE
 from sidecar.samples.receiver import SampleReceiver
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.curve import MissRatioCurve
 from workloads.experiment.curve_cases import LEARNT_SHARE, WARM_SHARE, Case
 from workloads.experiment.fast_replay import FastServer, Load, replay
 
 FORMS = ("raw", "corrected", "planned", "anchored")
-"""As sampled; with the reads that were not sampled; looking ahead, as a plan is made of it; and bent
-to what the server says of its own size."""
+"""As sampled; with the reads that were not sampled; looking ahead, as a plan is made of it; and
+bent to what the server says of its own size."""
 REQUESTS_PER_SECOND = 1000.0
 _BUDGET_SHARE = 1.3
 _CYCLES_LEARNT = 2
@@ -54,7 +55,8 @@ class Run:
 
     Attributes:
         sizes_bytes: ``maxmemory`` of all servers of the case, and where curves were read.
-        learnt: its own miss ratio while the curve was learnt, by its own counters.
+        learnt: its own miss ratio while the curve was learnt, by its own counters, which fade as
+            what the curve is made of.
         measured: the same of what came then.
         predicted: for each of ``FORMS`` the miss ratios at ``sizes_bytes``.
         curve: points of the anchored curve, (bytes, miss ratio).
@@ -83,6 +85,8 @@ class _Window:
         self._server = server
         self._receiver = receiver
         self.received = 0
+        self._counted = (0, 0)
+        self.faded_reads = self.faded_misses = 0.0
 
     def wait_for_connection(self) -> None:
         """Return when the server's first batch is here: earlier ones are dropped."""
@@ -97,12 +101,28 @@ class _Window:
                 self.monitor.take(batch)
 
     def replay(self, load: Load) -> None:
-        """Send ``load`` and take its samples; the monitor steps as in a sidecar."""
+        """Send ``load`` and take its samples; the monitor steps as in a sidecar, and what the
+        server counts fades beside."""
         parts = max(1, round(len(load.keys) / REQUESTS_PER_SECOND / self.step_seconds))
         edges = np.linspace(0, len(load.keys), parts + 1).astype(int).tolist()
         for start, end in pairwise(edges):
             replay(self._server, load.part(start, end), REQUESTS_PER_SECOND, self.drain)
-            self.monitor.step((end - start) / REQUESTS_PER_SECOND)
+            seconds = (end - start) / REQUESTS_PER_SECOND
+            self.monitor.step(seconds)
+            self._count(0.5 ** (seconds / self.monitor.cycle_seconds))
+
+    def _count(self, factor: float) -> None:
+        stats = self._server.client.info("stats")
+        counted = stats["keyspace_hits"], stats["keyspace_misses"]
+        hits, misses = (now - then for now, then in zip(counted, self._counted, strict=True))
+        self._counted = counted
+        self.faded_reads = factor * self.faded_reads + hits + misses
+        self.faded_misses = factor * self.faded_misses + misses
+
+    def forget(self) -> None:
+        """As if nothing had been counted."""
+        self.monitor.forget()
+        self.faded_reads = self.faded_misses = 0.0
 
     @property
     def step_seconds(self) -> float:
@@ -150,8 +170,8 @@ def measure(
     live_objects: int,
 ) -> Run:
     """Replay ``load`` into a server of ``sizes_bytes[place]``: warm it, learn a curve, and measure
-    what comes then. What was counted fades as in a sidecar that plans every cycle; the time to learn
-    has two of them."""
+    what comes then. What was counted fades as in a sidecar that plans every cycle; the time to
+    learn has two of them."""
     budget_bytes = round(_BUDGET_SHARE * sizes_bytes[-1])
     warm_end = round(WARM_SHARE * len(load.keys))
     learnt_end = round((WARM_SHARE + LEARNT_SHARE) * len(load.keys))
@@ -176,33 +196,31 @@ def measure(
         window.wait_for_connection()
         monitor.observe(window.read(), budget_bytes)
         window.replay(load.part(0, warm_end))
-        warm = window.read()
-        monitor.observe(warm, budget_bytes)
-        monitor.forget()
+        monitor.observe(window.read(), budget_bytes)
+        window.forget()
         for start, end in pairwise(
             np.linspace(warm_end, learnt_end, _CYCLES_LEARNT + 1).astype(int).tolist()
         ):
             window.replay(load.part(start, end))
             learnt = window.read()
-            looking_ahead = deepcopy(monitor)
             estimate = monitor.observe(learnt, budget_bytes)
-        planned = looking_ahead.observe(learnt, budget_bytes, memory=MEMORIES[CYCLE])
+        planned, correction = _looking_ahead(monitor, budget_bytes), _correction(monitor)
+        learnt_ratio = window.faded_misses / window.faded_reads
         dropped = window.lost()
         window.replay(load.part(learnt_end, len(load.keys)))
         last = window.read()
     assert estimate is not None
-    assert planned is not None
     corrected = estimate.raw_curve.miss_ratio(sizes_bytes)
     forms = (
-        np.minimum(1, corrected * _correction(looking_ahead)),
+        np.minimum(1, corrected * correction),
         corrected,
-        planned.curve.miss_ratio(sizes_bytes),
+        planned.miss_ratio(sizes_bytes),
         estimate.curve.miss_ratio(sizes_bytes),
     )
     curve = estimate.curve
     return Run(
         sizes_bytes=sizes_bytes,
-        learnt=_miss_ratio(warm, learnt),
+        learnt=learnt_ratio,
         measured=_miss_ratio(learnt, last),
         predicted=[form.tolist() for form in forms],
         curve=list(zip(curve.sizes_bytes.tolist(), curve.miss_ratios.tolist(), strict=True)),
@@ -211,6 +229,14 @@ def measure(
         sampled_objects=estimate.sampled_objects,
         dropped=dropped,
     )
+
+
+def _looking_ahead(monitor: ServerMonitor, budget_bytes: int) -> MissRatioCurve:
+    """What the monitor would say for a plan, of the memory that it has anyway."""
+    counts = monitor.counts
+    depths, ratios = counts.miss_ratios(CYCLE)
+    ahead = counts.outlook.depths(depths)
+    return curve_through(counts.empty_bytes, ahead, monitor.anchor.anchored(ratios), budget_bytes)
 
 
 def _correction(monitor: ServerMonitor) -> float:

@@ -161,8 +161,8 @@ def _result(case: Case, server: str, runs: list[Run]) -> dict[str, Any]:
     times what the estimate said of itself.
 
     A load that is no other than before must be predicted as well as the target says. Of one that
-    changes, the very miss ratios of the time that was learnt would be off by its ``change``, which is
-    allowed beside."""
+    changes, the very miss ratios of the time that was learnt would be off by its ``change``, which
+    is allowed beside."""
     measured = np.array([run.measured for run in runs])
     change = np.abs(np.array([run.learnt for run in runs]) - measured)
     allowed = np.zeros(2) if case.is_stationary else np.array([change.mean(), change.max()])

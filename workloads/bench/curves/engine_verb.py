@@ -16,9 +16,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.miss_ratio_histogram import MissRatioHistogram
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.shards import LIVE_OBJECTS, Shards
+from sidecar.curves.shards import Shards
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import Operation
 from sidecar.traces.trace_reader import TraceError

@@ -1,0 +1,65 @@
+"""What ``spreds mrc`` says of a curve: a table, or JSON."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from sidecar.mrc.trace_curve import TraceCurve
+
+
+def grid(curve: TraceCurve, points: int) -> list[int]:
+    """Sizes to show: evenly spaced up to where the curve is flat."""
+    largest = curve.sizes[-1] if curve.sizes else 1
+    return sorted({round(largest * step / points) for step in range(1, points + 1)})
+
+
+def as_json(
+    trace: str, curve: TraceCurve, *, in_bytes: bool, points: int, hit_ratios: Sequence[float]
+) -> dict[str, Any]:
+    """As ``--json`` has it."""
+    sizes = grid(curve, points)
+    return {
+        "trace": trace,
+        "unit": "bytes" if in_bytes else "objects",
+        "requests": curve.requests,
+        "sampled_requests": curve.sampled,
+        "live_objects": curve.live_objects,
+        "compulsory_miss_ratio": curve.compulsory_miss_ratio,
+        "sizes": sizes,
+        "miss_ratios": curve.miss_ratios_at(sizes),
+        "for_hit_ratios": [
+            {"hit_ratio": ratio, "size": curve.size_for_hit_ratio(ratio)} for ratio in hit_ratios
+        ],
+    }
+
+
+def in_words(
+    trace: str, curve: TraceCurve, *, in_bytes: bool, points: int, hit_ratios: Sequence[float]
+) -> str:
+    """As it is printed."""
+
+    def size(value: float) -> str:
+        if not in_bytes:
+            return f"{value:,.0f}"
+        from solver_lambda.documents.units import format_size
+
+        return format_size(value)
+
+    lines = [
+        f"{trace}: {curve.requests:,} requests, {curve.sampled:,} of sampled keys; "
+        f"misses at any size {curve.compulsory_miss_ratio:.4f}",
+        f"{'bytes' if in_bytes else 'objects':>14}  miss ratio",
+    ]
+    sizes = grid(curve, points)
+    for value, ratio in zip(sizes, curve.miss_ratios_at(sizes), strict=True):
+        lines.append(f"{size(value):>14}  {ratio:10.4f}")
+    for wanted in hit_ratios:
+        needed = curve.size_for_hit_ratio(wanted)
+        if needed is None:
+            lines.append(f"hit ratio {wanted:g}: no size is enough")
+        else:
+            lines.append(f"hit ratio {wanted:g}: {size(needed)}{'' if in_bytes else ' objects'}")
+    return "\n".join(lines)

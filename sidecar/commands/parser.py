@@ -1,0 +1,66 @@
+"""The parsers of all commands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+# Each command's module in ``sidecar.commands``, which may have several.
+COMMANDS = {
+    "run": "run",
+    "check": "check",
+    "status": "status",
+    "plan": "plan",
+    "explain": "explain",
+    "history": "history",
+    "apply": "orders",
+    "recommend": "orders",
+    "pause": "orders",
+    "resume": "orders",
+    "rollback": "orders",
+    "weights": "weights",
+    "mrc": "mrc",
+    "completion": "completion",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Also of the commands. Left to find out how wide the terminal is, argparse would import
+    libraries for it, help asked for or not."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(formatter_class=_narrow, **arguments)
+
+
+def _narrow(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, width=78)
+
+
+def make_parser(names: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Of these commands, or of all."""
+    parser = _Parser(
+        prog="spreds",
+        description="Divides one machine's memory among its Redis servers.",
+        epilog="Exit codes: 0 done; 1 something failed or is down; 2 wrong usage or configuration.",
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="print the version of SPREDS and exit"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # One module may have several commands.
+    for module in dict.fromkeys(COMMANDS[name] for name in names or COMMANDS):
+        import_module(f"sidecar.commands.{module}").add_parser(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looked up only if it is asked for."""
+
+    def __call__(self, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"spreds {version('spreds')}")
+        sys.exit(0)

@@ -1,0 +1,129 @@
+"""The recency stack of ``lru_stack`` by the compiled library, several times as fast."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from ctypes import CDLL
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.curves.lru_stack import IntArray, Integers, LruStack
+from sidecar.kernel.library import library
+
+UIntArray = npt.NDArray[np.uint64]
+
+_log = logging.getLogger(__name__)
+
+
+class CompiledStack:
+    """What ``LruStack`` is, to the last bit; see ``kernel/server_stack.c``.
+
+    All of its methods raise MemoryError if there is not enough.
+    """
+
+    def __init__(self, found: CDLL) -> None:
+        self._library = found
+        self._stack = found.spreds_stack_new()
+        if not self._stack:
+            raise MemoryError("not enough memory for a stack")
+
+    def __del__(self) -> None:
+        if getattr(self, "_stack", None):
+            self._library.spreds_stack_free(self._stack)
+
+    def __len__(self) -> int:
+        return int(self._library.spreds_stack_live(self._stack))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._keys().tolist())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, int) and bool(self._library.spreds_stack_has(self._stack, key))
+
+    @property
+    def total_weight(self) -> int:
+        return int(self._library.spreds_stack_total_weight(self._stack))
+
+    def _keys(self) -> UIntArray:
+        keys = np.empty(len(self), np.uint64)
+        self._library.spreds_stack_list(self._stack, keys.ctypes.data, None)
+        return keys
+
+    def weights_by_recency(self) -> list[int]:
+        weights = np.empty(len(self), np.int64)
+        self._library.spreds_stack_list(self._stack, None, weights.ctypes.data)
+        listed: list[int] = weights[::-1].tolist()
+        return listed
+
+    def access(
+        self, keys: UIntArray, operations: Integers, weights: Integers, default_weight: int
+    ) -> tuple[IntArray, IntArray]:
+        keys = np.ascontiguousarray(keys, np.uint64)
+        operations = np.ascontiguousarray(operations, np.uint8)
+        weights = np.ascontiguousarray(weights, np.int64)
+        told = np.empty((2, len(keys)), np.int64)
+        above, own = told
+        reads = self._library.spreds_stack_access(
+            self._stack,
+            *(keys.ctypes.data, operations.ctypes.data, weights.ctypes.data, len(keys)),
+            *(default_weight, above.ctypes.data, own.ctypes.data),
+        )
+        _enough(reads)
+        return above[:reads], own[:reads]
+
+    def forget(self, keys: Iterable[int]) -> None:
+        self._remove(keys, forgotten=True)
+
+    def delete(self, keys: Iterable[int]) -> None:
+        self._remove(keys, forgotten=False)
+
+    def _remove(self, keys: Iterable[int], *, forgotten: bool) -> None:
+        gone = np.fromiter(keys, np.uint64)
+        _enough(
+            self._library.spreds_stack_remove(self._stack, gone.ctypes.data, len(gone), forgotten)
+        )
+
+    def rename(self, names: dict[int, int]) -> None:
+        keys = np.fromiter((names.get(key, key) for key in self), np.uint64)
+        self._library.spreds_stack_rename(self._stack, keys.ctypes.data)
+
+    def add_weight(self, more: int) -> None:
+        self._library.spreds_stack_add_weight(self._stack, more)
+
+    def clear(self) -> None:
+        self._library.spreds_stack_clear(self._stack)
+
+    def below(self, depth: int) -> list[int]:
+        deep = int(self._library.spreds_stack_below(self._stack, depth))
+        keys: list[int] = self._keys()[:deep].tolist()
+        return keys
+
+
+def _enough(result: int) -> None:
+    if result < 0:
+        raise MemoryError("not enough memory for a stack")
+
+
+def new_stack() -> CompiledStack | LruStack:
+    """An empty stack: the compiled one where there is the library."""
+    found = installed_library()
+    return LruStack() if found is None else CompiledStack(found)
+
+
+def installed_library() -> CDLL | None:
+    """The compiled library; that there is none is logged once."""
+    found = library()
+    if found is None:
+        _say_that_it_is_slow()
+    return found
+
+
+@cache
+def _say_that_it_is_slow() -> None:
+    _log.warning(
+        "the compiled library is not installed: samples take several times as long; installing the "
+        "package where there is a C compiler builds it"
+    )

@@ -1,0 +1,346 @@
+/* Small caches of several sizes that evict as Redis' LFU does (src/evict.c), and see one stream of
+ * accesses.
+ *
+ * The same as sidecar/curves/miniature_simulation.py, but for the random numbers. */
+
+#include "hash.h"
+
+#include <stdlib.h>
+
+#define POOL_SIZE 16
+#define FIRST_COUNT 5
+#define MOST_COUNT 255
+#define FIRST_ROOM 1024
+#define GROUPS 16 /* of objects, as in sidecar/curves/object_groups.py */
+#define NOBODY UINT32_MAX
+
+enum { READ_HIT = 1, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION };
+
+struct candidate {
+    uint64_t key;
+    uint32_t object;
+    int idle;
+};
+
+struct small_cache {
+    double capacity;
+    int64_t used;
+
+    /* By object. */
+    uint32_t *places; /* in `residents`, or NOBODY */
+    int64_t *weights; /* that it was put in with */
+    uint8_t *counts;
+    uint32_t *touched; /* minutes */
+
+    uint32_t *residents;
+    uint32_t count;
+    struct candidate pool[POOL_SIZE]; /* the best to evict last */
+    int pool_count;
+};
+
+struct object {
+    uint64_t key;
+    int64_t weight; /* 0: unknown */
+    uint8_t is_missed;
+    uint8_t is_live;
+};
+
+struct miniature_caches {
+    struct small_cache *caches;
+    int cache_count;
+    int samples;
+    int log_factor;
+    int decay_minutes;
+    uint64_t random;
+
+    struct object *objects;
+    uint32_t room;
+    uint32_t used; /* objects that were ever live are below */
+    uint32_t live;
+    uint32_t *free_objects;
+    uint32_t free_count;
+
+    /* Where objects are: open addressing, linear probing, at most half full; object + 1, or 0. */
+    uint32_t *table;
+    uint64_t table_room;
+};
+
+/* ---------------------------------------------------------------- objects */
+
+static uint64_t slot_of(const struct miniature_caches *m, uint64_t key) {
+    uint64_t i = mix(key) & (m->table_room - 1);
+    while (m->table[i] && m->objects[m->table[i] - 1].key != key) i = (i + 1) & (m->table_room - 1);
+    return i;
+}
+
+/* Linear probing without tombstones: later members of the run move up. */
+static void vacate(struct miniature_caches *m, uint64_t hole) {
+    uint64_t mask = m->table_room - 1;
+    for (uint64_t i = (hole + 1) & mask; m->table[i]; i = (i + 1) & mask) {
+        uint64_t home = mix(m->objects[m->table[i] - 1].key) & mask;
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            m->table[hole] = m->table[i];
+            hole = i;
+        }
+    }
+    m->table[hole] = 0;
+}
+
+static int resize(void *array, uint64_t count, uint64_t size) {
+    void *grown = realloc(*(void **)array, count * size);
+    if (!grown) return -1;
+    *(void **)array = grown;
+    return 0;
+}
+
+/* Make room for `room` objects. Returns -1 without memory; what there is stays as it is. */
+static int make_room(struct miniature_caches *m, uint32_t room) {
+    if (resize(&m->objects, room, sizeof *m->objects)) return -1;
+    if (resize(&m->free_objects, room, sizeof *m->free_objects)) return -1;
+    for (int c = 0; c < m->cache_count; c++) {
+        struct small_cache *cache = &m->caches[c];
+        if (resize(&cache->places, room, sizeof *cache->places)) return -1;
+        if (resize(&cache->weights, room, sizeof *cache->weights)) return -1;
+        if (resize(&cache->counts, room, sizeof *cache->counts)) return -1;
+        if (resize(&cache->touched, room, sizeof *cache->touched)) return -1;
+        if (resize(&cache->residents, room, sizeof *cache->residents)) return -1;
+    }
+    uint32_t *table = calloc(2 * (uint64_t)room, sizeof *table);
+    if (!table) return -1;
+    free(m->table);
+    m->table = table;
+    m->table_room = 2 * (uint64_t)room;
+    m->room = room;
+    for (uint32_t i = 0; i < m->used; i++)
+        if (m->objects[i].is_live) m->table[slot_of(m, m->objects[i].key)] = i + 1;
+    return 0;
+}
+
+/* The object with this key, new if there was none; NOBODY without memory. */
+static uint32_t object_of(struct miniature_caches *m, uint64_t key) {
+    uint64_t slot = slot_of(m, key);
+    if (m->table[slot]) return m->table[slot] - 1;
+    if (m->live == m->room) {
+        if (m->room > UINT32_MAX / 4 || make_room(m, 2 * m->room)) return NOBODY;
+        slot = slot_of(m, key);
+    }
+    uint32_t object = m->free_count ? m->free_objects[--m->free_count] : m->used++;
+    m->objects[object] = (struct object){.key = key, .is_live = 1};
+    for (int c = 0; c < m->cache_count; c++) m->caches[c].places[object] = NOBODY;
+    m->table[slot] = object + 1;
+    m->live++;
+    return object;
+}
+
+static void leave(struct small_cache *cache, uint32_t object) {
+    uint32_t place = cache->places[object];
+    if (place == NOBODY) return;
+    uint32_t last = cache->residents[--cache->count];
+    cache->residents[place] = last;
+    cache->places[last] = place;
+    cache->places[object] = NOBODY;
+    cache->used -= cache->weights[object];
+}
+
+static void forget(struct miniature_caches *m, uint64_t key) {
+    uint64_t slot = slot_of(m, key);
+    if (!m->table[slot]) return;
+    uint32_t object = m->table[slot] - 1;
+    for (int c = 0; c < m->cache_count; c++) leave(&m->caches[c], object);
+    vacate(m, slot);
+    m->objects[object].is_live = 0;
+    m->free_objects[m->free_count++] = object;
+    m->live--;
+}
+
+/* ---------------------------------------------------------------- eviction */
+
+/* xorshift64*: a number below `below`. */
+static uint32_t draw(struct miniature_caches *m, uint32_t below) {
+    m->random ^= m->random >> 12;
+    m->random ^= m->random << 25;
+    m->random ^= m->random >> 27;
+    uint64_t word = m->random * 0x2545F4914F6CDD1Du;
+    return (uint32_t)(((word >> 32) * below) >> 32);
+}
+
+static int decayed(const struct miniature_caches *m, const struct small_cache *cache,
+                   uint32_t object, uint32_t minute) {
+    if (!m->decay_minutes) return cache->counts[object];
+    uint32_t periods = (minute - cache->touched[object]) / (uint32_t)m->decay_minutes;
+    int count = cache->counts[object];
+    return periods >= (uint32_t)count ? 0 : count - (int)periods;
+}
+
+/* An access to the object; 0 if it is not here. */
+static int touch(struct miniature_caches *m, struct small_cache *cache, uint32_t object,
+                 uint32_t minute) {
+    if (cache->places[object] == NOBODY) return 0;
+    int count = decayed(m, cache, object, minute);
+    int beyond = count - FIRST_COUNT;
+    if (count < MOST_COUNT && (beyond <= 0 || !draw(m, (uint32_t)(beyond * m->log_factor + 1))))
+        count++;
+    cache->counts[object] = (uint8_t)count;
+    cache->touched[object] = minute;
+    return 1;
+}
+
+/* evictionPoolPopulate(): before its equals, of which Redis evicts the one it has known longest. */
+static void offer(struct miniature_caches *m, struct small_cache *cache, uint32_t object,
+                  uint32_t minute) {
+    int idle = MOST_COUNT - decayed(m, cache, object, minute);
+    int is_full = cache->pool_count == POOL_SIZE;
+    if (is_full && idle <= cache->pool[0].idle) return;
+    uint64_t key = m->objects[object].key;
+    int place = 0;
+    for (int i = 0; i < cache->pool_count; i++) {
+        if (cache->pool[i].key == key) return;
+        if (cache->pool[i].idle < idle) place = i + 1;
+    }
+    if (is_full) {
+        place--;
+        memmove(cache->pool, cache->pool + 1, (size_t)place * sizeof *cache->pool);
+    } else {
+        memmove(cache->pool + place + 1, cache->pool + place,
+                (size_t)(cache->pool_count - place) * sizeof *cache->pool);
+        cache->pool_count++;
+    }
+    cache->pool[place] = (struct candidate){.key = key, .object = object, .idle = idle};
+}
+
+static void evict(struct miniature_caches *m, struct small_cache *cache, uint32_t minute) {
+    for (;;) {
+        uint32_t looks = cache->count < (uint32_t)m->samples ? cache->count : (uint32_t)m->samples;
+        for (uint32_t i = 0; i < looks; i++)
+            offer(m, cache, cache->residents[draw(m, cache->count)], minute);
+        while (cache->pool_count) {
+            struct candidate *best = &cache->pool[--cache->pool_count];
+            const struct object *object = &m->objects[best->object];
+            if (object->is_live && object->key == best->key &&
+                cache->places[best->object] != NOBODY) {
+                leave(cache, best->object);
+                return;
+            }
+        }
+    }
+}
+
+static void put(struct miniature_caches *m, struct small_cache *cache, uint32_t object,
+                int64_t weight, uint32_t minute) {
+    if (cache->places[object] == NOBODY) {
+        cache->places[object] = cache->count;
+        cache->residents[cache->count++] = object;
+        cache->counts[object] = FIRST_COUNT;
+        cache->touched[object] = minute;
+    } else {
+        cache->used -= cache->weights[object];
+    }
+    cache->weights[object] = weight;
+    cache->used += weight;
+    while ((double)cache->used > cache->capacity && cache->count) evict(m, cache, minute);
+}
+
+/* ---------------------------------------------------------------- what Python calls */
+
+void spreds_caches_free(struct miniature_caches *m) {
+    if (!m) return;
+    for (int c = 0; m->caches && c < m->cache_count; c++) {
+        struct small_cache *cache = &m->caches[c];
+        free(cache->places);
+        free(cache->weights);
+        free(cache->counts);
+        free(cache->touched);
+        free(cache->residents);
+    }
+    free(m->caches);
+    free(m->objects);
+    free(m->free_objects);
+    free(m->table);
+    free(m);
+}
+
+/* `samples`, `log_factor` and `decay_minutes` are maxmemory-samples and the settings of LFU. Returns
+ * NULL without memory. */
+struct miniature_caches *spreds_caches_new(int cache_count, int samples, int log_factor,
+                                           int decay_minutes) {
+    struct miniature_caches *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    m->cache_count = cache_count;
+    m->samples = samples > 0 ? samples : 1;
+    m->log_factor = log_factor;
+    m->decay_minutes = decay_minutes;
+    m->random = 0x9E3779B97F4A7C15u;
+    m->caches = calloc((size_t)cache_count, sizeof *m->caches);
+    if (!m->caches || make_room(m, FIRST_ROOM)) {
+        spreds_caches_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+/* Of each cache; where it became less, objects leave with the next one that comes. */
+void spreds_caches_set_capacities(struct miniature_caches *m, const double *capacities) {
+    for (int c = 0; c < m->cache_count; c++) m->caches[c].capacity = capacities[c];
+}
+
+/* Take `count` accesses in order; `weights` are 0 where unknown. Misses are added to `misses`, of
+ * GROUPS rows with one number for each cache. Returns -1 without memory. */
+int spreds_caches_access(struct miniature_caches *m, const uint64_t *keys,
+                         const uint8_t *operations, const int64_t *weights, uint64_t count,
+                         int64_t default_weight, uint32_t minute, int64_t *misses) {
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t operation = operations[i];
+        if (operation > WRITE) {
+            if (operation < EVICTION) forget(m, keys[i]);
+            continue;
+        }
+        uint32_t number = object_of(m, keys[i]);
+        if (number == NOBODY) return -1;
+        struct object *object = &m->objects[number];
+        int64_t weight = weights[i];
+        if (!weight) weight = object->weight ? object->weight : default_weight;
+        if (operation == WRITE) {
+            object->weight = weight;
+            /* The write after a miss is no access of its own where there was a hit. */
+            int is_fill = object->is_missed;
+            object->is_missed = 0;
+            for (int c = 0; c < m->cache_count; c++) {
+                struct small_cache *cache = &m->caches[c];
+                int is_there =
+                    is_fill ? cache->places[number] != NOBODY : touch(m, cache, number, minute);
+                if (!is_there) put(m, cache, number, weight, minute);
+            }
+            continue;
+        }
+        if (operation == READ_HIT) object->weight = weight;
+        else object->is_missed = 1;
+        int64_t *row = misses + (keys[i] >> 32) % GROUPS * (uint64_t)m->cache_count;
+        for (int c = 0; c < m->cache_count; c++) {
+            if (touch(m, &m->caches[c], number, minute)) continue;
+            row[c]++;
+            if (operation == READ_HIT) put(m, &m->caches[c], number, weight, minute);
+        }
+    }
+    return 0;
+}
+
+/* Remove objects from every cache; those that are not here are passed over. */
+void spreds_caches_remove(struct miniature_caches *m, const uint64_t *keys, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) forget(m, keys[i]);
+}
+
+/* How many objects there are. */
+uint64_t spreds_caches_live(const struct miniature_caches *m) {
+    return m->live;
+}
+
+/* Their keys, in no order. */
+void spreds_caches_list(const struct miniature_caches *m, uint64_t *keys) {
+    for (uint32_t i = 0; i < m->used; i++)
+        if (m->objects[i].is_live) *keys++ = m->objects[i].key;
+}
+
+/* The weight of what a cache holds. */
+int64_t spreds_caches_weight(const struct miniature_caches *m, int cache) {
+    return m->caches[cache].used;
+}
