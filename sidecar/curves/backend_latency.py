@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from sidecar.curves.references import object_ids
+from sidecar.curves.fills import new_fills
 from sidecar.samples.batch import Batch
-from sidecar.samples.wire_format import Operation
 
 LONGEST_SECONDS = 60.0
 _MOST_PENDING = 4096
@@ -35,46 +32,17 @@ class BackendLatency:
     """
 
     def __init__(self) -> None:
-        self._missed_at_us: dict[int, float] = {}
+        self._pairs = new_fills(LONGEST_SECONDS * 1e6, _MOST_PENDING)
         self._fills = 0.0
         self._unfilled = 0.0
         self._seconds = 0.0
 
     def take(self, batch: Batch) -> None:
         """Take the next batch of one server."""
-        operations = batch.records["operation"]
-        places = np.flatnonzero(
-            (operations == Operation.READ_MISS) | (operations == Operation.WRITE)
-        )
-        records = batch.records[places]
-        times = batch.times_us[places]
-        pending = self._missed_at_us
-        is_miss = operations[places] == Operation.READ_MISS
-        for key, missed, time_us in zip(
-            object_ids(records).tolist(), is_miss.tolist(), times.tolist(), strict=True
-        ):
-            if missed:
-                pending.setdefault(key, time_us)
-            elif key in pending:
-                self._count(max(0.0, time_us - pending.pop(key)) / 1e6)
-        self._give_up(batch.last_time_us - LONGEST_SECONDS * 1e6)
-
-    def _count(self, seconds: float) -> None:
-        if seconds > LONGEST_SECONDS:
-            self._unfilled += 1
-        else:
-            self._fills += 1
-            self._seconds += seconds
-
-    def _give_up(self, before_us: float) -> None:
-        """Forget the misses that waited too long, and the oldest of too many."""
-        pending = self._missed_at_us
-        while pending:
-            oldest = next(iter(pending))
-            if pending[oldest] >= before_us and len(pending) <= _MOST_PENDING:
-                break
-            # That there are many does not show that they stay unfilled: only the old ones count.
-            self._unfilled += pending.pop(oldest) < before_us
+        counted = self._pairs.take(batch.ids, batch.operations, batch.times_us, batch.last_time_us)
+        self._fills += counted.fills
+        self._unfilled += counted.unfilled
+        self._seconds += counted.seconds
 
     def decay(self, factor: float) -> None:
         """Let what was seen so far count ``factor`` times as much."""
@@ -84,7 +52,7 @@ class BackendLatency:
 
     def clear_pending(self) -> None:
         """Forget the misses that wait, for example as the server has restarted."""
-        self._missed_at_us.clear()
+        self._pairs.clear()
 
     @property
     def fill_ratio(self) -> float | None:

@@ -21,8 +21,8 @@ class Calibration:
     Attributes:
         fixed_bytes: in ``maxmemory``, neither keys nor accounted for by the server's INFO; learned
             while the server is nearly empty.
-        overhead_bytes: to add to each key's own bytes, so that the stack weighs what the server's
-            memory says. Negative is possible: a server may compress.
+        overhead_bytes: to add to what each key's own bytes are allocated, so that the stack weighs
+            what the server's memory says. Negative is possible: a server may compress.
         object_bytes: mean memory of a key with all overheads, ``None`` until known.
         keys_bytes: memory of all keys, at the last look.
     """

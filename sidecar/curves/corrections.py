@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
+Moves = tuple[npt.NDArray[np.float64], npt.NDArray[np.uint64]]
+"""Sizes in bytes, and the ids of the objects that reads at them were of; shapes (n,)."""
+
 
 class Corrections:
     """What expiries change in the distances of one batch's reads.
@@ -31,3 +37,12 @@ class Corrections:
                 self.removed.append((end, key))
         if not hits or hits[-1][1] < math.inf:
             self.added.append((math.inf, key))
+
+    def moves(self) -> tuple[Moves, Moves]:
+        """Where reads are to be counted, and where they are not to be counted any more."""
+        return _moves(self.added), _moves(self.removed)
+
+
+def _moves(pairs: list[tuple[float, int]]) -> Moves:
+    sizes = np.array([size for size, _ in pairs], np.float64)
+    return sizes, np.array([key for _, key in pairs], np.uint64)

@@ -13,9 +13,14 @@ import math
 from collections.abc import Container
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from sidecar.curves.corrections import Corrections
 from sidecar.curves.lifetime_distribution import LifetimeDistribution
 from sidecar.samples.wire_format import Operation
+
+FloatArray = npt.NDArray[np.float64]
 
 _MOST_COPIES = 8
 # The clocks of two records of one object may differ by so much.
@@ -34,11 +39,11 @@ class TimedAccesses:
     are on the server's clock. What is left of the object's life is ``inf`` without a TTL, and
     ``nan`` where its length is not told."""
 
-    keys: list[int]
-    operations: list[int]
-    left_seconds: list[float]
-    distances_bytes: list[float]
-    times_seconds: list[float]
+    keys: npt.NDArray[np.uint64]
+    operations: npt.NDArray[np.uint8]
+    left_seconds: FloatArray
+    distances_bytes: FloatArray
+    times_seconds: FloatArray
 
 
 class Lifetimes:
@@ -91,12 +96,12 @@ class Lifetimes:
         ``inf`` while it evicts nothing."""
         corrections = Corrections()
         copies = self._copies
-        distances = iter(accesses.distances_bytes)
+        distances = iter(accesses.distances_bytes.tolist())
         for key, operation, left, now in zip(
-            accesses.keys,
-            accesses.operations,
-            accesses.left_seconds,
-            accesses.times_seconds,
+            accesses.keys.tolist(),
+            accesses.operations.tolist(),
+            accesses.left_seconds.tolist(),
+            accesses.times_seconds.tolist(),
             strict=True,
         ):
             if operation <= Operation.READ_MISS:
@@ -224,7 +229,7 @@ class Lifetimes:
         self._refill(key, kept, expires_at)
 
     def _hits(self, key: int, distance: float, at_least: float) -> list[tuple[float, float]]:
-        """Intervals of sizes, from ``distance`` upward, in which a copy lives to ``at_least``."""
+        """Intervals of sizes, from ``distance`` up, in which a copy lives until ``at_least``."""
         copies = self._copies[key]
         hits: list[tuple[float, float]] = []
         for place, (start, expires_at) in enumerate(copies):

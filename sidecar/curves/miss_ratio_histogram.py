@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.corrections import Corrections
-from sidecar.curves.object_groups import GROUPS, groups_of
+from sidecar.curves.object_groups import GROUP_SHIFT, GROUPS, groups_of
 from sidecar.curves.remembered import CYCLE, Remembered
+from sidecar.kernel.library import library
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,6 +42,20 @@ class MissRatioHistogram:
 
     def add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
         """Count reads, each as ``weight``, of the objects ``ids``; shapes (n,)."""
+        compiled = library()
+        if compiled is None:
+            self._add(distances_bytes, weight, ids)
+            return
+        distances, ids = np.ascontiguousarray(distances_bytes), np.ascontiguousarray(ids)
+        compiled.spreds_histogram_add(
+            *(EDGES_BYTES.ctypes.data, len(EDGES_BYTES), _PER_OCTAVE),
+            *(distances.ctypes.data, ids.ctypes.data, len(ids), weight),
+            *(self.counts.new.ctypes.data, self.groups.new.ctypes.data),
+            *(*self.groups.new.shape, GROUP_SHIFT, _COARSE),
+        )
+
+    def _add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
+        """The same in Python."""
         buckets = np.searchsorted(EDGES_BYTES, distances_bytes)
         self.counts.new += weight * np.bincount(buckets, minlength=len(self.counts.new))
         width = self.groups.new.shape[1]
@@ -49,12 +63,6 @@ class MissRatioHistogram:
         self.groups.new += weight * np.bincount(cells, minlength=self.groups.new.size).reshape(
             self.groups.new.shape
         )
-
-    def move(self, corrections: Corrections, weight: float) -> None:
-        """Count reads elsewhere than ``add`` did."""
-        for moves, signed in ((corrections.added, weight), (corrections.removed, -weight)):
-            distances = np.array([distance for distance, _ in moves])
-            self.add(distances, signed, np.array([key for _, key in moves], dtype=np.uint64))
 
     def step(self, cycles: float) -> None:
         """Close a step, as ``Remembered`` does."""

@@ -8,10 +8,10 @@ from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
+from sidecar.curves.compiled_lifetimes import new_lifetimes
 from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
-from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
@@ -66,7 +66,7 @@ class ServerMonitor:
         self.calibration = Calibration()
         self.latency = BackendLatency()
         self.anchor = Anchor()
-        self.lifetimes = Lifetimes()
+        self.lifetimes = new_lifetimes()
         self.samples_since_observation = 0
         self.warm_up = WarmUp(self.cycle_seconds)
         # Reads sampled under the present policy.
@@ -101,9 +101,8 @@ class ServerMonitor:
             self.counts.histogram.add(references.distances_bytes, weight, references.ids)
             missed = self.counts.lost(references.distances_bytes, self._depth_bytes)
             if corrections is not None:
-                self.counts.histogram.move(corrections, weight)
-                for moves, sign in ((corrections.added, 1), (corrections.removed, -1)):
-                    sizes = np.array([size for size, _ in moves])
+                for (sizes, ids), sign in zip(corrections.moves(), (1, -1), strict=True):
+                    self.counts.histogram.add(sizes, sign * weight, ids)
                     missed += sign * self.counts.lost(sizes, self._depth_bytes)
             self._window_misses += weight * missed
         reads = batch_reads(last, batch, references)

@@ -12,9 +12,6 @@ from sidecar.samples.wire_format import FLAG_TTL, FLAG_TTL_KNOWN
 
 FloatArray = npt.NDArray[np.float64]
 
-DB_SHIFT = 48
-HASH_MASK = np.uint64((1 << DB_SHIFT) - 1)
-
 
 @dataclass(frozen=True, eq=False)
 class References:
@@ -25,7 +22,7 @@ class References:
             misses at any size.
         ids: shape (n,), u64 identities of the objects, see ``object_ids``.
         records: all records that were taken, of which the reads are n.
-        times_us: of the records, see ``Batch``.
+        times_us, operations, all_ids: of the records, see ``Batch``.
         rate: R in force: each read stands for 1 / R reads.
         unseen_hits: reads among them whose object the server had and the stack did not know.
     """
@@ -34,6 +31,8 @@ class References:
     ids: npt.NDArray[np.uint64]
     records: npt.NDArray[np.void]
     times_us: FloatArray
+    operations: npt.NDArray[np.uint8]
+    all_ids: npt.NDArray[np.uint64]
     rate: float
     unseen_hits: int
 
@@ -49,20 +48,12 @@ class References:
         left_seconds[(flags & FLAG_TTL_KNOWN) == 0] = np.nan
         left_seconds[~self.have_ttl] = np.inf
         return TimedAccesses(
-            object_ids(self.records).tolist(),
-            self.records["operation"].tolist(),
-            left_seconds.tolist(),
-            self.distances_bytes.tolist(),
-            (self.times_us / 1e6).tolist(),
+            self.all_ids,
+            self.operations,
+            left_seconds,
+            self.distances_bytes,
+            self.times_us / 1e6,
         )
-
-
-def object_ids(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
-    """Identity of each record's object: the db above the low 48 bits of the hash, which hold the
-    bits that sampling looks at."""
-    return np.asarray(
-        (records["hash"] & HASH_MASK) | (records["db"].astype(np.uint64) << np.uint64(DB_SHIFT))
-    )
 
 
 @dataclass(frozen=True, eq=False)

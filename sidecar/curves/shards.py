@@ -11,23 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.config.sampling import LIVE_OBJECTS
+from sidecar.curves.allocation import allocated_bytes
 from sidecar.curves.compiled_stack import new_stack
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.pinned_objects import PinnedObjects
 from sidecar.curves.references import (
-    DB_SHIFT,
-    HASH_MASK,
     Accesses,
     FloatArray,
     References,
-    object_ids,
 )
-from sidecar.samples.batch import Batch
+from sidecar.samples.batch import DB_SHIFT, HASH_MASK, Batch
 from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, SOURCE_PATCH, UNKNOWN_DB, Operation
 
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
+_READ_MISS, _WRITE, _FLUSH = map(int, (Operation.READ_MISS, Operation.WRITE, Operation.FLUSH))
 
 
 class Shards:
@@ -104,16 +103,12 @@ class Shards:
         self.pinned.default_bytes = default_bytes
         self._notice_change(batch)
         assert self.threshold is not None
-        sampled = (batch.records["hash"] & np.uint64(self.modulus - 1)) < np.uint64(self.threshold)
-        taken = sampled | (batch.records["operation"] >= Operation.FLUSH)
-        records = batch.records[taken]
+        records, ids, operations, times_us = self._taken(batch)
         rate = self.rate
-        ids = object_ids(records)
-        operations = records["operation"]
-        accesses = _accesses(records, ids, overhead_bytes, batch.source)
+        accesses = _accesses(records, ids, operations, overhead_bytes, batch.source)
         parts: list[tuple[IntArray, IntArray, FloatArray]] = []
         start = 0
-        for place in [*np.flatnonzero(operations >= Operation.FLUSH).tolist(), len(records)]:
+        for place in [*np.flatnonzero(operations >= _FLUSH).tolist(), len(records)]:
             part = accesses.part(start, place)
             now_seconds = batch.last_time_us // 1_000_000
             parts.append(self._access(part, default_bytes, now_seconds))
@@ -129,9 +124,21 @@ class Shards:
         distances[above == COLD] = np.inf
         if self.live_objects is not None and len(self) > self.live_objects:
             self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
-        reads = ids[operations <= Operation.READ_MISS]
+        reads = ids[operations <= _READ_MISS]
         unseen_hits = int(np.count_nonzero(unseen))
-        return References(distances, reads, records, batch.times_us[taken], rate, unseen_hits)
+        return References(distances, reads, records, times_us, operations, ids, rate, unseen_hits)
+
+    def _taken(
+        self, batch: Batch
+    ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64], npt.NDArray[np.uint8], FloatArray]:
+        """Of the records that are sampled here: they, their objects, operations and times."""
+        columns = batch.records, batch.ids, batch.operations, batch.times_us
+        if self.threshold == batch.threshold:
+            return columns
+        places = batch.records["hash"] & np.uint64(self.modulus - 1)
+        taken = (places < np.uint64(self.threshold or 0)) | (batch.operations >= _FLUSH)
+        records, ids, operations, times_us = columns
+        return records[taken], ids[taken], operations[taken], times_us[taken]
 
     def _access(
         self, part: Accesses, default_bytes: int, now_seconds: int
@@ -246,11 +253,16 @@ class Shards:
 
 
 def _accesses(
-    records: npt.NDArray[np.void], ids: npt.NDArray[np.uint64], overhead_bytes: int, source: int
+    records: npt.NDArray[np.void],
+    ids: npt.NDArray[np.uint64],
+    operations: npt.NDArray[np.uint8],
+    overhead_bytes: int,
+    source: int,
 ) -> Accesses:
-    operations = np.ascontiguousarray(records["operation"])
-    known = (records["flags"] & FLAG_SIZE_KNOWN) != 0
-    weights = np.maximum(records["size_bytes"].astype(np.int64) + overhead_bytes, 1) * known
+    flags = np.ascontiguousarray(records["flags"])
+    known = (flags & FLAG_SIZE_KNOWN) != 0
+    sizes = allocated_bytes(records["size_bytes"].astype(np.int64))
+    weights = np.maximum(sizes + overhead_bytes, 1) * known
     # The module cannot look at each key that is read (redis_patch/MODULE.md).
-    ttl_known = known | (operations == Operation.WRITE) | (source == SOURCE_PATCH)
-    return Accesses(ids, operations, weights, records["flags"], ttl_known)
+    ttl_known = known | (operations == _WRITE) | (source == SOURCE_PATCH)
+    return Accesses(ids, operations, weights, flags, ttl_known)

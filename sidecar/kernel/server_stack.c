@@ -3,9 +3,7 @@
  * The same as sidecar/curves/lru_stack.py, one access after the other: what lies above an object is
  * asked of a Fenwick tree over the slots. All numbers are whole, so both say the same. */
 
-#include "hash.h"
-
-#include <stdlib.h>
+#include "key_map.h"
 
 #define COLD (-1)
 #define UNSEEN_HIT (-2)
@@ -16,16 +14,8 @@
 enum { READ_HIT = 1, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION };
 enum { EMPTY, LIVE, HOLE };
 
-struct place {
-    uint64_t key;
-    uint64_t slot; /* + 1; 0: nobody */
-};
-
 struct server_stack {
-    /* Where the live objects are: open addressing, linear probing, at most half full. */
-    struct place *places;
-    uint64_t room;
-    uint64_t live;
+    struct key_map live; /* to the slot after that of each live object */
 
     /* By slot, the most recent last. */
     uint64_t *keys;
@@ -42,44 +32,6 @@ struct server_stack {
     uint64_t hole_count;
     uint64_t hole_room;
 };
-
-/* ---------------------------------------------------------------- places */
-
-static struct place *find(const struct server_stack *s, uint64_t key)
-{
-    uint64_t i = mix(key) & (s->room - 1);
-    while (s->places[i].slot && s->places[i].key != key) i = (i + 1) & (s->room - 1);
-    return &s->places[i];
-}
-
-/* Linear probing without tombstones: later members of the run move up. */
-static void vacate(struct server_stack *s, struct place *gone)
-{
-    uint64_t mask = s->room - 1, hole = (uint64_t)(gone - s->places);
-    for (uint64_t i = (hole + 1) & mask; s->places[i].slot; i = (i + 1) & mask) {
-        uint64_t home = mix(s->places[i].key) & mask;
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            s->places[hole] = s->places[i];
-            hole = i;
-        }
-    }
-    s->places[hole].slot = 0;
-    s->live--;
-}
-
-static int grow_places(struct server_stack *s)
-{
-    struct place *old = s->places;
-    uint64_t room = s->room;
-    struct place *new = calloc(2 * room, sizeof *new);
-    if (!new) return -1;
-    s->places = new;
-    s->room = 2 * room;
-    for (uint64_t i = 0; i < room; i++)
-        if (old[i].slot) *find(s, old[i].key) = old[i];
-    free(old);
-    return 0;
-}
 
 /* ---------------------------------------------------------------- slots */
 
@@ -123,9 +75,9 @@ static int write_anew(struct server_stack *s)
     uint64_t least = lowest(s), first_hole = 0, kept = 0;
     while (first_hole < s->hole_count && s->holes[first_hole] < least) first_hole++;
     uint64_t holes = s->hole_count - first_hole;
-    if (holes > s->live + SPARE_HOLES) first_hole += holes - s->live - SPARE_HOLES;
+    if (holes > s->live.count + SPARE_HOLES) first_hole += holes - s->live.count - SPARE_HOLES;
     holes = s->hole_count - first_hole;
-    uint64_t slots = 2 * (s->live + holes) + SPARE_SLOTS;
+    uint64_t slots = 2 * (s->live.count + holes) + SPARE_SLOTS;
     uint64_t *keys = malloc(slots * sizeof *keys);
     int64_t *weights = calloc(slots, sizeof *weights);
     uint8_t *kinds = calloc(slots, 1);
@@ -142,7 +94,7 @@ static int write_anew(struct server_stack *s)
         int is_hole = hole < s->hole_count && s->holes[hole] == slot;
         if (s->kinds[slot] != LIVE && !is_hole) continue;
         if (is_hole) s->holes[hole++ - first_hole] = kept;
-        else find(s, s->keys[slot])->slot = kept + 1;
+        else key_map_find(&s->live, s->keys[slot])->number = kept + 1;
         keys[kept] = s->keys[slot];
         weights[kept] = s->weights[slot];
         kinds[kept++] = s->kinds[slot];
@@ -202,7 +154,7 @@ static void fill_holes(struct server_stack *s, int64_t weight)
 void spreds_stack_free(struct server_stack *s)
 {
     if (!s) return;
-    free(s->places);
+    key_map_free(&s->live);
     free(s->keys);
     free(s->weights);
     free(s->kinds);
@@ -216,9 +168,7 @@ struct server_stack *spreds_stack_new(void)
 {
     struct server_stack *s = calloc(1, sizeof *s);
     if (!s) return NULL;
-    s->room = 1024;
-    s->places = calloc(s->room, sizeof *s->places);
-    if (!s->places || write_anew(s)) {
+    if (key_map_init(&s->live) || write_anew(s)) {
         spreds_stack_free(s);
         return NULL;
     }
@@ -240,17 +190,17 @@ int64_t spreds_stack_access(struct server_stack *s, const uint64_t *keys, const 
         int operation = operations[i];
         s->kinds[slot] = EMPTY;
         s->weights[slot] = 0;
-        struct place *place = find(s, key);
+        struct key_place *place = key_map_find(&s->live, key);
         if (operation > WRITE) {
-            if (operation != EVICTION && place->slot) {
-                if (make_hole(s, place->slot - 1)) return -1;
-                vacate(s, place);
+            if (operation != EVICTION && place->number) {
+                if (make_hole(s, place->number - 1)) return -1;
+                key_map_take_out(&s->live, place);
             }
             continue;
         }
         int64_t lies_above = COLD, weighs = 0;
-        if (place->slot) {
-            uint64_t before = place->slot - 1;
+        if (place->number) {
+            uint64_t before = place->number - 1;
             lies_above = s->total - sum_upto(s, before);
             weighs = s->weights[before];
             if (!weight) weight = weighs;
@@ -268,15 +218,11 @@ int64_t spreds_stack_access(struct server_stack *s, const uint64_t *keys, const 
             if (!weight) weight = default_weight;
             weighs = weight;
             fill_holes(s, weight);
-            if (2 * (s->live + 1) > s->room) {
-                if (grow_places(s)) return -1;
-                place = find(s, key);
-            }
-            place->key = key;
-            s->live++;
+            place = key_map_put(&s->live, place, key, slot + 1);
+            if (!place) return -1;
         }
         if (lies_above != COLD) {
-            place->slot = slot + 1;
+            place->number = slot + 1;
             s->keys[slot] = key;
             s->kinds[slot] = LIVE;
             add(s, slot, weight);
@@ -289,8 +235,11 @@ int64_t spreds_stack_access(struct server_stack *s, const uint64_t *keys, const 
     return reads;
 }
 
-uint64_t spreds_stack_live(const struct server_stack *s) { return s->live; }
-int spreds_stack_has(const struct server_stack *s, uint64_t key) { return find(s, key)->slot != 0; }
+uint64_t spreds_stack_live(const struct server_stack *s) { return s->live.count; }
+int spreds_stack_has(const struct server_stack *s, uint64_t key) 
+{
+    return key_map_find(&s->live, key)->number != KEY_NOWHERE;
+}
 
 /* Of objects, and of holes above any of them. */
 int64_t spreds_stack_total_weight(struct server_stack *s)
@@ -316,15 +265,15 @@ void spreds_stack_list(const struct server_stack *s, uint64_t *keys, int64_t *we
 int spreds_stack_remove(struct server_stack *s, const uint64_t *keys, uint64_t count, int forgotten)
 {
     for (uint64_t i = 0; i < count; i++) {
-        struct place *place = find(s, keys[i]);
-        if (!place->slot) continue;
+        struct key_place *place = key_map_find(&s->live, keys[i]);
+        if (!place->number) continue;
         if (forgotten) {
-            add(s, place->slot - 1, -s->weights[place->slot - 1]);
-            s->kinds[place->slot - 1] = EMPTY;
-        } else if (make_hole(s, place->slot - 1)) {
+            add(s, place->number - 1, -s->weights[place->number - 1]);
+            s->kinds[place->number - 1] = EMPTY;
+        } else if (make_hole(s, place->number - 1)) {
             return -1;
         }
-        vacate(s, place);
+        key_map_take_out(&s->live, place);
     }
     return forgotten ? write_anew(s) : 0;
 }
@@ -332,11 +281,13 @@ int spreds_stack_remove(struct server_stack *s, const uint64_t *keys, uint64_t c
 /* Gives the live objects, as they are listed, other keys. */
 void spreds_stack_rename(struct server_stack *s, const uint64_t *keys)
 {
-    memset(s->places, 0, s->room * sizeof *s->places);
+    key_map_clear(&s->live);
     for (uint64_t slot = lowest(s), i = 0; slot < s->used; slot++) {
         if (s->kinds[slot] != LIVE) continue;
         s->keys[slot] = keys[i++];
-        *find(s, s->keys[slot]) = (struct place){s->keys[slot], slot + 1};
+        /* As many as before: there is room. */
+        struct key_place *place = key_map_find(&s->live, s->keys[slot]);
+        key_map_put(&s->live, place, s->keys[slot], slot + 1);
     }
 }
 
@@ -351,8 +302,8 @@ void spreds_stack_add_weight(struct server_stack *s, int64_t more)
 
 void spreds_stack_clear(struct server_stack *s)
 {
-    memset(s->places, 0, s->room * sizeof *s->places);
-    s->live = s->hole_count = s->used = s->lowest = 0;
+    key_map_clear(&s->live);
+    s->hole_count = s->used = s->lowest = 0;
     sum_anew(s);
 }
 

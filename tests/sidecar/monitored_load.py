@@ -19,8 +19,8 @@ from workloads.zipf import zipf_keys
 
 READ_MISS, WRITE = 2, 3
 BASELINE = 1_000_000  # with what the calibration assumes
-OVERHEAD = 60
-SIZE = 140
+OVERHEAD = 40
+SIZE = 160  # a class of the allocator
 BUDGET = 50_000_000
 
 STATS = ServerReading(

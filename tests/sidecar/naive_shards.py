@@ -69,6 +69,14 @@ class NaiveStack:
         return told
 
 
+def allocated(size: int) -> int:
+    """The least of jemalloc's classes that is not smaller."""
+    taken = 0
+    while taken < size:
+        taken += 16 if taken < 128 else 2 ** (taken.bit_length() - 3)
+    return taken
+
+
 class NaiveShards:
     """Record by record; a key is (db, hash)."""
 
@@ -87,14 +95,17 @@ class NaiveShards:
         told: list[tuple[tuple[int, int], float] | None] = []
         for record in batch.records:
             key = int(record["db"]), int(record["hash"])
-            operation, size = int(record["operation"]), int(record["size_bytes"])
+            operation = int(record["operation"])
+            size = int(record["size_bytes"])
             if operation == FLUSH:
                 self._flush(key[0])
             elif operation == SWAP:
                 turn = {key[0]: size, size: key[0]}
                 self._rename(lambda k, turn=turn: (turn.get(k[0], k[0]), k[1]))  # type: ignore[misc]
             elif key[1] % batch.modulus < self.threshold:
-                weight = max(1, size + overhead) if record["flags"] & FLAG_SIZE_KNOWN else 0
+                weight = (
+                    max(1, allocated(size) + overhead) if record["flags"] & FLAG_SIZE_KNOWN else 0
+                )
                 has_ttl = bool(record["flags"] & FLAG_TTL)
                 by_patch = batch.source == 1
                 read = self._access(key, operation, weight, default, has_ttl, by_patch)

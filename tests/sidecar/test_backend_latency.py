@@ -8,6 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.backend_latency import LONGEST_SECONDS, BackendLatency
+from sidecar.curves.fills import CompiledFills, Fills
+from sidecar.kernel.library import library
 from sidecar.samples.batch import Batch, decode_batch
 from workloads.sample_batches import SampledServer, number_hashes
 
@@ -117,8 +119,11 @@ def test_later_misses_of_one_key_wait_for_the_same_fill() -> None:
 
 
 def test_waiting_misses_are_bounded() -> None:
-    told = measured(poisson(10_000, 20_000), np.zeros(20_000), np.zeros(20_000, bool))
-    assert len(told._missed_at_us) <= 4096
+    pairs = Fills(1e9, 4096)
+    for start in range(0, 20_000, 500):
+        keys = np.arange(start, start + 500, dtype=np.uint64)
+        pairs.take(keys, np.full(500, MISS, np.uint8), keys * 100.0, 0.0)
+    assert len(pairs._missed_at_us) <= 4096
 
 
 def naive(batches: list[Batch]) -> tuple[list[float], int]:
@@ -180,3 +185,25 @@ def test_as_the_naive_twin(accesses: list[tuple[int, int, int]], batch_records: 
         assert told.mean_seconds == pytest.approx(sum(fills) / len(fills))
     else:
         assert told.mean_seconds is None
+
+
+@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
+@pytest.mark.parametrize("most", [3, 50, 2000])
+def test_the_compiled_pairs_are_the_same(most: int) -> None:
+    random = np.random.default_rng(most)
+    compiled, twin = CompiledFills(library(), 5000.0, most), Fills(5000.0, most)
+    now, unfilled = 0.0, 0.0
+    for batch in range(300):
+        count = int(random.integers(0, 60))
+        keys = random.integers(0, 2000, count).astype(np.uint64) << np.uint64(24)
+        operations = random.choice([1, MISS, WRITE, 4], count, p=[0.2, 0.5, 0.2, 0.1])
+        times = now + np.cumsum(random.exponential(20.0, count)) - 10
+        now = float(times[-1]) if count else now
+        taken = (keys, operations.astype(np.uint8), times, now)
+        ours, theirs = compiled.take(*taken), twin.take(*taken)
+        assert ours == pytest.approx(theirs, rel=1e-12)
+        unfilled += ours.unfilled
+        if batch % 50 == 49:
+            compiled.clear()
+            twin.clear()
+    assert (unfilled > 0) == (most > 50)

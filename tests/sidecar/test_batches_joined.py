@@ -79,7 +79,8 @@ def test_a_monitor_learns_the_same_from_them(
     assert together.samples_since_observation == alone.samples_since_observation
     assert together.latency.fill_ratio == alone.latency.fill_ratio
     assert together.latency._seconds == pytest.approx(alone.latency._seconds, abs=1e-6)
-    assert together.lifetimes._copies == alone.lifetimes._copies
+    assert len(together.lifetimes) == len(alone.lifetimes)
+    assert together.lifetimes.due(1e12) == alone.lifetimes.due(1e12)
 
 
 def test_each_record_keeps_the_time_that_its_own_batch_tells() -> None:

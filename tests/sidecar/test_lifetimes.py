@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
+from sidecar.curves.compiled_lifetimes import CompiledLifetimes
 from sidecar.curves.corrections import Corrections
 from sidecar.curves.lifetime_distribution import LifetimeDistribution
 from sidecar.curves.lifetimes import Lifetimes, TimedAccesses
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.kernel.library import library
 from sidecar.samples.batch import decode_batch
 from sidecar.servers.server_reading import ServerReading
 from workloads.sample_batches import SampledServer, number_hashes
@@ -169,6 +171,18 @@ def test_what_is_left_of_ttls_tells_when_nothing_lives_to_its_end() -> None:
 NOT_TOLD = math.nan
 
 
+def accesses(rows: list[tuple[int, int, float, float]], distances: list[float]) -> TimedAccesses:
+    """Rows are key, operation, what is left to live, and when."""
+    keys, operations, left, times = zip(*rows, strict=True) if rows else ([],) * 4
+    return TimedAccesses(
+        np.array(keys, np.uint64),
+        np.array(operations, np.uint8),
+        np.array(left, np.float64),
+        np.array(distances, np.float64),
+        np.array(times, np.float64),
+    )
+
+
 def take(
     lifetimes: Lifetimes,
     key: int,
@@ -180,7 +194,7 @@ def take(
     distances = [] if distance is None else [distance]
     if operation in (HIT, MISS) and math.isnan(left):
         left = math.inf
-    return lifetimes.take(TimedAccesses([key], [operation], [left], distances, [at]), 100.0)
+    return lifetimes.take(accesses([(key, operation, left, at)], distances), 100.0)
 
 
 def with_lifetime(seconds: float) -> Lifetimes:
@@ -300,3 +314,49 @@ def test_only_wanted_objects_are_kept() -> None:
         take(lifetimes, key, WRITE, 100, left=10)
     lifetimes.keep_only({3, 4})
     assert len(lifetimes) == 2
+
+
+@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
+@pytest.mark.parametrize("told", [1.0, 0.7, 0.0])
+@pytest.mark.parametrize("resident", [300.0, math.inf])
+def test_the_compiled_lifetimes_are_the_same(told: float, resident: float) -> None:
+    """All that is asked of both, with lifetimes that are told, guessed, and changed."""
+    random = np.random.default_rng(round(10 * told))
+    compiled, twin = CompiledLifetimes(library()), Lifetimes()
+    now, moved, gone = 1000.0, 0, 0
+    for batch in range(200):
+        rows, distances = [], []
+        for _ in range(int(random.integers(0, 60))):
+            key = int(random.integers(0, 40)) << 30
+            operation = int(random.choice([HIT, MISS, WRITE, DELETE, EXPIRY, EVICTION], p=SHARES))
+            now += float(random.exponential(0.05))
+            left = float(random.choice([1.0, 5.0, 20.0])) + float(random.integers(0, 3)) / 1000
+            if operation in (WRITE, HIT):
+                left = left if random.random() < told else math.nan
+                left = math.inf if random.random() < 0.2 else left
+            rows.append((key, operation, left if operation in (WRITE, HIT) else math.inf, now))
+            if operation in (HIT, MISS):
+                distances.append(float(random.choice([50, 100, 200, 400, 800, math.inf])))
+        taken = accesses(rows, distances)
+        for ours, theirs in zip(
+            compiled.take(taken, resident).moves(), twin.take(taken, resident).moves(), strict=True
+        ):
+            moved += len(ours[0])
+            assert [part.tolist() for part in ours] == [part.tolist() for part in theirs]
+        expired = twin.due(now - 1)
+        gone += len(expired)
+        assert compiled.due(now - 1) == expired
+        assert len(compiled) == len(twin)
+        assert compiled.shortest_seconds == twin.shortest_seconds
+        if batch % 7 == 6:
+            kept = [key << 30 for key in range(40) if random.random() < 0.9]
+            compiled.keep_only(kept)
+            twin.keep_only(kept)
+            average = float(random.choice([0, 3]))
+            compiled.refresh(average)
+            twin.refresh(average)
+    assert moved > 100
+    assert gone > 2
+
+
+SHARES = [0.4, 0.15, 0.25, 0.03, 0.05, 0.12]

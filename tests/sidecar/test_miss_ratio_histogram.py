@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sidecar.curves.curve_points import simplified
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, GROUPS, MissRatioHistogram
+from sidecar.kernel.library import library
 
 distance_lists = st.lists(
     st.one_of(st.integers(1, 10**6).map(float), st.just(float("inf"))), min_size=1, max_size=80
@@ -109,3 +110,18 @@ def test_simplified_curve_stays_within_its_tolerance(
     curve = simplified(EDGES_BYTES, ratios, tolerance)
     assert np.max(np.abs(curve.miss_ratio(EDGES_BYTES) - ratios)) <= tolerance + 1e-12
     assert (curve.sizes_bytes[0], curve.sizes_bytes[-1]) == (EDGES_BYTES[0], EDGES_BYTES[-1])
+
+
+@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
+def test_compiled_counts_are_those_of_python() -> None:
+    random = np.random.default_rng(3)
+    odd = [0.0, 1.0, 127.0, 128.0, 128.5, 256.0, 2.0**44, 2.0**45, np.inf]
+    distances = np.concatenate(
+        (odd, EDGES_BYTES, EDGES_BYTES + 1, 2.0 ** random.uniform(0, 46, 5000))
+    )
+    ids = random.integers(0, 2**63, len(distances)).astype(np.uint64)
+    compiled, twin = MissRatioHistogram(), MissRatioHistogram()
+    compiled.add(distances, 0.5, ids)
+    twin._add(distances, 0.5, ids)
+    assert compiled.counts.new.tolist() == twin.counts.new.tolist()
+    assert compiled.groups.new.tolist() == twin.groups.new.tolist()

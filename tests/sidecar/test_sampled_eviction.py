@@ -34,7 +34,7 @@ LOADS = {
 def distances(keys: np.ndarray) -> np.ndarray:
     """Stack distances in bytes of the reads after ``WARM``; every object is known by then."""
     above, own = LruStack().access(
-        keys.tolist(), np.full(len(keys), READ_HIT), np.full(len(keys), SIZE), SIZE
+        keys.astype(np.uint64), np.full(len(keys), READ_HIT), np.full(len(keys), SIZE), SIZE
     )
     assert above[WARM:].min() >= 0
     return np.asarray((above + own)[WARM:], dtype=np.float64)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from workloads.experiment.curve_cases import LEARNT_SHARE, WARM_SHARE, Case
 from workloads.experiment.curve_prediction import SampledBinary, measure, working_set
 from workloads.experiment.fast_replay import FastServer, Load, replay
 from workloads.local_server import BUILD, built
@@ -68,12 +69,13 @@ def test_a_server_that_holds_everything_predicts_its_own_misses(binary: Path, wa
     if way == "module":
         binary, module = binary.with_name(f"{binary.name}-stock"), built("lib/spreds.so")
     random = np.random.default_rng(1)
-    asked = load(random.integers(0, 2000, 8000).tolist())
+    asked = load(random.integers(0, 2000, 16_000).tolist())
     empty_bytes, full_bytes = working_set(asked, binary)
     assert 100 * 2000 < full_bytes - empty_bytes < 400 * 2000
     sizes = [round(empty_bytes + share * (full_bytes - empty_bytes)) for share in (0.5, 3.0)]
-    run = measure("allkeys-lru", asked, SampledBinary("", binary, module), sizes, 1, 1)
+    run = measure(Case("test"), asked, SampledBinary("", binary, module), sizes, 1, 1, 8192)
     first = np.unique(asked.keys, return_index=True)[1]
-    assert run.measured == np.count_nonzero(first >= 2000) / 6000
-    assert run.predicted[1][1] == pytest.approx(run.measured, abs=0.02)
+    end = round((WARM_SHARE + LEARNT_SHARE) * 16_000)
+    assert run.measured == np.count_nonzero(first >= end) / (16_000 - end)
+    assert run.predicted[-1][1] == pytest.approx(run.learnt, abs=0.02)
     assert run.dropped == 0

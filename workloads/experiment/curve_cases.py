@@ -16,7 +16,7 @@ from workloads.zipf import zipf_keys
 
 TRACE_FILES = {"twitter": TWITTER, "orm-busy": ORM_BUSY, "orm-night": ORM_NIGHT}
 KVCACHE = "kvcache"
-_KEYS = 50_000
+_KEYS = 60_000
 WARM_SHARE, LEARNT_SHARE = 0.4, 0.35
 """Of the requests: before anything is counted, and of which a curve is learnt. It is scored on the
 rest, which comes after it."""

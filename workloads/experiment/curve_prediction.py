@@ -19,7 +19,7 @@ from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 from workloads.experiment.curve_cases import LEARNT_SHARE, WARM_SHARE, Case
-from workloads.experiment.fast_replay import FastServer, Load, replay
+from workloads.experiment.fast_replay import FastServer, Load, Replay, replay
 
 FORMS = ("raw", "corrected", "planned", "anchored")
 """As sampled; with the reads that were not sampled; looking ahead, as a plan is made of it; and
@@ -79,10 +79,11 @@ class _Window:
     """A server under load with its samples going to a monitor."""
 
     def __init__(
-        self, server: FastServer, receiver: SampleReceiver, monitor: ServerMonitor
+        self, server: FastServer, load: Load, receiver: SampleReceiver, monitor: ServerMonitor
     ) -> None:
         self.monitor = monitor
         self._server = server
+        self._replay = Replay(server, load)
         self._receiver = receiver
         self.received = 0
         self._counted = (0, 0)
@@ -100,13 +101,13 @@ class _Window:
                 self.received += len(batch.records)
                 self.monitor.take(batch)
 
-    def replay(self, load: Load) -> None:
-        """Send ``load`` and take its samples; the monitor steps as in a sidecar, and what the
-        server counts fades beside."""
-        parts = max(1, round(len(load.keys) / REQUESTS_PER_SECOND / self.step_seconds))
-        edges = np.linspace(0, len(load.keys), parts + 1).astype(int).tolist()
-        for start, end in pairwise(edges):
-            replay(self._server, load.part(start, end), REQUESTS_PER_SECOND, self.drain)
+    def replay(self, first: int, last: int) -> None:
+        """Send the load's requests from ``first`` to ``last`` and take their samples; the monitor
+        steps as in a sidecar, and what the server counts fades beside."""
+        step_seconds = self.monitor.cycle_seconds / STEPS_A_CYCLE
+        parts = max(1, round((last - first) / REQUESTS_PER_SECOND / step_seconds))
+        for start, end in pairwise(np.linspace(first, last, parts + 1).astype(int).tolist()):
+            self._replay.send(start, end, REQUESTS_PER_SECOND, self.drain)
             seconds = (end - start) / REQUESTS_PER_SECOND
             self.monitor.step(seconds)
             self._count(0.5 ** (seconds / self.monitor.cycle_seconds))
@@ -123,11 +124,6 @@ class _Window:
         """As if nothing had been counted."""
         self.monitor.forget()
         self.faded_reads = self.faded_misses = 0.0
-
-    @property
-    def step_seconds(self) -> float:
-        """Between two steps of the monitor."""
-        return self.monitor.cycle_seconds / STEPS_A_CYCLE
 
     def read(self) -> ServerReading:
         """The server's state, when the buffers of its clients have gone."""
@@ -192,22 +188,22 @@ def measure(
             chosen.binary,
         ) as server,
     ):
-        window = _Window(server, receiver, monitor)
+        window = _Window(server, load, receiver, monitor)
         window.wait_for_connection()
         monitor.observe(window.read(), budget_bytes)
-        window.replay(load.part(0, warm_end))
+        window.replay(0, warm_end)
         monitor.observe(window.read(), budget_bytes)
         window.forget()
         for start, end in pairwise(
             np.linspace(warm_end, learnt_end, _CYCLES_LEARNT + 1).astype(int).tolist()
         ):
-            window.replay(load.part(start, end))
+            window.replay(start, end)
             learnt = window.read()
             estimate = monitor.observe(learnt, budget_bytes)
         planned, correction = _looking_ahead(monitor, budget_bytes), _correction(monitor)
         learnt_ratio = window.faded_misses / window.faded_reads
         dropped = window.lost()
-        window.replay(load.part(learnt_end, len(load.keys)))
+        window.replay(learnt_end, len(load.keys))
         last = window.read()
     assert estimate is not None
     corrected = estimate.raw_curve.miss_ratio(sizes_bytes)

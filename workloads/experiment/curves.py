@@ -33,7 +33,7 @@ HELP = "replay traces into real servers, patched and with the module, and compar
 SHARES = (0.05, 0.10, 0.25, 0.50, 1.0)
 SERVERS = supported_servers()
 WAYS = ("patch", "module")
-_REQUESTS, _QUICK_REQUESTS = 400_000, 250_000
+_REQUESTS, _QUICK_REQUESTS = 320_000, 250_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import mmap
 import struct
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +62,6 @@ class Load:
     ttls_seconds: npt.NDArray[np.float64]
     are_hashes: npt.NDArray[np.bool_] | None = None
 
-    def part(self, start: int, end: int) -> Load:
-        """Requests ``start`` to ``end``."""
-        return replace(self, keys=self.keys[start:end])
-
 
 class FastServer(PreloadedServer):
     """A ``LocalServer`` whose clocks stand still until ``advance`` moves them.
@@ -105,35 +101,48 @@ class FastServer(PreloadedServer):
         super().stop()
 
 
+class Replay:
+    """A load as a server is sent it, in parts if need be."""
+
+    def __init__(self, server: FastServer, load: Load) -> None:
+        self._server = server
+        self._keys = load.keys.tolist()
+        texts = [str(key) for key in range(len(load.sizes_bytes))]
+        are_hashes = np.zeros(len(texts)) if load.are_hashes is None else load.are_hashes
+        lengths = load.sizes_bytes - np.array([len(text) for text in texts])
+        columns = (
+            np.clip(lengths, 1, _LARGEST_VALUE).tolist(),
+            np.rint(load.ttls_seconds * 1000).astype(int).tolist(),
+            np.where(are_hashes, "h", "s").tolist(),
+        )
+        self._texts = [text.encode() for text in texts]
+        self._fills = [
+            f"{kind}{length},{ttl}".encode() for length, ttl, kind in zip(*columns, strict=True)
+        ]
+        self._script = server.client.script_load(_SCRIPT)
+
+    def send(
+        self, start: int, end: int, requests_per_second: float, after_step: Callable[[], None]
+    ) -> None:
+        """Send the requests ``start`` to ``end``, in order, ``requests_per_second`` by the server's
+        clock, as fast as the machine can; ``after_step`` is called after each step of the clock."""
+        texts, fills = self._texts, self._fills
+        requests = max(1, round(requests_per_second * STEP_SECONDS))
+        for first in range(start, end, requests):
+            pipeline = self._server.client.pipeline(transaction=False)
+            last = min(end, first + requests)
+            for begin in range(first, last, REQUESTS_PER_SCRIPT):
+                part = self._keys[begin : min(last, begin + REQUESTS_PER_SCRIPT)]
+                pipeline.evalsha(
+                    self._script, len(part), *[texts[k] for k in part], *[fills[k] for k in part]
+                )
+            self._server.advance((last - first) / requests_per_second)
+            pipeline.execute()
+            after_step()
+
+
 def replay(
     server: FastServer, load: Load, requests_per_second: float, after_step: Callable[[], None]
 ) -> None:
-    """Send all of ``load``, in order, ``requests_per_second`` by the server's clock, as fast as the
-    machine can; ``after_step`` is called after each step of the clock."""
-    texts = [str(key) for key in range(len(load.sizes_bytes))]
-    are_hashes = np.zeros(len(texts)) if load.are_hashes is None else load.are_hashes
-    limit = _LARGEST_VALUE
-    fills = [
-        f"{'h' if is_hash else 's'}{min(limit, max(1, size - len(text)))},{round(ttl * 1000)}"
-        for text, size, ttl, is_hash in zip(
-            texts,
-            load.sizes_bytes.tolist(),
-            load.ttls_seconds.tolist(),
-            are_hashes.tolist(),
-            strict=True,
-        )
-    ]
-    script = server.client.script_load(_SCRIPT)
-    keys = load.keys.tolist()
-    requests = max(1, round(requests_per_second * STEP_SECONDS))
-    for start in range(0, len(keys), requests):
-        pipeline = server.client.pipeline(transaction=False)
-        end = min(len(keys), start + requests)
-        for first in range(start, end, REQUESTS_PER_SCRIPT):
-            part = keys[first : min(end, first + REQUESTS_PER_SCRIPT)]
-            pipeline.evalsha(
-                script, len(part), *[texts[k] for k in part], *[fills[k] for k in part]
-            )
-        server.advance((end - start) / requests_per_second)
-        pipeline.execute()
-        after_step()
+    """Send all of ``load``, see ``Replay.send``."""
+    Replay(server, load).send(0, len(load.keys), requests_per_second, after_step)

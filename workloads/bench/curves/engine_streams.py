@@ -16,6 +16,7 @@ from workloads.shared_traces import TWITTER, trace_file
 from workloads.zipf import key_sizes, zipf_keys
 
 _UPDATED, _DELETED, _WITH_TTL = 0.05, 0.01, 0.3
+_TTL_MS = 3_600_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ def sampled_stream(requests: Requests, objects: int, samples: int) -> list[bytes
     repeated as often as it takes.
 
     The cache holds half of the working set and evicts by LRU. Of the requests, 5 % are updates
-    and 1 % deletions; of the keys, 30 % have a TTL.
+    and 1 % deletions; of the keys, 30 % have a TTL, of an hour, which none of them lives to see.
     """
     hashes = number_hashes(np.arange(len(requests.sizes_bytes)), 0)
     places = hashes & np.uint64(DEFAULT_MODULUS - 1)
@@ -61,9 +62,25 @@ def sampled_stream(requests: Requests, objects: int, samples: int) -> list[bytes
             operations,
             np.where(has_size, requests.sizes_bytes[keys], 0),
             ttl=keys % 10 < 10 * _WITH_TTL,
+            ttls_ms=_left_ms(keys, operations),
             times_us=np.arange(len(keys)) * 1000,
         )
     )
+
+
+def _left_ms(
+    keys: npt.NDArray[np.int64], operations: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """What is left of each object's TTL, a millisecond less from one record to the next; −1 where a
+    sampler does not tell it. Shapes (n,)."""
+    written: dict[int, int] = {}
+    left = np.full(len(keys), -1)
+    for place, (key, operation) in enumerate(zip(keys.tolist(), operations.tolist(), strict=True)):
+        if operation == Operation.WRITE:
+            written[key] = place
+        if operation in (Operation.WRITE, Operation.READ_HIT):
+            left[place] = _TTL_MS - (place - written[key])
+    return left
 
 
 def _look_aside(
