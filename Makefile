@@ -1,4 +1,4 @@
-.PHONY: help setup demo evaluation deploy-local test check coverage mutation format clean
+.PHONY: help setup demo evaluation deploy-local test check portable coverage mutation format clean
 .DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
@@ -45,6 +45,10 @@ FAST_TESTS := tests/sidecar/test_actuator_on_models.py tests/sidecar/test_actuat
 	tests/sidecar/test_carrying_out.py tests/sidecar/test_notification_check.py \
 	tests/sidecar/test_plan_check.py tests/sidecar/test_transitions_hold_the_budget.py \
 	tests/workloads/test_fault_model.py
+
+portable: ## the core of the sampler on ARM64 (emulated), the module by another compiler
+	@redis_patch/build.sh portable
+	@$(PYTHON) -m pytest -q -n 0 tests/redis_patch/test_sampler_core.py -k vector
 
 coverage: ## branches of what decides over sizes, and over whom to believe; about a minute
 	@.venv/bin/coverage run -m pytest -q $(FAST_TESTS)

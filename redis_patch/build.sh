@@ -9,6 +9,8 @@
 #   module         build/lib/spreds.so            for unpatched servers
 #   empty-module   build/lib/empty.so             does nothing, for benchmarks
 #   sampler-driver build/bin/sampler-driver       runs the core in its tests
+#   portable       build/bin/sampler-driver-arm64, which qemu-aarch64-static runs, and
+#                  build/lib/spreds-clang.so: another processor, another compiler; not in `all`
 #   all            all of these
 #   TARGET-sanitized
 #                  build/bin/NAME-server-stock-sanitized, build/bin/NAME-server-sanitized and
@@ -28,7 +30,8 @@ lib=$root/build/lib
 trees=$root/build/tree
 jobs=${JOBS:-2}
 sanitizers="-fsanitize=address,undefined -fno-omit-frame-pointer"
-variant= # or -sanitized
+variant=    # or -sanitized, or -clang
+compiler=cc # of the module
 . "$here/servers.sh"
 
 fail() {
@@ -75,13 +78,48 @@ run_make() { # FOLDER ARGUMENTS...
     fi
 }
 
+is_sanitized() {
+    [ "$variant" = -sanitized ]
+}
+
 need_server() { # NAME TARGET
     [ -n "$(server_field "$1" name)" ] || fail "no target '$2': see the head of this file"
 }
 
 # In parentheses: their variables are their own.
+take_program() ( # NAME WHEEL
+    name=$1
+    program=$(server_field "$name" package)-server
+    output=$bin/$name-server-stock
+    wheel=$(grep "^$2==" "$here/program_wheels.txt") || fail "program_wheels.txt has no $2, for $name"
+    [ -z "$variant" ] || fail "$name is a program as it is: it cannot be built with sanitizers"
+    is_current "$output" "$wheel" && return
+    python=$root/.venv/bin/python
+    [ -x "$python" ] || python=python3
+    "$python" -m pip --version >/dev/null 2>&1 || fail "pip is missing: apt-get install python3-pip"
+    work=$root/build/source/.$name
+    rm -rf "$work"
+    mkdir -p "$work" "$bin"
+    echo "$wheel" >"$work/wheel.txt"
+    # The same file on every machine: a package may have one for each version of Python.
+    "$python" -m pip download -q --disable-pip-version-check --require-hashes --no-deps \
+        --only-binary :all: --python-version 3.11 --platform manylinux_2_28_x86_64 \
+        --platform manylinux_2_17_x86_64 -d "$work" -r "$work/wheel.txt" >&2
+    "$python" -m zipfile -e "$work"/*.whl "$work/unpacked"
+    found=$(find "$work/unpacked" -type f -name "$program")
+    [ -f "$found" ] || fail "$2 does not hold one $program"
+    install "$found" "$output"
+    rm -rf "$work"
+    mark_current "$output" "$wheel"
+)
+
 build_stock() ( # NAME
     name=$1
+    release=$(server_field "$name" release)
+    if [ "$release" != "${release#pypi:}" ]; then
+        take_program "$name" "${release#pypi:}"
+        return
+    fi
     program=$(server_field "$name" package)-server
     tree=$trees/$name-stock$variant
     output=$bin/$name-server-stock$variant
@@ -135,23 +173,36 @@ build_sampler_driver() (
     mark_current "$output" "$print"
 )
 
+# Without sanitizers, which an emulator of a processor cannot run; with all that it needs inside.
+build_sampler_driver_arm64() (
+    output=$bin/sampler-driver-arm64
+    print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/sampler_driver.c")
+    is_current "$output" "$print" && return
+    need_command aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    mkdir -p "$bin"
+    aarch64-linux-gnu-gcc -std=gnu11 -O2 -g -Wall -Wextra -static \
+        -o "$output" "$here/sampler.c" "$here/sampler_driver.c"
+    mark_current "$output" "$print"
+)
+
 # Against the interface of Redis 7.0, which later servers keep.
 build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
     output=$lib/$1
-    print="$(fingerprint $2 $3)${variant:+, $sanitizers}"
+    print="$(fingerprint $2 $3)${variant:+, $variant}"
     is_current "$output" "$print" && return
     interface=$("$here/fetch_source.sh" redis)/src
     mkdir -p "$lib"
-    cc -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" \
-        ${variant:+$sanitizers} -o "$output" $2 $4
+    "$compiler" -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" \
+        $(is_sanitized && echo "$sanitizers") -o "$output" $2 $4
     mark_current "$output" "$print"
 )
 
 build_module() {
     need_zmq
     sources= headers="$here/module_state.h $here/pending_command.h"
-    for part in command_filter command_table keyspace_events no_touch_clients refusals sampler \
-        sampling_switch selected_db settings transport; do
+    for part in after_looks call_arguments command_filter command_table key_look keyspace_events \
+        no_touch_clients refusals sampled_access sampler sampling_switch selected_db settings \
+        transport; do
         sources="$sources $here/$part.c"
         headers="$headers $here/$part.h"
     done
@@ -166,6 +217,13 @@ build() {
             variant=
             ;;
         module) build_module ;;
+        portable)
+            build_sampler_driver_arm64
+            need_command clang clang
+            variant=-clang compiler=clang
+            build_module
+            variant= compiler=cc
+            ;;
         empty-module) build_library empty.so "$here/empty_module.c" "" "" ;;
         sampler-driver) build_sampler_driver ;;
         *-stock)

@@ -10,13 +10,18 @@
 #include "redismodule.h"
 #include "sampler.h"
 
-/* What a command does to the keys in one range of its arguments. */
+/* What a command does to the keys in one range of its arguments: a read, a change, or both. Of a
+ * change there is one kind at most. */
 typedef enum {
     KEYS_READ = 1,
-    KEYS_WRITTEN,          /* set, made, or changed */
-    KEYS_CHANGED,          /* changed if they exist: never made */
-    KEYS_READ_AND_WRITTEN, /* GETSET, SET with GET */
+    KEYS_WRITTEN = 2,  /* set, made, or changed */
+    KEYS_CHANGED = 4,  /* changed if they exist, never made; the last of it may be taken out */
+    KEYS_MADE = 8,     /* made if they do not exist, never changed */
+    KEYS_EXPIRED = 16, /* their TTL is set or taken away */
+    KEYS_REMOVED = 32, /* DEL, or the place that a RENAME leaves */
 } key_use;
+
+#define KEYS_ALL_CHANGES (KEYS_WRITTEN | KEYS_CHANGED | KEYS_MADE | KEYS_EXPIRED | KEYS_REMOVED)
 
 /* How a range of keys is found, as the server's key specifications say it. */
 typedef struct {
@@ -33,13 +38,20 @@ typedef struct {
 /* Commands that the filter treats in a way of their own. */
 typedef enum {
     SPECIAL_NONE,
-    SPECIAL_SET,              /* its options say whether it reads, and whether it sets a TTL */
+    SPECIAL_SET,              /* its options say what it does, and whether it sets a TTL */
+    SPECIAL_BITFIELD,         /* reads, if it only has GET */
+    SPECIAL_SORTS,            /* SORT may have a STORE, which the server does not say */
+    SPECIAL_LOOKS,            /* its look-ups are no references: EXISTS, TTL, TYPE */
     SPECIAL_EXPIRES,          /* always sets a TTL: SETEX, PSETEX */
     SPECIAL_FLUSHES_OR_SWAPS, /* may flush or swap databases */
     SPECIAL_COPIES,           /* may write into another database: COPY */
-    SPECIAL_EXECUTES, /* runs other commands: EXEC, whose have passed the filter before; scripts */
-    SPECIAL_SELECTS,  /* SELECT */
-    SPECIAL_CLIENT    /* may be CLIENT NO-TOUCH */
+    SPECIAL_MOVES,            /* writes into another database: MOVE */
+    SPECIAL_BLOCKS,           /* may write later, when its client is served: BLMOVE */
+    SPECIAL_EXECUTES,         /* runs commands that have passed the filter before: EXEC */
+    SPECIAL_DISCARDS,         /* forgets them: DISCARD */
+    SPECIAL_RUNS_SCRIPT,      /* runs commands, which pass the filter */
+    SPECIAL_SELECTS,          /* SELECT */
+    SPECIAL_CLIENT            /* may be CLIENT NO-TOUCH */
 } command_special;
 
 #define COMMAND_MAX_RANGES 3
@@ -53,12 +65,9 @@ typedef struct {
 
 /* Where the keys of a command are. */
 typedef enum {
-    LAYOUT_ONE_KEY,         /* argument 1 is its only key, read or written */
-    LAYOUT_ONE_KEY_OPTIONS, /* the same, and options from COMMAND_WITHOUT_OPTIONS on */
-    LAYOUT_RANGES           /* as its key ranges say */
+    LAYOUT_ONE_KEY, /* argument 1 is its only key */
+    LAYOUT_RANGES   /* as its key ranges say, or it is special before it has run */
 } key_layout;
-
-#define COMMAND_WITHOUT_OPTIONS 3 /* arguments of such a command, its name among them */
 
 /* What is to be known first, in little room, so that it stays in the cache. */
 typedef struct {
@@ -66,7 +75,7 @@ typedef struct {
     uint64_t tail;
     uint16_t index; /* of the command in `commands` */
     uint8_t layout; /* a key_layout */
-    uint8_t writes; /* 1 if its only key is written, 0 if it is read; not for LAYOUT_RANGES */
+    uint8_t writes; /* 1 if its only key may be changed, 0 if it is read; not for LAYOUT_RANGES */
 } command_slot;
 
 #define COMMAND_SLOT_BITS 10 /* 1,024 slots: well above the number of commands */
@@ -83,8 +92,10 @@ typedef struct {
 } command_table;
 
 /* Fills an empty table; returns the number of commands that touch keys, or -1 if the server's answer
- * is not understood. */
-int command_table_load(command_table *table, RedisModuleCtx *ctx);
+ * is not understood. `keys_can_be_seen`: what a command has done is looked at after it. Where it
+ * cannot be, events tell of the commands that the server calls generic, and the table leaves them
+ * out. */
+int command_table_load(command_table *table, RedisModuleCtx *ctx, int keys_can_be_seen);
 
 /* In ASCII it turns capitals to small letters; what it does to the rest does not matter, as long as
  * it is always done. */
@@ -92,8 +103,8 @@ int command_table_load(command_table *table, RedisModuleCtx *ctx);
 
 /* A name, of at least one byte, as two words in which its length tells. What the server hands out
  * ends with a zero byte, which is why four bytes can be loaded for a name of three: GET, SET, DEL. */
-static inline uint64_t command_word(const char *name, size_t length, uint64_t *tail) {
-    const unsigned char *p = (const unsigned char *)name;
+static inline uint64_t command_word(const void *name, size_t length, uint64_t *tail) {
+    const unsigned char *p = name;
     uint64_t word;
 
     if (length >= 8) {
@@ -118,7 +129,7 @@ static inline const command_slot *command_next_slot(const command_table *table,
 }
 
 /* Returns the command with this name, or NULL if it does not touch keys. */
-static inline const command_slot *command_find(const command_table *table, const char *name,
+static inline const command_slot *command_find(const command_table *table, const void *name,
                                                size_t length) {
     uint64_t word, tail;
     const command_slot *slot;

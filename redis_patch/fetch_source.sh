@@ -21,6 +21,7 @@ name=${1:-}
 package=$(server_field "$name" package) version=$(server_field "$name" version)
 release=$(server_field "$name" release)
 [ -n "$release" ] || fail "servers.txt has no server '$name', or its line has no release"
+case $release in pypi:*) fail "$name is a program from a package: there is no source of it" ;; esac
 variable=$(source_variable "$name") given=$(given_source "$name")
 
 target=$root/build/source/$name

@@ -1,5 +1,6 @@
 #include "keyspace_events.h"
 
+#include "after_looks.h"
 #include "selected_db.h"
 
 #include <string.h>
@@ -19,24 +20,14 @@ static void record_miss(uint64_t hash) {
     sampler_record_t *read =
         sampler_amend(&module->sampler, hash, SAMPLER_READ_HIT, module->pending.first_record);
     if (!read) {
-        module->late_misses++;
+        module->late_misses += !module->pending.is_look;
         return;
     }
-    *read = (sampler_record_t){.hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS};
+    *read = (sampler_record_t){
+        .hash = hash, .db = read->db, .operation = SAMPLER_READ_MISS, .time_us = read->time_us};
 }
 
-/* What is left of the life of a key that was written. */
-static int64_t ttl_of(RedisModuleCtx *ctx, RedisModuleString *key) {
-    if (!module->get_client_id) return SAMPLER_NO_TTL; /* opening would count as a read */
-    RedisModuleKey *opened = RedisModule_OpenKey(ctx, key, OPEN_WITHOUT_EFFECTS);
-    if (!opened) return SAMPLER_NO_TTL;
-    int64_t ttl_ms = RedisModule_GetExpire(opened);
-    RedisModule_CloseKey(opened);
-    return ttl_ms;
-}
-
-static void record_event(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key,
-                         uint16_t db) {
+static void record_event(int type, const char *event, RedisModuleString *key, uint16_t db) {
     size_t key_bytes;
     int operation, flags = 0;
     sampler *s = &module->sampler;
@@ -67,8 +58,8 @@ static void record_event(RedisModuleCtx *ctx, int type, const char *event, Redis
     }
     s->seen_others++;
     if (sampler_takes(s, hash)) {
-        int64_t ttl_ms = operation == SAMPLER_WRITE ? ttl_of(ctx, key) : SAMPLER_NO_TTL;
-        sampler_record(s, hash, operation, flags, db, 0, ttl_ms, now_us());
+        key_is_gone(hash, db);
+        sampler_record(s, hash, operation, flags, db, 0, SAMPLER_NO_TTL, now_us());
     }
 }
 
@@ -77,19 +68,21 @@ static int on_event(RedisModuleCtx *ctx, int type, const char *event, RedisModul
     uint16_t db = SAMPLER_DB_UNKNOWN;
 
     if (module->get_client_id) db = (uint16_t)RedisModule_GetSelectedDb(ctx);
-    if (type == REDISMODULE_NOTIFY_GENERIC) restore_selected_db(module, ctx, event);
-    if (module->sampler.on) record_event(ctx, type, event, key, db);
+    restore_selected_db(module, ctx);
+    if (module->sampler.on) record_event(type, event, key, db);
     return REDISMODULE_OK;
 }
 
-#define KEYSPACE_EVENTS \
-    (REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED | REDISMODULE_NOTIFY_EVICTED | \
-     REDISMODULE_NOTIFY_KEY_MISS)
+#define EVENTS_WITHOUT_COMMAND (REDISMODULE_NOTIFY_EXPIRED | REDISMODULE_NOTIFY_EVICTED)
+#define EVENTS_OF_COMMANDS (REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_KEY_MISS)
 
+/* The server makes a client for each event of a kind that a module listens to, some 700 instructions,
+ * also where no key is sampled: what can be seen of commands is not listened to. */
 void subscribe_to_keyspace(module_state *state) {
     if (module) return;
     module = state;
-    RedisModule_SubscribeToKeyspaceEvents(module->ctx, KEYSPACE_EVENTS, on_event);
+    int events = EVENTS_WITHOUT_COMMAND | (keys_can_be_seen(module) ? 0 : EVENTS_OF_COMMANDS);
+    RedisModule_SubscribeToKeyspaceEvents(module->ctx, events, on_event);
 }
 
 /* ------------------------------------------------------------------------- databases as a whole */

@@ -2,12 +2,14 @@
  *
  * This is the glue between the server's module interface and the sampler (sampler.h): how the module
  * comes and goes, and INFO. Settings (settings.h) switch sampling on and off (sampling_switch.h).
- * Then commands pass a filter before they run (command_filter.h), and events tell what a command's
- * arguments cannot (keyspace_events.h). Events for each write would be exact, but cost some 490
- * instructions a SET (measured with callgrind on Redis 7.0.15).
+ * Then commands pass a filter before they run (command_filter.h). What they have done is looked at
+ * afterwards (after_looks.h); on Redis 7.0, where that cannot be, events tell some of it
+ * (keyspace_events.h).
  *
  * What this way of looking misses is written down in MODULE.md, and each line of that is tested. */
 
+#include "after_looks.h"
+#include "call_arguments.h"
 #include "module_state.h"
 #include "no_touch_clients.h"
 #include "refusals.h"
@@ -27,8 +29,9 @@ static void info(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldLongLong(ctx, "on", s->on);
     RedisModule_InfoAddFieldULongLong(ctx, "threshold", s->threshold);
     RedisModule_InfoAddFieldULongLong(ctx, "modulus", s->mask + 1);
-    RedisModule_InfoAddFieldULongLong(ctx, "seen", s->seen_reads + s->seen_others);
-    RedisModule_InfoAddFieldULongLong(ctx, "seen_reads", s->seen_reads);
+    uint64_t reads = s->seen_reads - looks_among_reads(&module);
+    RedisModule_InfoAddFieldULongLong(ctx, "seen", reads + s->seen_others);
+    RedisModule_InfoAddFieldULongLong(ctx, "seen_reads", reads);
     RedisModule_InfoAddFieldULongLong(ctx, "sampled", s->sampled);
     RedisModule_InfoAddFieldULongLong(ctx, "dropped", s->dropped);
     RedisModule_InfoAddFieldULongLong(ctx, "batches", sampler_batches(s));
@@ -51,6 +54,7 @@ static uint64_t learn_server(RedisModuleCtx *ctx) {
 /* Leaves nothing behind: the server takes the code away next, from under any thread of it. */
 static void clean_up(void) {
     close_endpoint(&module);
+    forget_after_looks();
     forget_no_touch_clients();
     free_settings();
     RedisModule_FreeThreadSafeContext(module.ctx);
@@ -64,9 +68,14 @@ __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx *ct
         return REDISMODULE_ERR;
     }
     RedisModule_GetApi("RedisModule_CommandFilterGetClientId", (void **)&module.get_client_id);
-    if (command_table_load(&module.commands, ctx) < 0) {
+    if (command_table_load(&module.commands, ctx, keys_can_be_seen(&module)) < 0) {
         RedisModule_Log(ctx, "warning", "spreds does not understand this server's COMMAND");
         return REDISMODULE_ERR;
+    }
+    module.arguments_are_open = strings_are_open(ctx) ? -1 : 0;
+    if (!module.arguments_are_open) {
+        RedisModule_Log(ctx, "notice",
+                        "spreds asks this server for arguments: sampling costs more");
     }
     module.ctx = RedisModule_GetDetachedThreadSafeContext(ctx);
     sampler_init(&module.sampler, SAMPLER_SOURCE_MODULE, learn_server(ctx), now_us() / 1000,

@@ -13,28 +13,19 @@
 
 #include <time.h>
 
-/* Redis 7.0's header, which this is built against, has only the first of these flags of 7.2. */
-#ifndef REDISMODULE_OPEN_KEY_NONOTIFY
-#define REDISMODULE_OPEN_KEY_NONOTIFY (1 << 17)
-#define REDISMODULE_OPEN_KEY_NOSTATS (1 << 18)
-#define REDISMODULE_OPEN_KEY_NOEXPIRE (1 << 19)
-#endif
-
-#define OPEN_WITHOUT_EFFECTS \
-    (REDISMODULE_READ | REDISMODULE_OPEN_KEY_NOTOUCH | REDISMODULE_OPEN_KEY_NONOTIFY | \
-     REDISMODULE_OPEN_KEY_NOSTATS | REDISMODULE_OPEN_KEY_NOEXPIRE)
-
 typedef struct {
     sampler sampler;
     pending_command pending;
     command_table commands;
     transport transport;
+    uint64_t looks; /* reads since the last batch that the server counts and are no references */
     uint64_t late_misses; /* misses whose read had left the open batch, where it stays a hit */
     int is_loaded;        /* the server has taken the module and its settings */
 
     /* The server. */
-    RedisModuleCtx *ctx;   /* for calls from where no context is passed: callbacks, settings */
-    int loses_selected_db; /* it leaves clients in another database: see selected_db.h */
+    RedisModuleCtx *ctx;    /* for calls from where no context is passed: callbacks, settings */
+    int loses_selected_db;  /* it leaves clients in another database: see selected_db.h */
+    int arguments_are_open; /* see call_arguments.h; -1: to be found out at the first command */
     /* Only in Redis 7.2 and later, else NULL. Since then a key can also be opened without any effect
      * on it. */
     unsigned long long (*get_client_id)(RedisModuleCommandFilterCtx *call);

@@ -54,15 +54,30 @@ void watch_client_command(const module_state *module, RedisModuleCommandFilterCt
 
 #define NO_TOUCH_FLAG 'T'
 
-/* One line of CLIENT LIST: "id=3 ... flags=NT ...". */
-static void add_if_no_touch(const char *line, size_t length) {
+/* The client's id if this line of CLIENT LIST, "id=3 ... flags=NT ...", is of one; else 0. */
+static unsigned long long no_touch_id(const char *line, size_t length) {
     static const char ID[] = "id=", FLAGS[] = " flags=";
     const size_t id_length = sizeof ID - 1, flags_length = sizeof FLAGS - 1;
     const char *flags = memmem(line, length, FLAGS, flags_length), *end = line + length;
-    if (length <= id_length || memcmp(line, ID, id_length) || !flags) return;
+    if (length <= id_length || memcmp(line, ID, id_length) || !flags) return 0;
     for (flags += flags_length; flags < end && *flags != ' '; flags++) {
-        if (*flags == NO_TOUCH_FLAG) add(strtoull(line + id_length, NULL, 10));
+        if (*flags == NO_TOUCH_FLAG) return strtoull(line + id_length, NULL, 10);
     }
+    return 0;
+}
+
+int is_no_touch(const module_state *module, unsigned long long client_id) {
+    size_t length = 0;
+    if (!may_be_no_touch(client_id)) return 0;
+    RedisModuleCallReply *reply =
+        RedisModule_Call(module->ctx, "CLIENT", "ccl", "LIST", "ID", (long long)client_id);
+    int is_one = 1;
+    if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_STRING) {
+        const char *line = RedisModule_CallReplyStringPtr(reply, &length);
+        is_one = no_touch_id(line, length) == client_id;
+    }
+    if (reply) RedisModule_FreeCallReply(reply);
+    return is_one;
 }
 
 void learn_no_touch_clients(const module_state *module) {
@@ -75,7 +90,8 @@ void learn_no_touch_clients(const module_state *module) {
         while (line < end) {
             const char *stop = memchr(line, '\n', (size_t)(end - line));
             if (!stop) stop = end;
-            add_if_no_touch(line, (size_t)(stop - line));
+            unsigned long long id = no_touch_id(line, (size_t)(stop - line));
+            if (id) add(id);
             line = stop + 1;
         }
     } else {

@@ -15,6 +15,9 @@ void watch_client_command(const module_state *module, RedisModuleCommandFilterCt
 
 int may_be_no_touch(unsigned long long client_id);
 
+/* The same, but asks the server: some thousand instructions for a client that may be one. */
+int is_no_touch(const module_state *module, unsigned long long client_id);
+
 /* Forgets all of them. */
 void forget_no_touch_clients(void);
 

@@ -7,7 +7,11 @@
 #include <stdint.h>
 
 typedef struct {
+    /* Something is to be done before the next one, or this server's arguments are not to be read
+     * where they lie. */
+    int is_open;
     uint32_t first_record; /* where its records begin in the open batch */
+    int is_look;           /* it looks keys up, and is no reference to them */
     int unconfirmed;       /* it has records, and may have been refused: see refusals.h */
     int sets_ttl;          /* it is a sampled SET with a TTL, whose "expire" event is to come */
     uint64_t ttl_hash;     /* of the key of that SET */

@@ -1,5 +1,7 @@
 #include "refusals.h"
 
+#include "after_looks.h"
+
 #include <stdlib.h>
 
 /* How long each sampled command is still to be confirmed, in ticks. */
@@ -7,6 +9,7 @@ static int confirming_ticks;
 
 /* As they were when last looked at. */
 static unsigned long long known_reads, known_errors, known_refusals;
+static int refused_since_batch;
 
 /* ------------------------------------------------------------------------- what the server counts */
 
@@ -16,15 +19,28 @@ static unsigned long long errors_of_kind(RedisModuleServerInfoData *info, const 
     return number ? strtoull(number + 1, NULL, 10) : 0;
 }
 
+static unsigned long long count_refusals(void) {
+    RedisModuleServerInfoData *info = RedisModule_GetServerInfo(NULL, "errorstats");
+    unsigned long long refusals = errors_of_kind(info, "errorstat_NOAUTH");
+    refusals += errors_of_kind(info, "errorstat_NOPERM");
+    RedisModule_FreeServerInfo(NULL, info);
+    return refusals;
+}
+
 /* Whether a command was refused since the last call. */
 static int was_refused(void) {
-    RedisModuleServerInfoData *info = RedisModule_GetServerInfo(NULL, "errorstats");
     unsigned long long before = known_refusals;
-    known_refusals = errors_of_kind(info, "errorstat_NOAUTH");
-    known_refusals += errors_of_kind(info, "errorstat_NOPERM");
-    RedisModule_FreeServerInfo(NULL, info);
+    known_refusals = count_refusals();
     /* Fewer than before: the counts have begun anew. */
-    return known_refusals < before ? known_refusals > 0 : known_refusals > before;
+    int was_one = known_refusals < before ? known_refusals > 0 : known_refusals > before;
+    refused_since_batch |= was_one;
+    return was_one;
+}
+
+uint64_t looks_among_reads(const module_state *module) {
+    uint64_t reads = module->sampler.seen_reads;
+    if (refused_since_batch || (module->looks && count_refusals() != known_refusals)) return 0;
+    return module->looks < reads ? module->looks : reads;
 }
 
 /* Takes the server's number of reads; returns whether it has answered anything with an error since
@@ -64,13 +80,14 @@ void refusals_begin(module_state *module) {
 void await_confirmation(module_state *module) {
     if (!confirming_ticks || module->pending.unconfirmed) return;
     if (was_refused()) confirming_ticks = REFUSALS_TICKS; /* another one, that is not sampled */
-    module->pending.unconfirmed = 1;
+    module->pending.is_open = module->pending.unconfirmed = 1;
 }
 
 void confirm_pending(module_state *module) {
     module->pending.unconfirmed = 0;
     if (!was_refused()) return;
     sampler_take_back(&module->sampler, module->pending.first_record);
+    forget_refused_looks();
     confirming_ticks = REFUSALS_TICKS;
 }
 
@@ -84,6 +101,9 @@ int send_unless_refused(void *module, const void *batch, size_t batch_bytes) {
     int is_doubtful = read_server_stats(m) && was_refused();
     sampler_header *header = &m->sampler.batch.header;
 
+    m->sampler.seen_reads -= looks_among_reads(m);
+    m->looks = 0;
+    refused_since_batch = 0;
     header->seen_reads = m->sampler.seen_reads;
     header->seen = m->sampler.seen_reads + m->sampler.seen_others;
     if (is_doubtful) {

@@ -118,8 +118,7 @@ void sampler_take_back(sampler *s, uint32_t from) {
     if (from > s->count) from = 0;
     uint32_t kept = from;
     for (uint32_t i = from; i < s->count; i++) {
-        int is_taken_back =
-            records[i].operation == SAMPLER_READ_HIT || records[i].operation == SAMPLER_WRITE;
+        int is_taken_back = records[i].operation <= SAMPLER_WRITE;
         if (!is_taken_back) records[kept++] = records[i];
     }
     s->sampled -= s->count - kept;

@@ -179,7 +179,7 @@ static inline void sampler_set_ttl(sampler_record_t *record, int64_t ttl_ms) {
     record->ttl_ms = ttl_ms < UINT32_MAX ? (uint32_t)ttl_ms : UINT32_MAX;
 }
 
-/* Takes back the hits and writes of the open batch from `from` on, as for sampler_amend(): the
+/* Takes back the reads and writes of the open batch from `from` on, as for sampler_amend(): the
  * command was refused. */
 void sampler_take_back(sampler *s, uint32_t from);
 

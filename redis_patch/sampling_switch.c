@@ -1,5 +1,6 @@
 #include "sampling_switch.h"
 
+#include "after_looks.h"
 #include "command_filter.h"
 #include "keyspace_events.h"
 #include "refusals.h"
@@ -84,6 +85,8 @@ static void on_tick(int fd, void *module, int mask) {
     if (is_starting_up) follow_endpoint(m);
     if (!m->sampler.on) return;
     refusals_tick(m);
+    release_after_looks(m);
+    take_after_looks(m);
     sampler_tick(&m->sampler, now);
     unwatch_idle_databases(now);
 }

@@ -3,8 +3,8 @@
  * Commands of a script have no client of their own that could be asked for it.
  *
  * Valkey 8.1 runs a module's keyspace events on the client's own context, and leaves the client in
- * the database of the event (valkey-io/valkey pull request 4024 repairs it): after MOVE and COPY the
- * client's own database is selected again. */
+ * the database of the event (valkey-io/valkey pull request 4024 repairs it). That is another one
+ * where COPY or MOVE finds an expired key in it: then the client's own is selected again. */
 
 #ifndef SPREDS_SELECTED_DB_H
 #define SPREDS_SELECTED_DB_H
@@ -12,13 +12,16 @@
 #include "module_state.h"
 
 /* Before a command runs. */
-void remember_selected_db(const module_state *module, RedisModuleCommandFilterCtx *call,
+void remember_selected_db(module_state *module, RedisModuleCommandFilterCtx *call,
                           const command *c);
+
+/* When the command that was remembered has run. */
+void forget_selected_db(const module_state *module);
 
 /* The database that the script that runs has selected; SAMPLER_DB_UNKNOWN if none runs. */
 uint16_t db_selected_by_script(const module_state *module);
 
-/* At a generic event of the keyspace, on the event's context. */
-void restore_selected_db(const module_state *module, RedisModuleCtx *event_ctx, const char *event);
+/* At an event of the keyspace, on the event's context. */
+void restore_selected_db(const module_state *module, RedisModuleCtx *event_ctx);
 
 #endif

@@ -4,9 +4,9 @@
  * between the server and the sampler (sampler.h), and knows both. The functions below are called
  * where a key is looked up or changed; while sampling is off each of them is one comparison.
  *
- * What is recorded: a read wherever keyspace_hits or keyspace_misses is counted, a write or a delete
- * wherever a client's command signals a modified key, an expiry and an eviction where the server
- * removes a key by itself, and each flush and swap of databases. */
+ * What is recorded: a read wherever keyspace_hits or keyspace_misses is counted and the key's clock
+ * would be set, a write or a delete wherever a client's command signals a modified key, an expiry and
+ * an eviction where the server removes a key by itself, and each flush and swap of databases. */
 
 #ifndef SPREDS_H
 #define SPREDS_H
@@ -54,9 +54,10 @@ static inline uint64_t spredsHash(robj *key) {
     return sampler_hash(name, length, spreds.salt);
 }
 
-/* End of lookupKey(): `val` is NULL for a miss. */
+/* End of lookupKey(): `val` is NULL for a miss. A look-up that leaves the key's clock alone (EXISTS,
+ * TTL, TYPE, OBJECT, a client's CLIENT NO-TOUCH) is no reference to it. */
 static inline void spredsLookedUp(redisDb *db, robj *key, robj *val, int flags) {
-    if (!spreds.on || (flags & (LOOKUP_NOSTATS | LOOKUP_WRITE))) return;
+    if (!spreds.on || (flags & (LOOKUP_NOSTATS | LOOKUP_NOTOUCH | LOOKUP_WRITE))) return;
     uint64_t hash = spredsHash(key);
     spreds.seen_reads++;
     if (sampler_takes(&spreds, hash)) spredsRecordRead(db, key, val, hash);

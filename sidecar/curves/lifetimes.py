@@ -254,7 +254,7 @@ class Lifetimes:
                     copies.append((low, at))
             if end < math.inf:
                 copies.append((end, expires_at))
-        self._copies[key] = copies[:_MOST_COPIES]
+        self._copies[key] = _merged(copies)
 
     def due(self, now_seconds: float) -> list[int]:
         """Objects that have expired in caches of every size since the last call."""
@@ -279,6 +279,14 @@ class Lifetimes:
                 del kept[key]
         self._due = [due for due in self._due if due[1] in self._copies]
         heapq.heapify(self._due)
+
+
+def _merged(copies: Copies) -> Copies:
+    """Neighbours that expire at once are one; of very many, those of small caches are given up."""
+    told = [
+        copy for place, copy in enumerate(copies) if not place or copy[1] != copies[place - 1][1]
+    ]
+    return told if len(told) <= _MOST_COPIES else [told[0], *told[1 - _MOST_COPIES :]]
 
 
 def _at_size(copies: Copies, size_bytes: float) -> float:

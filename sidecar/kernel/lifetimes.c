@@ -233,24 +233,33 @@ static void correct(struct lifetimes *l, uint64_t key, double distance,
         l->added[l->added_count++] = (struct move){INFINITY, key};
 }
 
-/* There is a new copy in caches of all sizes but `hits`. */
+/* At the end of `copies`, unless its neighbour there expires at the same time. */
+static void put(struct copy *copies, uint32_t *made, double from_bytes, double expires_at)
+{
+    if (copies[*made - 1].expires_at == expires_at) return;
+    copies[(*made)++] = (struct copy){from_bytes, expires_at};
+}
+
+/* There is a new copy in caches of all sizes but `hits`. Of very many, those of small caches are given
+ * up. */
 static void refill(struct object *object, const struct interval *hits, uint32_t count,
                    double expires_at)
 {
-    struct copy copies[MOST_COPIES] = {{0.0, expires_at}};
-    uint32_t made = 1;
+    struct copy copies[2 * MOST_COPIES + 1] = {{0.0, expires_at}};
+    uint32_t made = 1, left_out;
     for (uint32_t hit = 0; hit < count; hit++) {
-        for (uint32_t i = 0; i < object->copy_count && made < MOST_COPIES; i++) {
+        for (uint32_t i = 0; i < object->copy_count; i++) {
             double low = object->copies[i].from_bytes, high = end_of(object, i);
             if (low < hits[hit].start) low = hits[hit].start;
             if (high > hits[hit].end) high = hits[hit].end;
-            if (low < high) copies[made++] = (struct copy){low, object->copies[i].expires_at};
+            if (low < high) put(copies, &made, low, object->copies[i].expires_at);
         }
-        if (hits[hit].end < INFINITY && made < MOST_COPIES)
-            copies[made++] = (struct copy){hits[hit].end, expires_at};
+        if (hits[hit].end < INFINITY) put(copies, &made, hits[hit].end, expires_at);
     }
-    memcpy(object->copies, copies, made * sizeof *copies);
-    object->copy_count = made;
+    left_out = made > MOST_COPIES ? made - MOST_COPIES : 0;
+    object->copies[0] = copies[0];
+    memcpy(object->copies + 1, copies + 1 + left_out, (made - 1 - left_out) * sizeof *copies);
+    object->copy_count = made - left_out;
 }
 
 static void take_read(struct lifetimes *l, struct object *object, int operation, double distance,

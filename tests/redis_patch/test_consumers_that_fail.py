@@ -27,7 +27,7 @@ MAY_WAIT_BATCHES = QUEUE_BATCHES + 20  # and in the kernel's buffer of the socke
 def answer(server: SampledServer, times: int = 1) -> None:
     """``times`` commands of a thousand reads each, and each is answered."""
     for _ in range(times):
-        assert server.client.exists(*KEYS) == 0
+        assert server.client.touch(*KEYS) == 0
 
 
 def drop_some(server: SampledServer) -> None:

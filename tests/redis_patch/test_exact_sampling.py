@@ -26,14 +26,14 @@ def run_cases(server: SampledServer, cases: list[Case]) -> list[Any]:
             if command.strip():
                 reply = server.raw(command.strip())
                 assert not isinstance(reply, Exception), f"{command}: {reply}"
-        server.raw(f"EXISTS begin:{number}")
+        server.raw(f"GET begin:{number}")
         for command in case.command.split(";"):
             words = command.split()
             if words[-1] == "DUMPED":
                 replies.append(server.raw([*words[:-1], dumped]))
             else:
                 replies.append(server.raw(command.strip()))
-        server.raw(f"EXISTS end:{number}")
+        server.raw(f"GET end:{number}")
     return replies
 
 

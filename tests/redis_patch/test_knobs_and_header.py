@@ -200,10 +200,15 @@ def test_reads_are_counted_as_the_server_counts_them(server: SampledServer) -> N
     for _ in range(10):
         server.client.get("k")
         server.client.mget("k", "none")
-        server.client.exists("none")
+        server.client.touch("none")
     stats = server.client.info("stats")
     counters = server.counters()
     assert counters["seen_reads"] == 40 == stats["keyspace_hits"] + stats["keyspace_misses"]
+    for command in ("EXISTS k none k", "TTL k", "TYPE none"):  # the server counts these as well
+        server.raw(command)
+    stats = server.client.info("stats")
+    assert stats["keyspace_hits"] + stats["keyspace_misses"] == 45
+    assert server.counters()["seen_reads"] == 40
     assert counters["sampled"] == 0
 
 
@@ -213,7 +218,7 @@ def test_all_records_of_a_key_carry_one_database(server: SampledServer) -> None:
     with redis.Redis.from_url(server.server.url, db=3) as client:
         client.get("k")
         client.set("k", "v", px=1)
-        wait_until(lambda: not client.exists("k"), server.counters)
+        wait_until(lambda: not client.touch("k"), server.counters)
         client.set("k", "v")
         client.get("k")
         client.rename("k", "j")

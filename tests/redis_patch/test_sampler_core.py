@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ from tests.redis_patch.wire_twin import (
     siphash,
     unpack,
 )
-from workloads.local_server import built
+from workloads.local_server import BUILD, built
 
 VECTOR = json.loads(
     (Path(__file__).parents[2] / "redis_patch" / "test_vector.json").read_text(encoding="utf-8")
@@ -40,10 +41,23 @@ FLUSH_US = 50_000
 HEARTBEAT_US = 1_000_000
 
 
-def run(script: Sequence[str]) -> list[str]:
+ARM64 = BUILD / "bin" / "sampler-driver-arm64"
+
+
+@pytest.fixture(params=["this processor", "arm64"])
+def driver(request: pytest.FixtureRequest) -> list[str | Path]:
+    """The driver on each processor that it is built for."""
+    if request.param != "arm64":
+        return [built("bin/sampler-driver")]
+    if not (ARM64.exists() and shutil.which("qemu-aarch64-static")):
+        pytest.skip("not built for arm64 (redis_patch/build.sh portable), or no qemu-user-static")
+    return ["qemu-aarch64-static", ARM64]
+
+
+def run(script: Sequence[str], driver: Sequence[str | Path] = ()) -> list[str]:
     """What the driver prints; it is built with sanitizers, and must end well."""
     result = subprocess.run(
-        [built("bin/sampler-driver")],
+        driver or [built("bin/sampler-driver")],
         input="".join(f"{line}\n" for line in script),
         capture_output=True,
         text=True,
@@ -172,9 +186,9 @@ def script_line(command: tuple[Any, ...]) -> str:
     return " ".join(hexadecimal(x) if isinstance(x, bytes) else str(x) for x in command)
 
 
-def test_hashes_of_the_vector() -> None:
+def test_hashes_of_the_vector(driver: list[str | Path]) -> None:
     cases = VECTOR["hashes"]
-    printed = run([f"hash {case['salt']} {case['key_hex'] or '-'}" for case in cases])
+    printed = run([f"hash {case['salt']} {case['key_hex'] or '-'}" for case in cases], driver)
     assert printed == [f"hash {case['hash']}" for case in cases]
     assert [key_hash(bytes.fromhex(case["key_hex"]), case["salt"]) for case in cases] == [
         case["hash"] for case in cases
@@ -190,7 +204,7 @@ def test_the_id_of_a_salt_is_a_siphash() -> None:
         assert unpack(bytes.fromhex(batch.split()[1])).header["salt_id"] == salt_id(salt)
 
 
-def test_batch_of_the_vector() -> None:
+def test_batch_of_the_vector(driver: list[str | Path]) -> None:
     vector = VECTOR["batch"]
     message = bytes.fromhex(vector["hex"])
     batch = unpack(message)
@@ -224,7 +238,7 @@ def test_batch_of_the_vector() -> None:
         f" {r.ttl_ms if r.flags & TTL_KNOWN else -1} {header['first_time_us'] + r.time_us}"
         for r in batch.records
     ]
-    assert run([*script, "flush 0"])[-1] == f"batch {vector['hex']}"
+    assert run([*script, "flush 0"], driver)[-1] == f"batch {vector['hex']}"
 
 
 @settings(max_examples=30, deadline=None)

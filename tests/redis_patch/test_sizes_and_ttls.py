@@ -148,6 +148,7 @@ def test_times_of_records_lie_within_their_batch(server: SampledServer) -> None:
     server.start()
     for number in range(3000):
         server.client.set("k", number)
+        server.client.get("none")
     server.records()
     for batch in server.batches:
         times = [record.time_us for record in batch.records]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 import redis
 
 from tests.redis_patch.sampled_server import SALT, SampledServer, ServerKind, named
@@ -45,16 +47,23 @@ def test_each_eviction_is_recorded(kind: ServerKind) -> None:
 
 
 def test_what_memory_forbids(kind: ServerKind) -> None:
-    """The patch records what happened, the module what was asked for: documented."""
+    """On Redis 7.0 the module records what was asked for: documented."""
     with SampledServer(kind, {"maxmemory": "1", "maxmemory-policy": "noeviction"}) as server:
         server.start()
         assert isinstance(server.raw("SET k v"), redis.exceptions.OutOfMemoryError)
         assert server.raw("GET k") is None
         events = named(server.records(), ["k"])
-        assert events == [*(["write k"] if kind.is_module else []), "miss k"]
+        assert events == [*(["write k"] if kind.source == "module_70" else []), "miss k"]
+
+
+def has_jemalloc(binary: Path) -> bool:
+    version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)
+    return "malloc=jemalloc" in version.stdout
 
 
 def test_active_defragmentation_changes_nothing(kind: ServerKind) -> None:
+    if not has_jemalloc(kind.binary):
+        pytest.skip("this server was built without the allocator that lets it defragment")
     settings = {
         "activedefrag": "yes",
         "active-defrag-ignore-bytes": "1",
@@ -75,7 +84,7 @@ def test_active_defragmentation_changes_nothing(kind: ServerKind) -> None:
 
         def has_moved() -> bool:
             nonlocal reads
-            assert client.exists(*kept) == len(kept)
+            assert client.touch(*kept) == len(kept)
             reads += len(kept)
             return bool(client.info("stats")["active_defrag_hits"] > 100)
 

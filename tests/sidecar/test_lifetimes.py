@@ -133,7 +133,7 @@ def predicted_and_measured(
 )
 def test_a_server_of_one_size_predicts_the_others(capacity: int, ttl: float, longer: float) -> None:
     predicted, measured = predicted_and_measured(capacity, ttl, longer, is_told=True)
-    assert predicted == pytest.approx(measured, abs=0.01)
+    assert predicted == pytest.approx(measured, abs=0.012)
 
 
 @pytest.mark.parametrize("capacity", [400, 1000, 4000])

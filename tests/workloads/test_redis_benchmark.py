@@ -17,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.bench.sampling.costs import COMPARISONS, METRICS
+from workloads.bench.sampling.instruction_page import BEGIN, END, markdown, write_page
+from workloads.bench.sampling.instruction_table import Count
 from workloads.bench.sampling.paired_ratios import (
     FEWEST,
     MedianRatio,
@@ -117,6 +119,8 @@ def test_the_verb_compares_everything_with_everything_it_says(tmp_path):
         (("--json", "nowhere/out.json"), "there is no folder nowhere"),
         (("--picture", "out.txt"), "must end in .pdf, .png, .svg, not 'out.txt'"),
         (("--only", "instructions", "--picture", "out.png"), "--picture draws times"),
+        (("--page", "README.md"), "README.md has no lines <!-- counted: begin -->"),
+        (("--page", "nowhere.md"), "No such file or directory: 'nowhere.md'"),
     ],
 )
 def test_a_wrong_argument_is_refused_with_one_sentence(arguments, message):
@@ -125,6 +129,16 @@ def test_a_wrong_argument_is_refused_with_one_sentence(arguments, message):
     assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_the_table_of_instructions_replaces_the_one_before(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    counts = [Count("module R=0", "GET", pipeline, 3000.0, 120.4) for pipeline in (1, 16)]
+    table = markdown({("Redis 7.0", "module"): counts})
+    write_page(page, table)
+    assert table.splitlines()[-1] == "| GET | 120 / 120 |"
+    assert page.read_text() == f"before\n{BEGIN}\n{table}\n{END}\nafter\n"
 
 
 # ------------------------------------------------------------------------------------------ states

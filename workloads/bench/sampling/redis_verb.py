@@ -9,10 +9,17 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from workloads.arguments import output_file, picture_file, positive, seconds, seed
 from workloads.bench.sampling.costs import METRICS, Measured, Ratio, ratios, verdicts
+from workloads.bench.sampling.instruction_page import (
+    check_page,
+    count_servers,
+    markdown,
+    write_page,
+)
 from workloads.bench.sampling.instruction_table import (
     KEYS,
     Count,
@@ -54,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure only these; instructions need no quiet machine",
     )
     parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="only count instructions, of a cache's commands on every server that is built, and "
+        "write the table into this page (redis_patch/MODULE.md); about five minutes",
+    )
+    parser.add_argument(
         "--rounds",
         type=positive,
         metavar="N",
@@ -79,6 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _refused(2, "--picture draws times, and --only instructions measures none")
     if arguments.slice == 0:
         return _refused(2, "--slice must be longer than 0")
+    if arguments.page:
+        return _write_page(arguments.page)
     began = time.time()
     why_not = "not asked for" if arguments.only == "times" else available()
     try:
@@ -108,6 +124,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _refused(code: int, sentence: str) -> int:
     print(f"bench redis: {sentence}", file=sys.stderr)
     return code
+
+
+def _write_page(page: Path) -> int:
+    why_not = available()
+    if why_not:
+        return _refused(1, why_not)
+    try:
+        check_page(page)
+        table = markdown(count_servers())
+        write_page(page, table)
+    except (OSError, ValueError) as error:
+        return _refused(2, str(error))
+    print(table)
+    return 0
 
 
 def _count_instructions(quick: bool) -> list[Count]:

@@ -1,0 +1,59 @@
+/* The arguments of a command that passes the filter.
+ *
+ * To ask the server for one of them takes two calls and some forty instructions, more than all else
+ * that is done about a key that is not sampled. Redis 7.0 to 8.0 and Valkey 8 keep them in one way:
+ * they are read where they lie, if this server is found to keep them so, and asked for if it is not.
+ * What is looked at is compared with what the server answers, for texts of each kind, before the
+ * first command is looked at; it is fixed when a server is compiled. */
+
+#ifndef SPREDS_CALL_ARGUMENTS_H
+#define SPREDS_CALL_ARGUMENTS_H
+
+#include "redismodule.h"
+
+#include <stddef.h>
+
+/* A call, and a string, of the servers that are known. */
+typedef struct {
+    RedisModuleString **argv;
+    int argv_len;
+    int argc;
+} open_call;
+
+typedef struct {
+    unsigned long long type_and_uses;
+    const unsigned char *text;
+} open_string;
+
+/* Whether texts lie as they are known to. */
+int strings_are_open(RedisModuleCtx *ctx);
+
+/* Whether the arguments of a call do, if its strings do. */
+int call_is_open(RedisModuleCommandFilterCtx *call);
+
+/* Only where they can be read so: how many, and one of them. */
+static inline int open_argument_count(RedisModuleCommandFilterCtx *call) {
+    return ((const open_call *)call)->argc;
+}
+
+static inline RedisModuleString *open_argument(RedisModuleCommandFilterCtx *call, int at) {
+    return ((const open_call *)call)->argv[at];
+}
+
+/* The text of such a string. */
+static inline const unsigned char *open_text(const RedisModuleString *string) {
+    return ((const open_string *)string)->text;
+}
+
+/* The length of all but very short and very long texts is a byte before them; of which kind one is,
+ * is in the byte between. */
+static inline int length_is_open(const unsigned char *text) {
+    enum { KIND_MASK = 7, LENGTH_IS_A_BYTE = 1 };
+    return (text[-1] & KIND_MASK) == LENGTH_IS_A_BYTE;
+}
+
+static inline size_t open_length(const unsigned char *text) {
+    return text[-3];
+}
+
+#endif
