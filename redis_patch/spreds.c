@@ -81,9 +81,20 @@ static void recordAbsent(redisDb *db, uint64_t hash, int operation) {
     sampler_record(&spreds, hash, operation, 0, (uint16_t)db->id, 0, SAMPLER_NO_TTL, server.ustime);
 }
 
+/* lookupKey() finds out that a client touches nothing only where the key is there. */
+static int isFromNoTouchClient(void) {
+#ifdef VALKEY_VERSION
+    client *asks = server.current_client;
+    return asks && asks->flag.no_touch && server.executing_client &&
+           server.executing_client->cmd->proc != touchCommand;
+#else
+    return 0; /* Redis 7.0 has none */
+#endif
+}
+
 void spredsRecordRead(redisDb *db, robj *key, robj *val, uint64_t hash) {
     if (val) recordPresent(db, key, val, hash, SAMPLER_READ_HIT);
-    else recordAbsent(db, hash, SAMPLER_READ_MISS);
+    else if (!isFromNoTouchClient()) recordAbsent(db, hash, SAMPLER_READ_MISS);
 }
 
 /* Not inlined: a write that is not sampled would save registers for it. */

@@ -90,6 +90,7 @@ def test_a_client_may_ask_not_to_touch(server: SampledServer) -> None:
     server.raw("CLIENT NO-TOUCH ON")
     for _ in range(3):
         server.raw("GET k")
+        server.raw("GET none")
     assert named(server.records(), ["k"]) == ["write k"]  # its reads are no references
 
 
