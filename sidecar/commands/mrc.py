@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sidecar.commands.mrc_options import OPTIONS, MrcOptions
+from sidecar.commands.mrc_options import OPTIONS, POLICIES, MrcOptions
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import FORMATS, STDIN, TraceError
@@ -23,7 +23,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "mrc",
         help="print the miss-ratio curve of a trace",
-        description="Print the miss ratio of an LRU cache, by its size, for each trace. "
+        description="Print the miss ratio of a cache, by its size, for each trace. "
         f"Formats are {', '.join(FORMATS)}; a trace may be compressed with zst, xz or gz.",
     )
     parser.add_argument(
@@ -63,6 +63,7 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
             file=sys.stderr,
         )
     try:
+        _refuse(options)
         curves = [(trace, _curve(trace, options)) for trace in options.traces]
         if options.plot:
             from sidecar.commands.mrc_picture import draw
@@ -106,7 +107,33 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             bar.clear()
     if not curve.requests:
         raise TraceError(f"{trace}: the trace has no requests")
-    return curve
+    return curve if options.policy == POLICIES[0] else _simulated(trace, curve, options)
+
+
+def _simulated(trace: str, lru: TraceCurve, options: argparse.Namespace | MrcOptions) -> TraceCurve:
+    """Under LFU, at the sizes that are printed."""
+    from sidecar.commands.mrc_words import grid
+    from sidecar.mrc.simulated_curve import simulate_lfu_of_file
+
+    return simulate_lfu_of_file(
+        trace,
+        options.format,
+        lru,
+        grid(lru, options.points),
+        in_bytes=options.bytes,
+        rate=options.rate,
+        salt=options.salt,
+    )
+
+
+def _refuse(options: argparse.Namespace | MrcOptions) -> None:
+    """What cannot be simulated. Raises TraceError."""
+    if options.policy == POLICIES[0]:
+        return
+    if options.objects is not None:
+        raise TraceError(f"--policy {options.policy} needs a --rate and cannot take --objects")
+    if STDIN in options.traces:
+        raise TraceError(f"--policy {options.policy} reads twice, which standard input cannot")
 
 
 class _ProgressBar:

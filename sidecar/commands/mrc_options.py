@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+POLICIES = ("allkeys-lru", "allkeys-lfu")
+"""Of the first one exactly; the others are simulated, as Redis evicts with its usual settings."""
+
+
 def _whole(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) < 1 << 31:
         raise ValueError(f"must be a whole number of at least 1, not {text!r}")
@@ -50,6 +54,12 @@ def _format(text: str) -> str:
     return text
 
 
+def _policy(text: str) -> str:
+    if text not in POLICIES:
+        raise ValueError(f"must be one of {', '.join(POLICIES)}, not {text!r}")
+    return text
+
+
 class Option:
     """One option.
 
@@ -79,6 +89,12 @@ OPTIONS = {
     "format": Option(
         "the format, if the file's name does not tell it", _format, "{" + ",".join(FORMATS) + "}"
     ),
+    "policy": Option(
+        f"how the cache evicts (default: {POLICIES[0]})",
+        _policy,
+        "{" + ",".join(POLICIES) + "}",
+        POLICIES[0],
+    ),
     "bytes": Option("count sizes in bytes of key and value, not in objects"),
     "rate": Option("sample this share of the keys", _rate, "R", 1.0, group="sample"),
     "objects": Option("sample so that at most N keys are kept", _whole, "N", group="sample"),
@@ -105,6 +121,7 @@ class MrcOptions:
     execute: Callable[[Any], int]
     traces: list[str]
     format: str | None
+    policy: str
     bytes: bool
     rate: float
     objects: int | None

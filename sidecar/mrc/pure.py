@@ -34,8 +34,7 @@ class PureStack:
         self._threshold = min(round(rate * 2**64), 2**64)
         self._stands_for = 2.0**64 / float(self._threshold)
         self._linear = not in_bytes and self._threshold == 2**64 and limit_objects is None
-        with np.errstate(over="ignore"):
-            self._salt = _mix(np.array([salt], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+        self._salt = salted(salt)
         self._stack = _LruStack()
         self._heap: list[int] = []  # of the live hashes, negative: the largest first
         self._counts: defaultdict[int, float] = defaultdict(float)
@@ -51,7 +50,7 @@ class PureStack:
     def take(self, chunk: TraceChunk) -> None:
         """Take requests in order."""
         self.requests += len(chunk)
-        hashes = _mix(chunk.keys ^ self._salt)
+        hashes = mix(chunk.keys ^ self._salt)
         mine = np.flatnonzero(hashes <= np.uint64(self._threshold - 1))
         weights = np.maximum(chunk.sizes_bytes[mine], 1) if self.in_bytes else np.ones_like(mine)
         for key, weight in zip(hashes[mine].tolist(), weights.tolist(), strict=True):
@@ -161,8 +160,14 @@ class _LruStack:
             self._next += 1
 
 
-def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """The finaliser of SplitMix64 (Steele et al., OOPSLA'14)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
+
+
+def salted(salt: int) -> npt.NDArray[np.uint64]:
+    """What identities are combined with before they are mixed, shape (1,)."""
+    with np.errstate(over="ignore"):
+        return mix(np.array([salt], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))

@@ -389,6 +389,8 @@ def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, pac
         (["{trace}", "--format", "cache2k"], "record"),
         (["{trace}", "--format", "cache2k", "--bytes"], "cache2k traces have no sizes"),
         (["-"], "-: standard input needs a --format"),
+        (["-", "--policy", "allkeys-lfu"], "reads twice"),
+        (["{trace}", "--policy", "allkeys-lfu", "--objects", "3"], "cannot take --objects"),
     ],
 )
 def test_command_refuses_with_one_sentence(trace, capsys, arguments, message):
@@ -416,6 +418,29 @@ def test_command_reads_standard_input(trace, capsys, monkeypatch):
     assert main(["mrc", "-", "--format", "csv", "--json"]) == 0
     (of_stdin,) = json.loads(capsys.readouterr().out)
     assert of_stdin == of_file | {"trace": "-"}
+
+
+@needs_library
+@pytest.mark.parametrize("how", [[], ["--rate", "0.5"], ["--bytes"]])
+def test_lfu_keeps_what_is_read_often_where_lru_does_not(tmp_path, capsys, how):
+    """400 keys are read again and again, between keys that are read once."""
+    random = np.random.default_rng(4)
+    path = tmp_path / "scan.csv"
+    lines = []
+    for place in range(40_000):
+        key = int(random.integers(400)) if place % 2 else 10_000 + place
+        lines.append(f"{place // 1000},{key},100\n")
+    path.write_text("".join(lines))
+    found = {}
+    for policy in ("allkeys-lru", "allkeys-lfu"):
+        assert main(["mrc", str(path), "--policy", policy, "--json", "--points", "100", *how]) == 0
+        (found[policy],) = json.loads(capsys.readouterr().out)
+    size = 440 * (100 if "--bytes" in how else 1)
+    place = {name: np.searchsorted(one["sizes"], size) for name, one in found.items()}
+    lru, lfu = (found[name]["miss_ratios"][place[name]] for name in found)
+    assert lru > 0.75
+    assert lfu < 0.62
+    assert found["allkeys-lfu"]["miss_ratios"][-1] == pytest.approx(0.51, abs=0.03)
 
 
 PLAIN = ["--bytes", "--json", "--rate", "0.5", "--rate=.25", "--objects", "7", "--salt=3", "a.csv"]

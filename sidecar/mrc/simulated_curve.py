@@ -1,0 +1,78 @@
+"""The miss-ratio curve of a trace under ``allkeys-lfu``, by caches of several sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.curves.miniature_caches import EvictionSettings
+from sidecar.curves.miniature_simulation import MiniatureSimulation
+from sidecar.curves.references import Accesses
+from sidecar.mrc.pure import mix, salted
+from sidecar.mrc.trace_curve import TraceCurve
+from sidecar.samples.wire_format import Operation
+from sidecar.traces.trace_reader import read_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sidecar.traces.file import Progress, TracePath
+
+
+def simulate_lfu_of_file(
+    path: TracePath,
+    format: str | None,  # noqa: A002
+    lru: TraceCurve,
+    sizes: Sequence[int],
+    *,
+    in_bytes: bool,
+    rate: float,
+    salt: int,
+    progress: Progress | None = None,
+) -> TraceCurve:
+    """The curve of Redis' LFU with its usual settings, at ``sizes``; where there is no compiled
+    library it takes minutes for each million of sampled requests.
+
+    Args:
+        path, format, progress: of the file, which is read again.
+        lru: its curve under LRU, by the same sample.
+        sizes: of the caches, ascending, in bytes or objects.
+        in_bytes, rate, salt: as of ``trace_curve.estimate_curve``.
+
+    Raises:
+        TraceError: the file cannot be read.
+    """
+    simulation = MiniatureSimulation(np.array(sizes, np.float64), EvictionSettings())
+    simulation.set_rate(rate)
+    threshold = np.uint64(min(round(rate * 2**64), 2**64) - 1)
+    for chunk in read_trace(path, format, progress=progress, in_bytes=in_bytes):
+        hashes = mix(chunk.keys ^ salted(salt))
+        mine = np.flatnonzero(hashes <= threshold)
+        weights = np.maximum(chunk.sizes_bytes[mine], 1) if in_bytes else np.ones_like(mine)
+        minutes = (chunk.times_seconds[mine] // 60).astype(np.int64)
+        # A cache has one clock for all that it takes at once.
+        ends = [*(np.flatnonzero(np.diff(minutes)) + 1).tolist(), len(mine)]
+        for start, end in zip([0, *ends], ends, strict=False):
+            if start < end:
+                accesses = _reads(hashes[mine[start:end]], weights[start:end])
+                simulation.access(accesses, 1, int(minutes[start]) * 60, rate)
+    misses = simulation.misses.new.sum(axis=0) / max(1, lru.requests)
+    ratios = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
+    return TraceCurve(
+        sizes, ratios, lru.requests, lru.sampled, lru.live_objects, lru.compulsory_miss_ratio
+    )
+
+
+def _reads(keys: npt.NDArray[np.uint64], weights: npt.NDArray[np.integer]) -> Accesses:
+    """Of objects that are put into every cache that misses them."""
+    count = len(keys)
+    nothing = np.zeros(count, np.uint8)
+    return Accesses(
+        keys,
+        np.full(count, int(Operation.READ_HIT), np.uint8),
+        weights.astype(np.int64),
+        nothing,
+        nothing.astype(np.bool_),
+    )
