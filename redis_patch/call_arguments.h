@@ -40,9 +40,13 @@ static inline RedisModuleString *open_argument(RedisModuleCommandFilterCtx *call
     return ((const open_call *)call)->argv[at];
 }
 
-/* The text of such a string. */
+/* The text of such a string, or of one that is kept as a number an empty one, of another kind. */
 static inline const unsigned char *open_text(const RedisModuleString *string) {
-    return ((const open_string *)string)->text;
+    enum { ENCODING_SHIFT = 4, ENCODING_MASK = 15, RAW = 0, EMBEDDED = 8 };
+    static const unsigned char NUMBER[2];
+    const open_string *open = (const open_string *)string;
+    unsigned int encoding = open->type_and_uses >> ENCODING_SHIFT & ENCODING_MASK;
+    return encoding == RAW || encoding == EMBEDDED ? open->text : NUMBER + 1;
 }
 
 /* The length of all but very short and very long texts is a byte before them; of which kind one is,

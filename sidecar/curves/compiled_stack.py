@@ -57,12 +57,6 @@ class CompiledStack:
         weight = self._library.spreds_stack_held(self._stack, count.ctypes.data)
         return int(count[0]), int(weight)
 
-    def weights_by_recency(self) -> list[int]:
-        weights = np.empty(len(self), np.int64)
-        self._library.spreds_stack_list(self._stack, None, weights.ctypes.data)
-        listed: list[int] = weights[::-1].tolist()
-        return listed
-
     def access(
         self, keys: UIntArray, operations: Integers, weights: Integers, default_weight: int
     ) -> tuple[IntArray, IntArray]:

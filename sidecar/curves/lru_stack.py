@@ -22,7 +22,6 @@ COLD = -1
 UNSEEN_HIT = -2
 """Instead of a distance: the server has the object since before the stack knew it."""
 
-_READ_HIT = int(Operation.READ_HIT)
 _READ_MISS = int(Operation.READ_MISS)
 _WRITE = int(Operation.WRITE)
 _EVICTION = int(Operation.EVICTION)
@@ -53,8 +52,7 @@ class LruStack:
         # Slots of the holes in order, and their weights.
         self._holes: list[int] = []
         self._left: dict[int, int] = {}
-        # Objects that the server itself does not hold.
-        self._absent: set[int] = set()
+        self._absent: set[int] = set()  # objects that the server itself does not hold
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -79,13 +77,8 @@ class LruStack:
     def held(self) -> tuple[int, int]:
         """Of the live objects that the server itself holds, as far as is known: how many, and
         their weight."""
-        slots = [slot for key, slot in self._slots.items() if key not in self._absent]
+        slots = [self._slots[key] for key in self._slots.keys() - self._absent]
         return len(slots), int(self._weights[slots].sum())
-
-    def weights_by_recency(self) -> list[int]:
-        """Weights of the live objects, most recently used first."""
-        weights: list[int] = self._weights[self._live()[::-1]].tolist()
-        return weights
 
     def access(
         self,
@@ -126,9 +119,7 @@ class LruStack:
     ) -> tuple[IntArray, IntArray]:
         begin = self._take_slots(weights)
         scalars = self._weights.data
-        slots, holes = self._slots, self._holes
-        absent = self._absent
-        pop = slots.pop
+        slots, holes, absent = self._slots, self._holes, self._absent
         befores: list[int] = []
         note = befores.append
         refilled: list[int] = []
@@ -139,14 +130,11 @@ class LruStack:
         ):
             if operation > _WRITE:
                 note(COLD)
-                if operation == _EVICTION and key in slots:
-                    absent.add(key)
-                elif key in slots:
-                    self._make_hole(pop(key))
-                    absent.discard(key)
-                    top_hole = holes[-1]
+                if key in slots:
+                    self._leave(key, operation)
+                    top_hole = holes[-1] if holes else COLD
                 continue
-            before = pop(key, COLD)
+            before = slots.pop(key, COLD)
             if before >= 0:
                 note(before)
                 if not weight:
@@ -167,10 +155,7 @@ class LruStack:
                 if top_hole >= 0:
                     top_hole = self._fill_holes(slot, weight, fills)
             slots[key] = slot
-            if operation == _READ_MISS:
-                absent.add(key)
-            else:
-                absent.discard(key)
+            (absent.add if operation == _READ_MISS else absent.discard)(key)
         return self._distances(
             begin, np.array(befores, dtype=np.int64), operations, refilled, fills
         )
@@ -183,6 +168,12 @@ class LruStack:
         self._used += len(weights)
         self._weights[begin : self._used] = weights
         return begin
+
+    def _leave(self, key: int, operation: int) -> None:
+        if operation == _EVICTION:
+            self._absent.add(key)
+        else:
+            self.delete([key])
 
     def _make_hole(self, slot: int) -> int:
         """Returns its weight."""
@@ -228,8 +219,7 @@ class LruStack:
         """
         weights, end = self._weights, self._used
         weights[begin:end][befores == COLD] = 0
-        below = np.zeros(end + 1, dtype=np.int64)
-        np.cumsum(weights[:end], out=below[1:])
+        below = np.concatenate(([0], np.cumsum(weights[:end])))
         own = weights[begin:end].copy()
         found = np.flatnonzero(befores >= 0)
         places = befores[found]
@@ -277,7 +267,7 @@ class LruStack:
         """Take objects out as if they had never been there: no holes."""
         for key in keys:
             del self._slots[key]
-            self._absent.discard(key)
+        self._absent &= self._slots.keys()
         self._write_anew()
 
     def delete(self, keys: Iterable[int]) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from sidecar.curves.lru_stack import COLD, UNSEEN_HIT
+import numpy as np
+
+from sidecar.curves.compiled_stack import CompiledStack
+from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB
 
@@ -168,3 +171,13 @@ class NaiveShards:
         for entry in self.stack.live():
             entry.key = new(entry.key)  # type: ignore[arg-type]
         self.pinned = {new(key): weight for key, weight in self.pinned.items()}
+
+
+def weights_of(stack: LruStack | CompiledStack) -> list[int]:
+    """Of the live objects, least recently used first."""
+    told = np.empty(len(stack), np.int64)
+    if isinstance(stack, LruStack):
+        told[:] = stack._weights[stack._live()]
+    else:
+        stack._library.spreds_stack_list(stack._stack, None, told.ctypes.data)
+    return list(told)

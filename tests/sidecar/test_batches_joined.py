@@ -15,6 +15,7 @@ from sidecar.sample_intake import SampleIntake
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.joining import HOLD_SECONDS, BatchJoiner, follows, joined
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS, Operation
+from tests.sidecar.naive_shards import weights_of
 from workloads.sample_batches import SampledServer, number_hashes
 
 OPERATIONS = [int(operation) for operation in Operation if operation < Operation.SWAP]
@@ -72,7 +73,7 @@ def test_a_monitor_learns_the_same_from_them(
     for monitor in (alone, together):
         monitor.step(1.0)
     assert list(together.shards.stack) == list(alone.shards.stack)
-    assert together.shards.stack.weights_by_recency() == alone.shards.stack.weights_by_recency()
+    assert weights_of(together.shards.stack) == weights_of(alone.shards.stack)
     ours, theirs = (monitor.counts.miss_ratios(0) for monitor in (together, alone))
     assert ours[0] == pytest.approx(theirs[0])
     assert ours[1] == pytest.approx(theirs[1], abs=1e-9)

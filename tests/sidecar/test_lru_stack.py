@@ -13,7 +13,7 @@ from sidecar.curves import lru_stack
 from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.lru_stack import COLD, LruStack
 from sidecar.kernel.library import library
-from tests.sidecar.naive_shards import NaiveStack
+from tests.sidecar.naive_shards import NaiveStack, weights_of
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
 
@@ -55,7 +55,7 @@ def apply(
 
 def assert_same(stack: LruStack | CompiledStack, naive: NaiveStack) -> None:
     assert list(stack)[::-1] == [entry.key for entry in naive.live()]
-    assert stack.weights_by_recency() == [entry.weight for entry in naive.live()]
+    assert weights_of(stack)[::-1] == [entry.weight for entry in naive.live()]
     assert stack.total_weight == naive.total_weight()
 
 
@@ -131,7 +131,7 @@ def test_held_is_what_the_server_did_not_miss_or_evict_last(
     for key, operation, _ in steps:
         last[key] = operation
     held = [key for key in stack if last[key] in (READ_HIT, WRITE)]
-    weights = dict(zip(stack, stack.weights_by_recency()[::-1], strict=True))
+    weights = dict(zip(stack, weights_of(stack), strict=True))
     assert stack.held() == (len(held), sum(weights[key] for key in held))
 
 
@@ -167,7 +167,7 @@ def same(stack: CompiledStack, twin: LruStack) -> bool:
     return (
         len(stack) == len(twin)
         and list(stack) == list(twin)
-        and stack.weights_by_recency() == twin.weights_by_recency()
+        and weights_of(stack) == weights_of(twin)
         and stack.total_weight == twin.total_weight
         and stack.held() == twin.held()
     )
