@@ -38,8 +38,9 @@ class Calibration:
         return baseline_bytes + self.fixed_bytes
 
     def look(self, reading: ServerReading, shards: Shards) -> float:
-        """Learn from a reading. The server holds about the most recent ``keys`` objects: their
-        mean weight in the stack is compared with the memory that they take.
+        """Learn from a reading. The mean weight in the stack of objects that the server holds is
+        compared with the memory that its keys take. (The most recent ones would not do: what is
+        evicted by samples leaves some that are old, and with them other sizes.)
 
         Returns:
             How many bytes heavier each object is than was thought.
@@ -52,5 +53,5 @@ class Calibration:
             return 0.0
         self.keys_bytes = float(max(reading.keys, beside_baseline - self.fixed_bytes))
         self.object_bytes = self.keys_bytes / reading.keys
-        weighed = shards.mean_weight_of_top(reading.keys)
+        weighed = shards.mean_held_weight()
         return 0.0 if weighed is None else self.object_bytes - weighed

@@ -52,6 +52,11 @@ class CompiledStack:
         self._library.spreds_stack_list(self._stack, keys.ctypes.data, None)
         return keys
 
+    def held(self) -> tuple[int, int]:
+        count = np.zeros(1, np.uint64)
+        weight = self._library.spreds_stack_held(self._stack, count.ctypes.data)
+        return int(count[0]), int(weight)
+
     def weights_by_recency(self) -> list[int]:
         weights = np.empty(len(self), np.int64)
         self._library.spreds_stack_list(self._stack, None, weights.ctypes.data)

@@ -53,6 +53,8 @@ class LruStack:
         # Slots of the holes in order, and their weights.
         self._holes: list[int] = []
         self._left: dict[int, int] = {}
+        # Objects that the server itself does not hold.
+        self._absent: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -73,6 +75,12 @@ class LruStack:
     def _live(self) -> IntArray:
         """Slots of the live objects, in order."""
         return np.fromiter(self._slots.values(), np.int64, len(self._slots))
+
+    def held(self) -> tuple[int, int]:
+        """Of the live objects that the server itself holds, as far as is known: how many, and
+        their weight."""
+        slots = [slot for key, slot in self._slots.items() if key not in self._absent]
+        return len(slots), int(self._weights[slots].sum())
 
     def weights_by_recency(self) -> list[int]:
         """Weights of the live objects, most recently used first."""
@@ -119,6 +127,7 @@ class LruStack:
         begin = self._take_slots(weights)
         scalars = self._weights.data
         slots, holes = self._slots, self._holes
+        absent = self._absent
         pop = slots.pop
         befores: list[int] = []
         note = befores.append
@@ -130,8 +139,11 @@ class LruStack:
         ):
             if operation > _WRITE:
                 note(COLD)
-                if operation != _EVICTION and key in slots:
+                if operation == _EVICTION and key in slots:
+                    absent.add(key)
+                elif key in slots:
                     self._make_hole(pop(key))
+                    absent.discard(key)
                     top_hole = holes[-1]
                 continue
             before = pop(key, COLD)
@@ -155,6 +167,10 @@ class LruStack:
                 if top_hole >= 0:
                     top_hole = self._fill_holes(slot, weight, fills)
             slots[key] = slot
+            if operation == _READ_MISS:
+                absent.add(key)
+            else:
+                absent.discard(key)
         return self._distances(
             begin, np.array(befores, dtype=np.int64), operations, refilled, fills
         )
@@ -261,16 +277,19 @@ class LruStack:
         """Take objects out as if they had never been there: no holes."""
         for key in keys:
             del self._slots[key]
+            self._absent.discard(key)
         self._write_anew()
 
     def delete(self, keys: Iterable[int]) -> None:
         """Delete objects; they leave holes."""
         for key in keys:
             self._make_hole(self._slots.pop(key))
+            self._absent.discard(key)
 
     def rename(self, names: dict[int, int]) -> None:
         """Give objects other keys, all at once; recency stays."""
         self._slots = {names.get(key, key): slot for key, slot in self._slots.items()}
+        self._absent = {names.get(key, key) for key in self._absent}
 
     def add_weight(self, more: int) -> None:
         """Make each object ``more`` heavier (lighter, if negative), but 1 at least."""
@@ -280,6 +299,7 @@ class LruStack:
     def clear(self) -> None:
         """Forget everything."""
         self._slots, self._holes, self._left, self._used = {}, [], {}, 0
+        self._absent.clear()
 
     def below(self, depth: int) -> list[int]:
         """The objects with more than ``depth`` weight above them, least recently used first."""

@@ -16,6 +16,7 @@ _COARSE = 8
 # From 128 bytes to 16 TiB; whole numbers, so that whole distances fall on the right side.
 EDGES_BYTES: FloatArray = np.rint(2.0 ** (7 + np.arange(37 * _PER_OCTAVE + 1) / _PER_OCTAVE))
 """Shape (k,): bucket i holds distances in (edge i-1, edge i]; 1.1 % from edge to edge."""
+_EDGES_ADDRESS = EDGES_BYTES.ctypes.data
 COARSE_EDGES_BYTES: FloatArray = EDGES_BYTES[::_COARSE]
 """Of the groups' histograms."""
 
@@ -48,7 +49,7 @@ class MissRatioHistogram:
             return
         distances, ids = np.ascontiguousarray(distances_bytes), np.ascontiguousarray(ids)
         compiled.spreds_histogram_add(
-            *(EDGES_BYTES.ctypes.data, len(EDGES_BYTES), _PER_OCTAVE),
+            *(_EDGES_ADDRESS, len(EDGES_BYTES), _PER_OCTAVE),
             *(distances.ctypes.data, ids.ctypes.data, len(ids), weight),
             *(self.counts.new.ctypes.data, self.groups.new.ctypes.data),
             *(*self.groups.new.shape, GROUP_SHIFT, _COARSE),

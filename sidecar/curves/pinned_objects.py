@@ -44,6 +44,11 @@ class PinnedObjects:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @property
+    def total_weight(self) -> int:
+        """Of the sampled ones."""
+        return self._weight
+
     def bytes_at(self, rate: float) -> float:
         """Estimate for all pinned objects, sampled or not, as of now; ``rate`` is of the sample.
 

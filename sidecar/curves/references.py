@@ -71,6 +71,8 @@ class Accesses:
 
     def part(self, start: int, end: int) -> Accesses:
         """The accesses from ``start`` up to, but not including, ``end``."""
+        if end - start == len(self.keys):
+            return self
         part = slice(start, end)
         return Accesses(
             self.keys[part],

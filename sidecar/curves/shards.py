@@ -115,7 +115,9 @@ class Shards:
             if place < len(records):
                 self._take_whole_db(records[place])
             start = place + 1
-        above, own, beside = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        above, own, beside = parts[0]
+        if len(parts) > 1:
+            above, own, beside = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         distances = above / (rate or 1) + own + beside
         unseen = above == UNSEEN_HIT
         if np.any(unseen):
@@ -239,12 +241,13 @@ class Shards:
             stack = self.stack
             self.simulation.keep_only(lambda key: key in stack)
 
-    def mean_weight_of_top(self, objects: float) -> float | None:
-        """Mean bytes of the pinned and the most recent objects, as many as are sampled of
-        ``objects``; ``None`` if fewer than 32 are."""
-        weights = [*self.pinned.weights.values(), *self.stack.weights_by_recency()]
-        weights = weights[: round(objects * self.rate)]
-        return sum(weights) / len(weights) if len(weights) >= 32 else None
+    def mean_held_weight(self) -> float | None:
+        """Mean bytes of the sampled objects that the server holds; ``None`` if they are fewer than
+        32."""
+        count, weight = self.stack.held()
+        count += len(self.pinned)
+        weight += self.pinned.total_weight
+        return weight / count if count >= 32 else None
 
     def reweigh(self, more_bytes: int) -> None:
         """Add ``more_bytes`` (or take, if negative) to each object."""

@@ -49,24 +49,55 @@ static void empty_slot(struct lru_stack *stack, struct lru_object *gone)
 
 /* ---------------------------------------------------------------- positions */
 
-static inline void add(struct lru_stack *stack, uint64_t position, uint64_t weight)
+static inline uint64_t blocks(const struct lru_stack *stack)
 {
-    for (; position <= stack->positions; position += position & -position)
-        stack->tree[position] += weight;
+    return (stack->positions >> LRU_BLOCK_BITS) + 1;
 }
 
+static inline void add(struct lru_stack *stack, uint64_t position, uint64_t weight)
+{
+    uint64_t block = (position >> LRU_BLOCK_BITS) + 1, count = blocks(stack);
+    for (; block <= count; block += block & -block) stack->tree[block] += weight;
+}
+
+/* The weight from position 1 up to this one, which is taken. */
 static inline uint64_t sum(const struct lru_stack *stack, uint64_t position)
 {
-    uint64_t weight = 0;
-    for (; position; position &= position - 1) weight += stack->tree[position];
+    uint64_t weight = 0, block = position >> LRU_BLOCK_BITS;
+    uint64_t bits = stack->live_bits[block] << (63 - (position & 63)) >> (63 - (position & 63));
+    if (stack->is_even) {
+        weight = (uint64_t)__builtin_popcountll(bits);
+    } else {
+        for (; bits; bits &= bits - 1)
+            weight += stack->weight_at[(block << LRU_BLOCK_BITS) + (uint64_t)__builtin_ctzll(bits)];
+    }
+    for (; block; block &= block - 1) weight += stack->tree[block];
     return weight;
+}
+
+static inline void set_live(struct lru_stack *stack, uint64_t position)
+{
+    stack->live_bits[position >> LRU_BLOCK_BITS] |= (uint64_t)1 << (position & 63);
+}
+
+static inline int is_live(const struct lru_stack *stack, uint64_t position)
+{
+    return stack->live_bits[position >> LRU_BLOCK_BITS] >> (position & 63) & 1;
 }
 
 static void leave_position(struct lru_stack *stack, const struct lru_object *object)
 {
     add(stack, object->position, -(uint64_t)object->weight);
-    stack->is_live[object->position] = 0;
+    stack->live_bits[object->position >> LRU_BLOCK_BITS] &= ~((uint64_t)1 << (object->position & 63));
     stack->total_weight -= object->weight;
+}
+
+static void free_positions(struct lru_stack *stack)
+{
+    free(stack->hash_at);
+    free(stack->weight_at);
+    free(stack->live_bits);
+    free(stack->tree);
 }
 
 /* Numbers the live objects anew, with room for as many accesses as there are objects, at least. */
@@ -75,35 +106,32 @@ static int renumber(struct lru_stack *stack)
     uint64_t positions = LEAST_POSITIONS;
     while (positions < 2 * stack->live) positions *= 2;
     if (positions >= UINT32_MAX) return LRU_NO_MEMORY;
-    uint64_t *hashes = malloc((positions + 1) * sizeof *hashes);
-    uint64_t *tree = calloc(positions + 1, sizeof *tree);
-    uint8_t *is_live = calloc(positions + 1, 1);
-    if (!hashes || !tree || !is_live) {
-        free(hashes);
-        free(tree);
-        free(is_live);
+    struct lru_stack old = *stack;
+    stack->positions = positions;
+    stack->hash_at = malloc((positions + 1) * sizeof *stack->hash_at);
+    stack->weight_at = malloc((positions + 1) * sizeof *stack->weight_at);
+    stack->live_bits = calloc(blocks(stack), sizeof *stack->live_bits);
+    stack->tree = calloc(blocks(stack) + 1, sizeof *stack->tree);
+    if (!stack->hash_at || !stack->weight_at || !stack->live_bits || !stack->tree) {
+        free_positions(stack);
+        *stack = old;
         return LRU_NO_MEMORY;
     }
     uint64_t count = 0;
-    for (uint64_t i = 1; i < stack->next_position; i++) {
-        if (!stack->is_live[i]) continue;
-        struct lru_object *object = find(stack, stack->hash_at[i]);
+    for (uint64_t i = 1; i < old.next_position; i++) {
+        if (!is_live(&old, i)) continue;
+        struct lru_object *object = find(stack, old.hash_at[i]);
         object->position = (uint32_t)++count;
-        hashes[count] = object->hash;
-        is_live[count] = 1;
-        tree[count] = object->weight;
+        stack->hash_at[count] = object->hash;
+        stack->weight_at[count] = object->weight;
+        set_live(stack, count);
+        stack->tree[(count >> LRU_BLOCK_BITS) + 1] += object->weight;
     }
-    for (uint64_t i = 1; i <= positions; i++) {
+    for (uint64_t i = 1; i <= blocks(stack); i++) {
         uint64_t parent = i + (i & -i);
-        if (parent <= positions) tree[parent] += tree[i];
+        if (parent <= blocks(stack)) stack->tree[parent] += stack->tree[i];
     }
-    free(stack->hash_at);
-    free(stack->tree);
-    free(stack->is_live);
-    stack->hash_at = hashes;
-    stack->tree = tree;
-    stack->is_live = is_live;
-    stack->positions = positions;
+    free_positions(&old);
     stack->next_position = count + 1;
     return 0;
 }
@@ -112,7 +140,7 @@ static int renumber(struct lru_stack *stack)
 
 int lru_init(struct lru_stack *stack, uint64_t expected)
 {
-    *stack = (struct lru_stack){.slots = LEAST_SLOTS, .next_position = 1};
+    *stack = (struct lru_stack){.slots = LEAST_SLOTS, .next_position = 1, .is_even = 1};
     while (stack->slots < 2 * (expected + 1)) stack->slots *= 2;
     stack->objects = calloc(stack->slots, sizeof *stack->objects);
     return stack->objects ? renumber(stack) : LRU_NO_MEMORY;
@@ -121,9 +149,7 @@ int lru_init(struct lru_stack *stack, uint64_t expected)
 void lru_free(struct lru_stack *stack)
 {
     free(stack->objects);
-    free(stack->tree);
-    free(stack->hash_at);
-    free(stack->is_live);
+    free_positions(stack);
 }
 
 int lru_access(struct lru_stack *stack, uint64_t hash, uint32_t weight, uint64_t *above,
@@ -149,7 +175,9 @@ int lru_access(struct lru_stack *stack, uint64_t hash, uint32_t weight, uint64_t
     object->position = (uint32_t)stack->next_position++;
     object->weight = weight;
     stack->hash_at[object->position] = hash;
-    stack->is_live[object->position] = 1;
+    stack->weight_at[object->position] = weight;
+    set_live(stack, object->position);
+    if (weight != 1) stack->is_even = 0;
     add(stack, object->position, weight);
     stack->total_weight += weight;
     return found ? LRU_FOUND : LRU_NEW;

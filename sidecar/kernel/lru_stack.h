@@ -1,9 +1,10 @@
 /* A recency stack of weighted objects. The distance of an object is the weight of those that were
  * accessed since.
  *
- * Each access takes the next position, and a Fenwick tree over the positions sums the weights of
- * the objects that stand there (Bennett and Kruskal, IBM J. R&D 19(4), 1975). When positions run
- * out, the live objects are numbered anew.
+ * Each access takes the next position, and a Fenwick tree over blocks of 64 positions sums the
+ * weights of the objects that stand there (Bennett and Kruskal, IBM J. R&D 19(4), 1975); within a
+ * block there is a bit for each position that is taken. When positions run out, the live objects are
+ * numbered anew.
  *
  *     struct lru_stack stack;
  *     if (lru_init(&stack, 0)) ...no memory...
@@ -29,14 +30,18 @@ struct lru_stack {
     uint64_t slots;
     uint64_t live;
 
-    /* By position, from 1: weights as a Fenwick tree, and whose position it is. */
-    uint64_t *tree;
+    /* By position, from 1: whose it is, its weight, and a bit if somebody stands there still. */
     uint64_t *hash_at;
-    uint8_t *is_live;
+    uint32_t *weight_at;
+    uint64_t *live_bits;
+    uint64_t *tree; /* sums of weights of the blocks, from 1 */
+    int is_even; /* all weights are 1 */
     uint64_t positions;
     uint64_t next_position;
     uint64_t total_weight;
 };
+
+#define LRU_BLOCK_BITS 6
 
 enum { LRU_NO_MEMORY = -1, LRU_NEW, LRU_FOUND };
 
@@ -62,8 +67,8 @@ static inline void lru_prefetch_slot(const struct lru_stack *stack, uint64_t has
 static inline void lru_prefetch_position(const struct lru_stack *stack, uint64_t hash)
 {
     uint32_t position = stack->objects[hash & (stack->slots - 1)].position;
-    __builtin_prefetch(&stack->tree[position], 1);
-    __builtin_prefetch(&stack->is_live[position], 1);
+    __builtin_prefetch(&stack->tree[(position >> LRU_BLOCK_BITS) + 1], 1);
+    __builtin_prefetch(&stack->live_bits[position >> LRU_BLOCK_BITS], 1);
 }
 
 #endif

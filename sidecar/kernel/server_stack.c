@@ -12,7 +12,13 @@
 #define SPARE_HOLES 1024  /* beyond the live objects; the lowest of more are forgotten */
 
 enum { READ_HIT = 1, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION };
-enum { EMPTY, LIVE, HOLE };
+/* ABSENT: a live object that the server itself does not hold. */
+enum { EMPTY, LIVE, ABSENT, HOLE };
+
+static int is_live(uint8_t kind)
+{
+    return kind == LIVE || kind == ABSENT;
+}
 
 struct server_stack {
     struct key_map live; /* to the slot after that of each live object */
@@ -65,7 +71,7 @@ static void sum_anew(struct server_stack *s)
 
 static uint64_t lowest(struct server_stack *s)
 {
-    while (s->lowest < s->used && s->kinds[s->lowest] != LIVE) s->lowest++;
+    while (s->lowest < s->used && !is_live(s->kinds[s->lowest])) s->lowest++;
     return s->lowest;
 }
 
@@ -92,7 +98,7 @@ static int write_anew(struct server_stack *s)
     uint64_t hole = first_hole;
     for (uint64_t slot = least; slot < s->used; slot++) {
         int is_hole = hole < s->hole_count && s->holes[hole] == slot;
-        if (s->kinds[slot] != LIVE && !is_hole) continue;
+        if (!is_live(s->kinds[slot]) && !is_hole) continue;
         if (is_hole) s->holes[hole++ - first_hole] = kept;
         else key_map_find(&s->live, s->keys[slot])->number = kept + 1;
         keys[kept] = s->keys[slot];
@@ -192,6 +198,7 @@ int64_t spreds_stack_access(struct server_stack *s, const uint64_t *keys, const 
         s->weights[slot] = 0;
         struct key_place *place = key_map_find(&s->live, key);
         if (operation > WRITE) {
+            if (operation == EVICTION && place->number) s->kinds[place->number - 1] = ABSENT;
             if (operation != EVICTION && place->number) {
                 if (make_hole(s, place->number - 1)) return -1;
                 key_map_take_out(&s->live, place);
@@ -224,7 +231,7 @@ int64_t spreds_stack_access(struct server_stack *s, const uint64_t *keys, const 
         if (lies_above != COLD) {
             place->number = slot + 1;
             s->keys[slot] = key;
-            s->kinds[slot] = LIVE;
+            s->kinds[slot] = operation == READ_MISS ? ABSENT : LIVE;
             add(s, slot, weight);
         }
         if (operation <= READ_MISS) {
@@ -248,12 +255,25 @@ int64_t spreds_stack_total_weight(struct server_stack *s)
     return least ? s->total - sum_upto(s, least - 1) : s->total;
 }
 
+/* The weight of the objects that the server holds itself, and how many they are. */
+int64_t spreds_stack_held(const struct server_stack *s, uint64_t *count)
+{
+    int64_t weight = 0;
+    *count = 0;
+    for (uint64_t slot = s->lowest; slot < s->used; slot++) {
+        if (s->kinds[slot] != LIVE) continue;
+        weight += s->weights[slot];
+        ++*count;
+    }
+    return weight;
+}
+
 /* Writes the live objects and their weights, least recently used first; either may be NULL. */
 void spreds_stack_list(const struct server_stack *s, uint64_t *keys, int64_t *weights)
 {
     uint64_t found = 0;
     for (uint64_t slot = s->lowest; slot < s->used; slot++) {
-        if (s->kinds[slot] != LIVE) continue;
+        if (!is_live(s->kinds[slot])) continue;
         if (keys) keys[found] = s->keys[slot];
         if (weights) weights[found] = s->weights[slot];
         found++;
@@ -283,7 +303,7 @@ void spreds_stack_rename(struct server_stack *s, const uint64_t *keys)
 {
     key_map_clear(&s->live);
     for (uint64_t slot = lowest(s), i = 0; slot < s->used; slot++) {
-        if (s->kinds[slot] != LIVE) continue;
+        if (!is_live(s->kinds[slot])) continue;
         s->keys[slot] = keys[i++];
         /* As many as before: there is room. */
         struct key_place *place = key_map_find(&s->live, s->keys[slot]);
@@ -295,7 +315,7 @@ void spreds_stack_rename(struct server_stack *s, const uint64_t *keys)
 void spreds_stack_add_weight(struct server_stack *s, int64_t more)
 {
     for (uint64_t slot = lowest(s); slot < s->used; slot++)
-        if (s->kinds[slot] == LIVE)
+        if (is_live(s->kinds[slot]))
             s->weights[slot] = s->weights[slot] + more > 1 ? s->weights[slot] + more : 1;
     sum_anew(s);
 }
@@ -314,7 +334,7 @@ uint64_t spreds_stack_below(const struct server_stack *s, int64_t depth)
     int64_t upto = 0;
     for (uint64_t slot = 0; slot < s->used; slot++) {
         upto += s->weights[slot];
-        if (s->kinds[slot] == LIVE && upto < s->total - depth) deep++;
+        if (is_live(s->kinds[slot]) && upto < s->total - depth) deep++;
     }
     return deep;
 }

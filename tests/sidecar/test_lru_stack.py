@@ -122,6 +122,20 @@ def test_equal_objects_hit_exactly_in_caches_larger_than_their_distance(
 
 
 @settings(deadline=None)
+@given(accesses())
+def test_held_is_what_the_server_did_not_miss_or_evict_last(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    stack, last = LruStack(), {}
+    apply(stack, steps)
+    for key, operation, _ in steps:
+        last[key] = operation
+    held = [key for key in stack if last[key] in (READ_HIT, WRITE)]
+    weights = dict(zip(stack, stack.weights_by_recency()[::-1], strict=True))
+    assert stack.held() == (len(held), sum(weights[key] for key in held))
+
+
+@settings(deadline=None)
 @given(accesses(), st.integers(0, 300))
 def test_below_is_what_has_more_above_it(steps: list[tuple[int, int, int]], depth: int) -> None:
     stack, naive = LruStack(), NaiveStack()
@@ -155,6 +169,7 @@ def same(stack: CompiledStack, twin: LruStack) -> bool:
         and list(stack) == list(twin)
         and stack.weights_by_recency() == twin.weights_by_recency()
         and stack.total_weight == twin.total_weight
+        and stack.held() == twin.held()
     )
 
 
