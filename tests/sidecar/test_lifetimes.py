@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 import numpy as np
@@ -357,6 +358,24 @@ def test_the_compiled_lifetimes_are_the_same(told: float, resident: float) -> No
             twin.refresh(average)
     assert moved > 100
     assert gone > 2
+
+
+@pytest.mark.parametrize("made", [Lifetimes, lambda: CompiledLifetimes(library())])
+def test_of_very_many_copies_those_of_large_caches_are_kept(
+    made: Callable[[], Lifetimes | CompiledLifetimes],
+) -> None:
+    if made is not Lifetimes and library() is None:
+        pytest.skip("the C library is not compiled")
+    lifetimes = made()
+    rows = [(1 << 30, WRITE, 10.0, 100.0)]
+    # Each read leaves the larger caches with older copies. The last two before the pause find one
+    # each expired, the one after it seven; that of 300 to 500 bytes has been given up.
+    rows += [(1 << 30, MISS, math.inf, 100.0 + at) for at in [*range(1, 13), 18.5]]
+    distances = [float(1200 - 100 * at) for at in range(1, 12)]
+    moves = lifetimes.take(accesses(rows, [*distances, 50.0, 50.0]), 0.0).moves()
+    added, removed = (sizes.tolist() for sizes, _ in moves)
+    assert added == [100.0, math.inf, 50.0, 1100.0, 50.0, 1000.0]
+    assert removed == [100.0, 1100.0, 50.0, 1000.0, 50.0, 500.0]
 
 
 SHARES = [0.4, 0.15, 0.25, 0.03, 0.05, 0.12]
