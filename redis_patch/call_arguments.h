@@ -43,7 +43,7 @@ static inline RedisModuleString *open_argument(RedisModuleCommandFilterCtx *call
 /* The text of such a string, or of one that is kept as a number an empty one, of another kind. */
 static inline const unsigned char *open_text(const RedisModuleString *string) {
     enum { ENCODING_SHIFT = 4, ENCODING_MASK = 15, RAW = 0, EMBEDDED = 8 };
-    static const unsigned char NUMBER[2];
+    static const unsigned char NUMBER[2] = {0, 0};
     const open_string *open = (const open_string *)string;
     unsigned int encoding = open->type_and_uses >> ENCODING_SHIFT & ENCODING_MASK;
     return encoding == RAW || encoding == EMBEDDED ? open->text : NUMBER + 1;

@@ -95,7 +95,6 @@ CASES = (
     Case("twitter", ttl_seconds=300),
     Case("zipf-0.99", ttl_seconds=60),
     Case("orm-night", samples=3),
-    Case("orm-night", samples=10),
     Case("orm-busy", "allkeys-lfu"),
     Case("zipf-0.99", "allkeys-lfu"),
     # Keys without a TTL are never evicted: few, or they would not fit into the smallest server.
