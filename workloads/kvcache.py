@@ -9,13 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 KVCACHE_FOLDER = "cachelib/kvcache_reg"
+# Of sixty thousand keys instead of ten million, the fifty that are larger would be half of all bytes.
+_LARGEST_BYTES = 16_384
 
 
 def kvcache_keys(
     folder: Path, key_count: int, request_count: int, random: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     """Independent draws. ``pop.json`` tells how often the keys of each bucket were read; of its ten
-    million keys, evenly spaced ones by rank stand for all.
+    million keys, evenly spaced ones by rank stand for all. Sizes above 16 KiB, one in a thousand, are
+    left out.
 
     Returns:
         keys, shape (request_count,); sizes of keys and values in bytes, shape (key_count,).
@@ -32,6 +35,7 @@ def kvcache_keys(
     sizes = _document(folder / "sizes.json")
     shares = np.array(sizes["valSizeRangeProbability"], dtype=np.float64)
     ends = np.array(sizes["valSizeRange"])
+    shares[ends > _LARGEST_BYTES] = 0
     own = ends[random.choice(len(shares), key_count, p=shares / shares.sum())]
     return drawn.astype(np.uint64), own.astype(np.uint32)
 
