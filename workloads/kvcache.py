@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 KVCACHE_FOLDER = "cachelib/kvcache_reg"
-# Of sixty thousand keys instead of ten million, the fifty that are larger would be half of all bytes.
+# The fifty larger ones of sixty thousand keys, instead of ten million, would be half of all bytes.
 _LARGEST_BYTES = 16_384
 
 
@@ -17,8 +17,8 @@ def kvcache_keys(
     folder: Path, key_count: int, request_count: int, random: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     """Independent draws. ``pop.json`` tells how often the keys of each bucket were read; of its ten
-    million keys, evenly spaced ones by rank stand for all. Sizes above 16 KiB, one in a thousand, are
-    left out.
+    million keys, evenly spaced ones by rank stand for all. Sizes above 16 KiB, one in a thousand,
+    are left out.
 
     Returns:
         keys, shape (request_count,); sizes of keys and values in bytes, shape (key_count,).
