@@ -70,9 +70,11 @@ static void recordPresent(redisDb *db, robj *key, robj *val, uint64_t hash, int 
     int is_string = val->type == OBJ_STRING;
     uint64_t bytes = is_string ? stringObjectLen(val) : valueBytes(val, server.ustime);
     int is_known = is_string || bytes != VALUE_SIZE_UNKNOWN;
+    int flags = is_known ? SAMPLER_SIZE_KNOWN : 0;
     long long when_ms = expiryOf(db, key, val);
 
-    sampler_record(&spreds, hash, operation, is_known ? SAMPLER_SIZE_KNOWN : 0, (uint16_t)db->id,
+    if (is_known && valueBytesAreAllocated(val)) flags |= SAMPLER_SIZE_ALLOCATED;
+    sampler_record(&spreds, hash, operation, flags, (uint16_t)db->id,
                    is_known ? sdslen(key->ptr) + bytes : 0,
                    when_ms == -1 ? SAMPLER_NO_TTL : ttlUntil(when_ms), server.ustime);
 }

@@ -126,6 +126,12 @@ static uint64_t skiplistBytes(const zset *set) {
     return bytes ? bytes + indexBytes(set) : VALUE_SIZE_UNKNOWN;
 }
 
+/* Whether that is with what the allocator adds. */
+static int valueBytesAreAllocated(const robj *val) {
+    return val->encoding == OBJ_ENCODING_QUICKLIST || val->encoding == ENCODING_TABLE ||
+           val->encoding == OBJ_ENCODING_SKIPLIST;
+}
+
 static uint64_t valueBytes(robj *val, long long now_us) {
     switch (val->encoding) {
     case OBJ_ENCODING_LISTPACK:

@@ -61,5 +61,5 @@ class MiniatureSimulation:
 
 
 def simulated_sizes(budget_bytes: int) -> FloatArray:
-    """Of the caches, in bytes: from the budget down to 1/256 of it, a fifth smaller each."""
-    return np.geomspace(1 / 256, 1, 31) * budget_bytes
+    """Of the caches, in bytes: from the budget down to 1/256 of it, a tenth smaller each."""
+    return np.geomspace(1 / 256, 1, 48) * budget_bytes

@@ -22,7 +22,13 @@ from sidecar.curves.references import (
     References,
 )
 from sidecar.samples.batch import DB_SHIFT, HASH_MASK, Batch
-from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, SOURCE_PATCH, UNKNOWN_DB, Operation
+from sidecar.samples.wire_format import (
+    FLAG_SIZE_ALLOCATED,
+    FLAG_SIZE_KNOWN,
+    SOURCE_PATCH,
+    UNKNOWN_DB,
+    Operation,
+)
 
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
@@ -264,7 +270,8 @@ def _accesses(
 ) -> Accesses:
     flags = np.ascontiguousarray(records["flags"])
     known = (flags & FLAG_SIZE_KNOWN) != 0
-    sizes = allocated_bytes(records["size_bytes"].astype(np.int64))
+    told = records["size_bytes"].astype(np.int64)
+    sizes = np.where((flags & FLAG_SIZE_ALLOCATED) != 0, told, allocated_bytes(told))
     weights = np.maximum(sizes + overhead_bytes, 1) * known
     # The module cannot look at each key that is read (redis_patch/MODULE.md).
     ttl_known = known | (operations == _WRITE) | (source == SOURCE_PATCH)

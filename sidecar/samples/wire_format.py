@@ -20,6 +20,7 @@ SOURCE_PATCH, SOURCE_MODULE = 1, 2
 FLAG_TTL = 1
 FLAG_SIZE_KNOWN = 2
 FLAG_TTL_KNOWN = 4
+FLAG_SIZE_ALLOCATED = 8
 UNKNOWN_DB = 0xFFFF
 """A record's db when the sampler does not know it, and a flush's when it means every db."""
 DEFAULT_MODULUS = 1 << 24

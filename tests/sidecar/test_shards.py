@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
-from sidecar.samples.wire_format import SOURCE_MODULE, SOURCE_PATCH
+from sidecar.samples.wire_format import FLAG_SIZE_ALLOCATED, SOURCE_MODULE, SOURCE_PATCH
 from tests.sidecar.monitored_load import zipf
 from tests.sidecar.naive_shards import NaiveShards
 from workloads.sample_batches import SampledServer, number_hashes
@@ -229,3 +229,19 @@ def test_every_record_as_the_naive_twin_takes_it(
             assert shards.threshold == naive.threshold
             assert len(shards) == len(naive.stack.live()) + len(naive.pinned)
             assert list(shards.pinned.weights.values()) == list(naive.pinned.values())
+
+
+def test_a_size_is_taken_as_the_allocator_takes_it_unless_it_tells_so_itself() -> None:
+    told = []
+    for allocated in (False, True):
+        shards = Shards(None)
+        (message,) = SampledServer().batches(
+            number_hashes(np.array([1, 1]), 0), [WRITE, READ_HIT], 130
+        )
+        batch = decode_batch(message)
+        if allocated:
+            records = batch.records.copy()
+            records["flags"] |= FLAG_SIZE_ALLOCATED
+            batch = replace(batch, records=records)
+        told += shards.take(batch).distances_bytes.tolist()
+    assert told == [160, 130]
