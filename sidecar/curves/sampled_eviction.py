@@ -46,15 +46,21 @@ class SampledEviction:
         self._offsets = offsets
         self._exact = np.where(offsets == 0, 1.0, 0.0)
         beyond = self._around(miss_ratios[None])[0] @ spread.T
-        ratios = miss_ratios
+        self._weights = np.tile(self._exact, (len(miss_ratios), 1))
+        # Each size by itself, until it has converged; where the curve is flat, nothing is bent.
+        left = np.flatnonzero((beyond[:, 0] > beyond[:, -1]) & (evicting > 0))
+        ratios = miss_ratios[left]
         width = 1 / (samples * _STEPS_PER_PART)
-        for _ in range(_ROUNDS):
-            lost = _lost(beyond, ratios, samples, width)
-            before, ratios = ratios, (lost * beyond).sum(axis=1)
-            if np.abs(ratios - before).max() < _CONVERGED_RATIO:
+        for rounds in range(1, _ROUNDS + 1):
+            lost = _lost(beyond[left], ratios, samples, width)
+            before, ratios = ratios, (lost * beyond[left]).sum(axis=1)
+            done = (np.abs(ratios - before) < _CONVERGED_RATIO) | (rounds == _ROUNDS)
+            self._weights[left[done]] = lost[done] @ spread
+            left, ratios = left[~done], ratios[~done]
+            if not len(left):
                 break
         share = evicting[:, None]
-        self._weights = share * (lost @ spread) + (1 - share) * self._exact
+        self._weights = share * self._weights + (1 - share) * self._exact
 
     def _around(self, rows: FloatArray) -> FloatArray:
         """Each row's values at every size of the grid and the offsets from it, the row's ends going
@@ -106,7 +112,7 @@ def _lost(beyond: FloatArray, ratios: FloatArray, samples: int, width: float) ->
     surviving = np.ones(len(ratios))
     lost = np.empty_like(beyond)
     for step in range(beyond.shape[1] - 1):
-        evictions = np.minimum(1.0, ratios / np.maximum(beyond[:, step], 1e-12))
+        evictions = ratios / np.maximum(beyond[:, step], 1e-12)
         left = surviving * np.exp(-samples * width * evictions)
         lost[:, step] = surviving - left
         surviving = left
