@@ -11,6 +11,9 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
 
 # A plan is expected not to go below this share of the present size.
 _LEAST_SHARE = 0.1
+# Of loops that hardly fit, the worst that there is for it, the model is off by so much of what it
+# changes; of others by far less.
+_MODEL_SHARE = 0.25
 # An error of 1 is kept for a curve of which nothing is known.
 _MOST_ERROR = 0.99
 
@@ -21,9 +24,13 @@ def least_depth_bytes(depth_bytes: float, budget_bytes: int) -> float:
     return min(_LEAST_SHARE * depth_bytes, budget_bytes)
 
 
-def stated_error(sampling_error: float, window_error: float, drift: float) -> float:
-    """What is expected in the next window: of these two, or the drift, if that is more."""
-    return min(_MOST_ERROR, max(math.hypot(sampling_error, window_error), abs(drift)))
+def stated_error(
+    sampling_error: float, window_error: float, drift: float, bending: float = 0.0
+) -> float:
+    """What is expected in the next window: of these two and a part of what the model of the
+    server's eviction changes, or the drift, if that is more."""
+    together = math.hypot(sampling_error, window_error, _MODEL_SHARE * bending)
+    return min(_MOST_ERROR, max(together, abs(drift)))
 
 
 def sampling_error(

@@ -220,7 +220,10 @@ class ServerMonitor:
         empty_bytes = self.counts.empty_bytes
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
-        error = stated_error(error, self.counts.window_error.ratio, self.anchor.drift_ratio)
+        bending = self.counts.bending(least - empty_bytes, budget_bytes)
+        error = stated_error(
+            error, self.counts.window_error.ratio, self.anchor.drift_ratio, bending
+        )
         error = 1.0 if memory and self.counts.outlook.is_unknown else error
         keep_reason = unknown_reason(
             reading, self.warm_up, samples=self._samples_taken, reads=served.reads
@@ -287,6 +290,9 @@ class ServerMonitor:
             self.forget()
             self.latency.decay(0.0)
             self._samples_taken = 0
-            self.counts.simulation = self.shards.simulation = MiniatureSimulation(sizes, settings)
+            self.counts.simulation = simulation = MiniatureSimulation(sizes, settings)
+            self.shards.simulate(
+                simulation, round(self.calibration.object_bytes or 1), round(reading.at_seconds)
+            )
         else:
             simulation.sizes_bytes = sizes

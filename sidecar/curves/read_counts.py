@@ -85,6 +85,16 @@ class ReadCounts:
         filled = self.outlook.filled_shares(held, self._full_bytes)
         self.eviction = SampledEviction(self._samples, ratios, filled)
 
+    def bending(self, least_bytes: float, most_bytes: float) -> float:
+        """By how much the server's eviction changes the miss ratio of exact LRU at most, where
+        there is room for so many bytes of keys."""
+        if self.eviction is None:
+            return 0.0
+        depths, bent = self.miss_ratios(CYCLE)
+        exact = np.interp(depths, EDGES_BYTES, self.histogram.miss_ratios(CYCLE))
+        within = (depths >= least_bytes) & (depths <= most_bytes)
+        return float(np.abs(bent - exact)[within].max(initial=0.0))
+
     def lost(self, distances_bytes: FloatArray, held_bytes: float) -> float:
         """How many of the reads at these stack distances, shape (n,), miss where there is room for
         so many bytes of keys; the policy is a stack's."""

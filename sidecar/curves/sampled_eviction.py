@@ -22,8 +22,9 @@ GRID_BYTES: FloatArray = np.rint(2.0 ** (7 + np.arange(37 * PER_OCTAVE + 1) / PE
 MOST_SAMPLES = 64
 """With more, what differs from exact LRU is finer than the grid."""
 
-# Survival is followed in so many steps for each K-th part of a cache, and until e^-8 is left.
-_STEPS_PER_PART = 4
+# Survival is followed in steps of at most a sixteenth of a cache and a quarter of a K-th part, and
+# until e^-8 is left.
+_STEPS_PER_CACHE, _STEPS_PER_PART = 16, 4
 _PARTS = 8
 # A loop that hardly fits converges slowly, all else in three or four rounds.
 _ROUNDS, _CONVERGED_RATIO = 40, 1e-4
@@ -50,7 +51,7 @@ class SampledEviction:
         # Each size by itself, until it has converged; where the curve is flat, nothing is bent.
         left = np.flatnonzero((beyond[:, 0] > beyond[:, -1]) & (evicting > 0))
         ratios = miss_ratios[left]
-        width = 1 / (samples * _STEPS_PER_PART)
+        width = 1 / (samples * _steps_per_part(samples))
         for rounds in range(1, _ROUNDS + 1):
             lost = _lost(beyond[left], ratios, samples, width)
             before, ratios = ratios, (lost * beyond[left]).sum(axis=1)
@@ -87,11 +88,16 @@ class SampledEviction:
         return np.asarray(np.interp(relative, ends, np.append(0.0, np.cumsum(row))))
 
 
+def _steps_per_part(samples: int) -> int:
+    return max(_STEPS_PER_PART, _STEPS_PER_CACHE // samples)
+
+
 @cache
 def _spread(samples: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
     """Which points of the grid stand for each step's relative size, shape (steps + 1, offsets), and
     the offsets of these points from the size of the cache."""
-    steps = np.arange(_STEPS_PER_PART * _PARTS + 1) / _STEPS_PER_PART
+    per_part = _steps_per_part(samples)
+    steps = np.arange(per_part * _PARTS + 1) / per_part
     edges = 1 + (steps - 1) / samples
     middles = np.append((edges[1:] + edges[:-1]) / 2, edges[-1])
     places = np.log2(middles) * PER_OCTAVE

@@ -222,6 +222,20 @@ class Shards:
                 # Two dbs swapped within a simulated cache: rare enough to begin again.
                 self.simulation.keep_only(lambda key: key >> DB_SHIFT not in turn)
 
+    def simulate(
+        self, simulation: MiniatureSimulation, object_bytes: int, now_seconds: int
+    ) -> None:
+        """Let a new simulation see accesses from now on. It begins with the objects that are known,
+        each as large as the mean: empty caches would miss what the server does not."""
+        self.simulation = simulation
+        self.fit_simulation()
+        keys = np.fromiter(self.stack, np.uint64)
+        if self.rate:
+            writes = np.full(len(keys), Operation.WRITE, np.uint8)
+            zeros = np.zeros(len(keys), np.int64)
+            known = Accesses(keys, writes, zeros, zeros.astype(np.uint8), zeros == 0)
+            simulation.access(known, object_bytes, now_seconds, self.rate)
+
     def fit_simulation(self) -> None:
         """Give the simulated caches the sizes that the present rate and pinned objects leave."""
         if self.simulation is not None:

@@ -202,6 +202,20 @@ def test_what_was_counted_under_another_policy_is_forgotten() -> None:
     assert monitor.shards.simulation is None
 
 
+def test_simulated_caches_begin_with_what_is_known() -> None:
+    monitor = monitor_of(STATS)
+    for batch in batches(np.arange(1000)):
+        monitor.take(batch)
+    stats = later(LFU, hits=1000)
+    monitor.observe(stats, BUDGET)
+    for batch in batches(zipf(1000, 5000)):
+        monitor.take(batch)
+    told = monitor.observe(later(stats, hits=5000), BUDGET)
+    assert told is not None
+    # All are in the largest cache, where none was read before the policy changed.
+    assert told.raw_curve.miss_ratio(BUDGET) == 0
+
+
 @pytest.mark.parametrize("stats", [STATS, LFU])
 def test_a_rate_that_was_raised_is_taken_over_when_as_much_has_been_seen(
     stats: ServerReading,
