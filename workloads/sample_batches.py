@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sidecar.samples.batch import record_type
 from sidecar.samples.wire_format import (
     DEFAULT_MODULUS,
+    FLAG_SIZE_ALLOCATED,
     FLAG_SIZE_KNOWN,
     FLAG_TTL,
     FLAG_TTL_KNOWN,
@@ -94,7 +95,9 @@ class SampledServer:
         records["size_bytes"] = sizes
         records["db"] = np.broadcast_to(np.asarray(dbs, np.uint16), count)[places]
         records["operation"] = operations[places]
-        records["flags"] = np.where(sizes > 0, FLAG_SIZE_KNOWN, 0) | np.where(
+        # Nothing is added to them: there is no allocator.
+        known = FLAG_SIZE_KNOWN | FLAG_SIZE_ALLOCATED
+        records["flags"] = np.where(sizes > 0, known, 0) | np.where(
             np.broadcast_to(ttl, count)[places], FLAG_TTL, 0
         )
         ttls = np.broadcast_to(np.asarray(ttls_ms, np.int64), count)[places]

@@ -10,7 +10,7 @@ import numpy as np
 from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
 from sidecar.samples.batch import Batch
-from sidecar.samples.wire_format import FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB
+from sidecar.samples.wire_format import FLAG_SIZE_ALLOCATED, FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)
 Key = Hashable
@@ -106,9 +106,9 @@ class NaiveShards:
                 turn = {key[0]: size, size: key[0]}
                 self._rename(lambda k, turn=turn: (turn.get(k[0], k[0]), k[1]))  # type: ignore[misc]
             elif key[1] % batch.modulus < self.threshold:
-                weight = (
-                    max(1, allocated(size) + overhead) if record["flags"] & FLAG_SIZE_KNOWN else 0
-                )
+                if not record["flags"] & FLAG_SIZE_ALLOCATED:
+                    size = allocated(size)
+                weight = max(1, size + overhead) if record["flags"] & FLAG_SIZE_KNOWN else 0
                 has_ttl = bool(record["flags"] & FLAG_TTL)
                 by_patch = batch.source == 1
                 read = self._access(key, operation, weight, default, has_ttl, by_patch)

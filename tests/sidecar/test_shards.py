@@ -239,9 +239,9 @@ def test_a_size_is_taken_as_the_allocator_takes_it_unless_it_tells_so_itself() -
             number_hashes(np.array([1, 1]), 0), [WRITE, READ_HIT], 130
         )
         batch = decode_batch(message)
-        if allocated:
+        if not allocated:
             records = batch.records.copy()
-            records["flags"] |= FLAG_SIZE_ALLOCATED
+            records["flags"] &= ~np.uint8(FLAG_SIZE_ALLOCATED)
             batch = replace(batch, records=records)
         told += shards.take(batch).distances_bytes.tolist()
     assert told == [160, 130]
