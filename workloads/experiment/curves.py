@@ -33,13 +33,18 @@ HELP = "replay traces into real servers, patched and with the module, and compar
 SHARES = (0.05, 0.10, 0.25, 0.50, 1.0)
 SERVERS = supported_servers()
 WAYS = ("patch", "module")
-_REQUESTS, _QUICK_REQUESTS = 320_000, 250_000
+_REQUESTS = 320_000
+_LEGEND = """\
+change: how far what was measured lies from what the same servers measured while curves were learnt.
+raw: as sampled. corrected: with the reads that were not sampled. planned: looking ahead, as a plan
+is made of it. anchored: bent to what the server says of its own size; this one is judged, by what
+is allowed: the target, and of a load that changes, its change beside. foretold: the error that the
+estimate states of itself.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--quick", action="store_true", help="run four cases with Redis only, on shorter traces"
-    )
+    parser.add_argument("--quick", action="store_true", help="run four cases with Redis only")
     parser.add_argument(
         "--server",
         choices=SERVERS,
@@ -77,12 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"experiment curves: no case has {arguments.only!r} in its name", file=sys.stderr)
         return 2
     server = arguments.server or ("redis" if arguments.quick else None)
-    requests = _QUICK_REQUESTS if arguments.quick else _REQUESTS
     started = time.monotonic()
     results: list[dict[str, Any]] = []
     try:
         chosen = _sampled_binaries(server, arguments.way)
-        loads = {c: load(c, arguments.traces, requests, arguments.seed) for c in cases}
+        loads = {c: load(c, arguments.traces, _REQUESTS, arguments.seed) for c in cases}
     except (OSError, ValueError) as error:
         print(f"experiment curves (--traces {arguments.traces}): {error}", file=sys.stderr)
         return 2
@@ -219,5 +223,6 @@ def _print_summary(results: list[dict[str, Any]]) -> None:
                 f"{result['within']['1']:.0%} / {result['within']['2']:.0%}",
             ]
         )
+    print(_LEGEND)
     head = ["mean / worst error", "change", *FORMS, "allowed", "", "within 1 / 2 foretold"]
     print(text_table(head, rows))
