@@ -8,6 +8,7 @@ import numpy as np
 
 from sidecar.curves.curve_points import FloatArray
 from sidecar.curves.miss_ratio_histogram import EDGES_BYTES, MissRatioHistogram
+from sidecar.curves.read_counts import ReadCounts
 
 # A plan is expected not to go below this share of the present size.
 _LEAST_SHARE = 0.1
@@ -25,12 +26,28 @@ def least_depth_bytes(depth_bytes: float, budget_bytes: int) -> float:
 
 
 def stated_error(
-    sampling_error: float, window_error: float, drift: float, bending: float = 0.0
+    counts: ReadCounts,
+    length: int,
+    drift_ratio: float,
+    *,
+    depth_bytes: float,
+    budget_bytes: int,
+    swing_bytes: int,
 ) -> float:
-    """What is expected in the next window: of these two and a part of what the model of the
-    server's eviction changes, or the drift, if that is more."""
-    together = math.hypot(sampling_error, window_error, _MODEL_SHARE * bending)
-    return min(_MOST_ERROR, max(together, abs(drift)))
+    """What is expected in the next window, of a curve by the memory ``length``: the error of
+    sampling, that of windows before and a part of what the model of the server's eviction changes
+    together; or the drift, if that is more. The rest as in ``sampling_error``."""
+    exact = None if counts.simulation else counts.histogram.miss_ratios(length)
+    sampled = sampling_error(
+        counts.histogram,
+        exact,
+        depth_bytes=depth_bytes,
+        budget_bytes=budget_bytes,
+        swing_bytes=swing_bytes,
+    )
+    bending = counts.bending(least_depth_bytes(depth_bytes, budget_bytes), budget_bytes)
+    together = math.hypot(sampled, counts.window_error.ratio, _MODEL_SHARE * bending)
+    return min(_MOST_ERROR, max(together, abs(drift_ratio)))
 
 
 def sampling_error(

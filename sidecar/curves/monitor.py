@@ -9,7 +9,7 @@ from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curves.compiled_lifetimes import new_lifetimes
-from sidecar.curves.curve_error import least_depth_bytes, sampling_error, stated_error
+from sidecar.curves.curve_error import least_depth_bytes, stated_error
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.miniature_caches import EvictionSettings
@@ -210,19 +210,16 @@ class ServerMonitor:
     ) -> Estimate:
         length = memory.shape if memory else CYCLE
         depths, raw = self.counts.miss_ratios(length)
-        error = sampling_error(
-            self.counts.histogram,
-            None if self.shards.simulation else self.counts.histogram.miss_ratios(length),
-            depth_bytes=self._depth_bytes,
-            budget_bytes=budget_bytes,
-            swing_bytes=swing_bytes,
-        )
         empty_bytes = self.counts.empty_bytes
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
-        bending = self.counts.bending(least - empty_bytes, budget_bytes)
         error = stated_error(
-            error, self.counts.window_error.ratio, self.anchor.drift_ratio, bending
+            self.counts,
+            length,
+            self.anchor.drift_ratio,
+            depth_bytes=self._depth_bytes,
+            budget_bytes=budget_bytes,
+            swing_bytes=swing_bytes,
         )
         error = 1.0 if memory and self.counts.outlook.is_unknown else error
         keep_reason = unknown_reason(
