@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ _OTHER_SIZES = {
     "a quarter more": 1.25,
     "twice as much": 2.0,
 }
+_HOW_MUCH = re.compile(r"^[\d.,]+ [KMGT]?i?B (?:more|less)\b")
 _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 
 
@@ -115,7 +117,7 @@ def _last_change(
         text = f"It has had this size since {at}, when it went {way}"
     elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
         text = f"It is being brought {way} since {at}, and has {has} now"
-    found = [f"{text}: {words}."]
+    found = [f"{text}: {with_sizes_had(words, change['from_bytes'], change['to_bytes'])}."]
     moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
     # Whether it was carried out at once or by an order later, it was.
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
@@ -123,6 +125,16 @@ def _last_change(
         others = _others(entry, server["name"])
         found.append(f"In the same plan {others}." if others else "No other server changed then.")
     return found
+
+
+def with_sizes_had(words: str, from_bytes: int | None, to_bytes: int | None) -> str:
+    """A reason that begins with how much it is, by the sizes that there were: a plan counts from
+    the one before it, which perhaps was never reached."""
+    if not from_bytes or not to_bytes:
+        return words
+    change = to_bytes - from_bytes
+    much = f"{format_size(abs(change))} {'more' if change > 0 else 'less'}"
+    return _HOW_MUCH.sub(lambda _: much, words, count=1)
 
 
 def _others(entry: Mapping[str, Any], name: str) -> str:

@@ -33,7 +33,10 @@ WORDS = {
     "sampler": "the part in each server, patch or module, that tells the sidecar of a few keys",
     "samples": "reads and writes of the few keys in a thousand that are followed",
     "weight": "how much a read of this server counts beside a read of the others",
-    "window": "the time that an observation covers",
+    "window": (
+        "of hits and reads, the time between two looks at the servers' counters: a sixtieth of a "
+        "cycle, and at least a second; of a curve or plan, the time that an observation covers"
+    ),
 }
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _BAR_WIDTH = 40
 
 
+class NothingSampledError(TraceError):
+    """A sample has no key, so there is no curve."""
+
+
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
     parser = commands.add_parser(
@@ -55,7 +59,8 @@ def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def execute(options: argparse.Namespace | MrcOptions) -> int:
-    """Print each trace's curve; 0, or 2 for a trace that cannot be read."""
+    """Print each trace's curve; 0, 1 for a sample without any key, 2 for a trace that cannot be
+    read."""
     if library() is None:
         print(
             "spreds: the compiled library is not installed, so this is slow; installing the "
@@ -71,7 +76,7 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
             draw(options.plot, curves, in_bytes=options.bytes)
     except TraceError as error:
         print(f"spreds: {error}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, NothingSampledError) else 2
     from sidecar.commands.mrc_words import as_json, in_words
 
     how: dict[str, Any] = {
@@ -91,6 +96,7 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
 
 def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
     bar = _ProgressBar(trace) if sys.stderr.isatty() and trace != STDIN else None
+    others: list[int] = []
     try:
         curve = estimate_curve_of_file(
             trace,
@@ -100,13 +106,23 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             rate=options.rate,
             limit_objects=options.objects,
             salt=options.salt,
-            with_errors=options.plot is not None,
+            with_errors=options.errors or options.plot is not None,
+            tell_others=others.append,
         )
     finally:
         if bar:
             bar.clear()
+    for count in others:
+        print(
+            f"spreds: {trace}: {count:,} lines that are no reads are not counted", file=sys.stderr
+        )
     if not curve.requests:
         raise TraceError(f"{trace}: the trace has no requests")
+    if not curve.sampled:
+        raise NothingSampledError(
+            f"{trace}: the sample has none of the keys of {curve.requests:,} requests: take a "
+            "larger --rate, or another --salt"
+        )
     return curve if options.policy == POLICIES[0] else _simulated(trace, curve, options)
 
 

@@ -96,7 +96,13 @@ OPTIONS = {
         POLICIES[0],
     ),
     "bytes": Option("count sizes in bytes of key and value, not in objects"),
-    "rate": Option("sample this share of the keys", _rate, "R", 1.0, group="sample"),
+    "rate": Option(
+        "sample this share of the keys (default: 1, all of them: the curve is exact)",
+        _rate,
+        "R",
+        1.0,
+        group="sample",
+    ),
     "objects": Option("sample so that at most N keys are kept", _whole, "N", group="sample"),
     "salt": Option("a number that chooses the sample (default: 0)", _salt, "N", 0),
     "points": Option("how many points to print (default: 20)", _whole, "N", 20),
@@ -109,6 +115,7 @@ OPTIONS = {
         str,
         "FILE",
     ),
+    "errors": Option("say how far off a sampled curve may be, for about half as much time again"),
     "json": Option("print JSON"),
 }
 
@@ -129,6 +136,7 @@ class MrcOptions:
     points: int
     hit_ratio: list[float]
     plot: str | None
+    errors: bool
     json: bool
 
     def __init__(self) -> None:

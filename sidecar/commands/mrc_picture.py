@@ -17,8 +17,7 @@ def draw(file: str, curves: Sequence[tuple[str, TraceCurve]], *, in_bytes: bool)
     that are sampled: twice the standard error to each side.
 
     Raises:
-        TraceError: it cannot be drawn.
-        OSError: it cannot be written.
+        TraceError: it cannot be drawn or written.
     """
     try:
         from matplotlib.figure import Figure
@@ -51,6 +50,8 @@ def draw(file: str, curves: Sequence[tuple[str, TraceCurve]], *, in_bytes: bool)
     axis.legend()
     try:
         figure.savefig(file)
+    except OSError as error:
+        raise TraceError(f"--plot {file}: cannot be written: {error.strerror}") from error
     except ValueError as error:
         raise TraceError(f"--plot {file}: {error}") from error
 

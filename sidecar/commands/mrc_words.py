@@ -30,6 +30,7 @@ def as_json(
         "compulsory_miss_ratio": curve.compulsory_miss_ratio,
         "sizes": sizes,
         "miss_ratios": curve.miss_ratios_at(sizes),
+        "greatest_standard_error": max(curve.standard_errors_at(sizes)) if curve.parts else None,
         "for_hit_ratios": [
             {"hit_ratio": ratio, "size": curve.size_for_hit_ratio(ratio)} for ratio in hit_ratios
         ],
@@ -56,6 +57,9 @@ def in_words(
     sizes = grid(curve, points)
     for value, ratio in zip(sizes, curve.miss_ratios_at(sizes), strict=True):
         lines.append(f"{size(value):>14}  {ratio:10.4f}")
+    if curve.parts:
+        error = max(curve.standard_errors_at(sizes))
+        lines.append(f"sampled: a standard error of at most {error:.4f} at these sizes")
     for wanted in hit_ratios:
         needed = curve.size_for_hit_ratio(wanted)
         if needed is None:

@@ -199,7 +199,9 @@ class CommandPost:
         sizes, missing = self._engagement.give_back()
         self._verification.forget()
         self._set_mode("recommend", order)
-        total_bytes, budget_bytes = sum(sizes.values()), self._actuator.budget.bytes
+        # Also of those that keep what they have.
+        total_bytes = sum({**self._engagement.sizes_in_force(), **sizes}.values())
+        budget_bytes = self._actuator.budget.bytes
         sizes = {name: size for name, size in sizes.items() if name not in missing}
         done = (
             f"back to the sizes from before SPREDS, {_sizes(sizes)}" if sizes else "nothing is set"

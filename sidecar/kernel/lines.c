@@ -6,6 +6,8 @@
 
 #include "hash.h"
 
+#include <strings.h>
+
 #define MAX_REPEATS (1u << 24) /* as in sidecar/traces/lines.py */
 #define EXACT_DIGITS 15 /* a decimal of so many digits is a whole double over a power of ten */
 
@@ -19,6 +21,7 @@ struct columns {
     int32_t key_size;  /* added to the size */
     int32_t operation; /* only reads count */
     int32_t repeats;   /* how many requests the line stands for */
+    int32_t most;      /* columns of a line, where nothing says what more of them are */
 };
 
 struct line {
@@ -26,6 +29,7 @@ struct line {
     uint64_t key;
     uint64_t size;
     uint64_t repeats;
+    int is_read;
 };
 
 /* ---------------------------------------------------------------- fields */
@@ -73,10 +77,14 @@ static inline int decimal_number(const char *p, const char *end, double *value)
     return 1;
 }
 
+/* One of sidecar/traces/lines.py's READS, in capitals or not. */
 static inline int is_read(const char *p, const char *end)
 {
+    static const char *const reads[] = {"get", "gets", "get_lease"};
     size_t length = (size_t)(end - p);
-    return (length == 3 && !memcmp(p, "GET", 3)) || (length == 9 && !memcmp(p, "GET_LEASE", 9));
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
+        if (length == strlen(reads[i]) && !strncasecmp(p, reads[i], length)) return 1;
+    return 0;
 }
 
 /* ---------------------------------------------------------------- lines */
@@ -100,7 +108,7 @@ static int roles_of(const struct columns *columns, uint8_t roles[MOST_COLUMNS])
 
 /* Reads one field that may have blanks around it. Returns 0: it is for Python. */
 static int read_field(enum role role, const char *p, const char *end, struct line *line,
-                      uint64_t *key_size, int *reads)
+                      uint64_t *key_size)
 {
     while (p < end && is_blank(*p)) p++;
     while (end > p && is_blank(end[-1])) end--;
@@ -109,7 +117,7 @@ static int read_field(enum role role, const char *p, const char *end, struct lin
     case SIZE: return whole_number(p, end, &line->size);
     case KEY_SIZE: return whole_number(p, end, key_size);
     case REPEATS: return whole_number(p, end, &line->repeats);
-    case OPERATION: *reads = is_read(p, end); return 1;
+    case OPERATION: line->is_read = is_read(p, end); return 1;
     case KEY:
         if (p == end) return 0;
         if (!whole_number(p, end, &line->key)) line->key = text_identity(p, (size_t)(end - p));
@@ -124,8 +132,8 @@ static inline const char *parse_line(const char *p, const struct columns *column
                                      const uint8_t roles[MOST_COLUMNS], struct line *line)
 {
     uint64_t key_size = 0;
-    int column = 0, reads = 1;
-    *line = (struct line){.repeats = 1};
+    int column = 0;
+    *line = (struct line){.repeats = 1, .is_read = 1};
     if (*p == '\n' || (*p == '\r' && p[1] == '\n')) {
         line->repeats = 0;
         return p + (*p == '\r') + 1;
@@ -148,29 +156,33 @@ static inline const char *parse_line(const char *p, const struct columns *column
             }
         }
         while (*p != ',' && *p != '\n') p++;
-        if (role != IGNORED && !read_field(role, start, p, line, &key_size, &reads)) return NULL;
+        if (role != IGNORED && !read_field(role, start, p, line, &key_size)) return NULL;
         if (*p == '\n') break;
     }
-    if (column + 1 < columns->least || line->size > UINT32_MAX || key_size > UINT32_MAX ||
+    if (column + 1 < columns->least || (columns->most >= 0 && column + 1 > columns->most) ||
+        line->size > UINT32_MAX || key_size > UINT32_MAX ||
         line->size + key_size > UINT32_MAX || line->repeats >= MAX_REPEATS)
         return NULL;
     line->size += key_size;
-    if (!reads) line->repeats = 0;
+    if (!line->is_read) line->repeats = 0;
     return p + 1;
 }
 
 /* Parses lines, all of which end, from offset to length, until the requests of the next one do not
  * fit into the room, or it is not plainly right. If nothing was used, the first line is for Python.
  *
- * Returns the number of requests; *used is the length of the lines, *lines how many. */
+ * Returns the number of requests; *used is the length of the lines, *lines how many, *others how
+ * many of those are no reads. */
 uint64_t spreds_lines_parse(const char *text, uint64_t offset, uint64_t length,
                             const struct columns *columns, double *times, uint64_t *keys,
-                            uint32_t *sizes, uint64_t room, uint64_t *used, uint64_t *lines)
+                            uint32_t *sizes, uint64_t room, uint64_t *used, uint64_t *lines,
+                            uint64_t *others)
 {
     const char *p = text + offset, *end = text + length;
     uint8_t roles[MOST_COLUMNS];
     uint64_t requests = 0;
     *lines = 0;
+    *others = 0;
     *used = 0;
     if (!roles_of(columns, roles)) return 0;
     while (p < end) {
@@ -184,6 +196,7 @@ uint64_t spreds_lines_parse(const char *text, uint64_t offset, uint64_t length,
         }
         p = next;
         ++*lines;
+        *others += !line.is_read;
     }
     *used = (uint64_t)(p - text) - offset;
     return requests;

@@ -123,6 +123,7 @@ def take_file(
     path: TracePath,
     format: str | None = None,  # noqa: A002
     progress: Progress | None = None,
+    tell_others: Callable[[int], None] | None = None,
 ) -> None:
     """Let each of the stacks take the requests of a file, as ``traces.trace_reader`` reads them.
 
@@ -143,6 +144,9 @@ def take_file(
                 stack.take_records(kind, records)
         return
     lines = WholeLines(path, blocks)
-    for parsed in parse_requests(found, path, read_columns(path, lines, kind), lines):
+    columns = read_columns(path, lines, kind)
+    for parsed in parse_requests(found, path, columns, lines):
         for stack in stacks:
             stack.take_parsed(parsed)
+    if tell_others and columns.others:
+        tell_others(columns.others)

@@ -15,6 +15,8 @@ from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sidecar.traces.file import Progress, TracePath
 
 _SUB_BITS = 10
@@ -95,10 +97,13 @@ def take_file(
     path: TracePath,
     format: str | None = None,  # noqa: A002
     progress: Progress | None = None,
+    tell_others: Callable[[int], None] | None = None,
 ) -> None:
     """As ``compiled.take_file``. Raises TraceError."""
     in_bytes = any(stack.in_bytes for stack in stacks)
-    for chunk in read_trace(path, format, progress=progress, in_bytes=in_bytes):
+    for chunk in read_trace(
+        path, format, progress=progress, in_bytes=in_bytes, tell_others=tell_others
+    ):
         for stack in stacks:
             stack.take(chunk)
 

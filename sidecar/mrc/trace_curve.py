@@ -8,7 +8,7 @@ from sidecar.kernel.library import library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from sidecar.mrc.compiled import CompiledStack
@@ -132,6 +132,7 @@ def estimate_curve_of_file(
     progress: Progress | None = None,
     compiled: bool | None = None,
     with_errors: bool = False,
+    tell_others: Callable[[int], None] | None = None,
 ) -> TraceCurve:
     """The same of a file, several times faster where there is the C library.
 
@@ -141,6 +142,7 @@ def estimate_curve_of_file(
         in_bytes, rate, limit_objects, salt, compiled: as of ``estimate_curve``.
         progress: called with the share of the file that has been read, in (0, 1].
         with_errors: also take what ``standard_errors_at`` needs, for about as much work again.
+        tell_others: called at the end with how many lines were no reads, if some were.
 
     Raises:
         TraceError: the file cannot be read.
@@ -157,7 +159,7 @@ def estimate_curve_of_file(
             )
             for part in range(PARTS)
         ]
-    tools.take_file(stacks, path, format, progress)
+    tools.take_file(stacks, path, format, progress, tell_others)
     return _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
 
 

@@ -12,7 +12,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import BinaryIO, Protocol
+    from typing import Any, BinaryIO, Protocol
 
     Progress = Callable[[float], None]
     TracePath = str | os.PathLike[str]
@@ -28,6 +28,8 @@ WITHOUT_SIZES = ("cache2k",)
 """Formats whose requests do not say how large the object is."""
 STDIN = "-"
 """Instead of a path."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it first into a file of text
+_COMPRESSED = {b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ\0": ".xz", b"\x1f\x8b\x08": ".gz"}
 
 # A multiple of the pages and of all records, and little enough to stay in a core's cache.
 BLOCK_BYTES = 3 << 17
@@ -83,10 +85,11 @@ def open_trace(
     first = next(blocks, b"")
     if not first:
         return "", blocks
-    kind = trace_format(path, format, first)
+    text = first.removeprefix(_BYTE_ORDER_MARK)
+    kind = trace_format(path, format, text)
     if in_bytes and kind in WITHOUT_SIZES:
         raise TraceError(f"{path}: {kind} traces have no sizes, so nothing can be counted in bytes")
-    return kind, _and_then(first, blocks)
+    return kind, _and_then(first if kind in RECORD_BYTES else text, blocks)
 
 
 def _and_then(first: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -98,7 +101,8 @@ def trace_blocks(path: TracePath, progress: Progress | None = None) -> Iterator[
     """The decompressed contents, about half a megabyte at a time; none is empty.
 
     Args:
-        path: of the file; standard input, which is not decompressed, if it is ``STDIN``.
+        path: of the file; standard input, whose first bytes tell how it is compressed, if it is
+            ``STDIN``.
         progress: called with the share of the file that has been read, in (0, 1]; not for
             standard input, which nobody knows the end of.
 
@@ -107,11 +111,14 @@ def trace_blocks(path: TracePath, progress: Progress | None = None) -> Iterator[
     """
     try:
         if path == STDIN:
-            yield from _blocks(sys.stdin.buffer)
+            stdin: Any = sys.stdin.buffer
+            first = stdin.peek(BLOCK_BYTES)
+            suffixes = [_COMPRESSED[magic] for magic in _COMPRESSED if first.startswith(magic)]
+            yield from _decompressed(path, stdin, *suffixes)
             return
         with open(path, "rb", buffering=0) as file:
             total = max(os.fstat(file.fileno()).st_size, 1)
-            for block in _decompressed(path, file):
+            for block in _decompressed(path, file, os.path.splitext(path)[1]):
                 if progress:
                     progress(min(file.tell() / total, 1.0))
                 yield block
@@ -123,8 +130,7 @@ def _unreadable(path: TracePath, why: object) -> TraceError:
     return TraceError(f"{path}: cannot be read: {why}")
 
 
-def _decompressed(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
-    suffix = os.path.splitext(path)[1]
+def _decompressed(path: TracePath, file: BinaryIO, suffix: str = "") -> Iterator[bytes]:
     if suffix == ".zst":
         yield from _zstandard_blocks(path, file)
     elif suffix == ".xz":

@@ -18,8 +18,10 @@ COLUMN_NAMES = {
     "key": ("key", "obj_id", "object", "obj", "id", "lbn"),
     "size": ("size", "obj_size", "object_size", "len"),
 }
+OPERATION = "op"
 CACHELIB_COLUMNS = ("op_time", "key", "size", "key_size", "op", "op_count")
-READS = (b"GET", b"GET_LEASE")
+READS = (b"get", b"gets", b"get_lease")
+"""Operations that count, in capitals or not."""
 
 MAX_LINE_BYTES = 1 << 20
 MAX_REPEATS = 1 << 24
@@ -35,6 +37,8 @@ class Columns:
         key_size: added to the size.
         operation: only reads count.
         repeats: how many requests the line stands for.
+        most: a line has no more columns, where nothing says what they are.
+        others: lines that are no reads, counted by whoever reads them.
     """
 
     def __init__(
@@ -46,14 +50,16 @@ class Columns:
         key_size: int = -1,
         operation: int = -1,
         repeats: int = -1,
+        most: int = -1,
     ) -> None:
         self.least, self.time, self.key, self.size = least, time, key, size
         self.key_size, self.operation, self.repeats = key_size, operation, repeats
+        self.most, self.others = most, 0
 
     def for_c(self) -> Array[c_int32]:
         """As ``lines.c`` has them."""
         places = (self.time, self.key, self.size, self.key_size, self.operation, self.repeats)
-        return (c_int32 * 7)(self.least, *places)
+        return (c_int32 * 8)(self.least, *places, self.most)
 
 
 def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
@@ -61,6 +67,8 @@ def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
     fields = line.split(b",")
     if len(fields) < columns.least:
         raise ValueError(f"too few columns, {len(fields)} instead of {columns.least}")
+    if 0 <= columns.most < len(fields):
+        raise ValueError(f"too many columns, {len(fields)} instead of {columns.most}")
     seconds = float(fields[columns.time])
     if not abs(seconds) < float("inf"):
         raise ValueError(f"the time {seconds} is not finite")
@@ -72,8 +80,9 @@ def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
     if columns.repeats >= 0:
         size += _whole(fields[columns.key_size], "key_size", (1 << 32) - size)
         repeats = _whole(fields[columns.repeats], "op_count", MAX_REPEATS)
-        if fields[columns.operation].strip() not in READS:
-            repeats = 0
+    if columns.operation >= 0 and fields[columns.operation].strip().lower() not in READS:
+        columns.others += 1
+        repeats = 0
     return seconds, key, size, repeats
 
 
@@ -155,12 +164,20 @@ def read_columns(path: TracePath, lines: WholeLines, kind: str) -> Columns:
     """
     header = lines.header()
     if kind == "csv" and header[:1].isdigit():
-        return Columns(3, 0, 1, 2)
+        count = header.count(b",") + 1
+        if count != 3:
+            raise TraceError(
+                f"{path}: line 1: {header[:80]!r} has {count} columns and no header is above it: "
+                "without one they are time,key,size; it may name more and in any order, and with "
+                f"the column {OPERATION} only reads count"
+            )
+        return Columns(3, 0, 1, 2, most=3)
     lines.skip_header()
     names = [name.strip(b'# \r"').decode("utf-8", "replace").lower() for name in header.split(b",")]
     if kind == "csv":
         time, key, size = (_place(path, header, names, column) for column in COLUMN_NAMES)
-        return Columns(max(time, key, size) + 1, time, key, size)
+        operation = names.index(OPERATION) if OPERATION in names else -1
+        return Columns(max(time, key, size, operation) + 1, time, key, size, operation=operation)
     for name in CACHELIB_COLUMNS:
         if name not in names:
             raise TraceError(f"{path}: line 1: the header has no column {name!r}")
@@ -222,18 +239,19 @@ def parse_requests(
     """
     places, parsed = columns.for_c(), ParsedRequests()
     buffers = (parsed.times_seconds, parsed.keys, parsed.sizes_bytes)
-    used, count = c_uint64(), c_uint64()
+    used, count, others = c_uint64(), c_uint64(), c_uint64()
     for piece in lines:
         offset = 0
         while offset < len(piece):
             parsed.requests = library.spreds_lines_parse(
                 *(piece, offset, len(piece), places, *buffers, _ROOM),
-                *(byref(used), byref(count)),
+                *(byref(used), byref(count), byref(others)),
             )
             if parsed.requests:
                 yield parsed
             offset += used.value
             lines.number += count.value
+            columns.others += others.value
             if used.value:
                 continue
             end = piece.index(b"\n", offset) + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 
 
 def read_lines(
-    path: TracePath, blocks: Iterator[bytes], kind: str, texts: bool
+    path: TracePath,
+    blocks: Iterator[bytes],
+    kind: str,
+    texts: bool,
+    tell_others: Callable[[int], None] | None = None,
 ) -> Iterator[TraceChunk]:
-    """Requests of a ``csv`` or ``cachelib`` trace. Raises TraceError."""
+    """Requests of a ``csv`` or ``cachelib`` trace; more as of ``read_trace``. Raises TraceError."""
     lines = WholeLines(path, blocks)
     columns = read_columns(path, lines, kind)
     compiled = library()
@@ -36,13 +40,15 @@ def read_lines(
             lines.number += piece.count(b"\n")
             if len(chunk):
                 yield chunk
-        return
-    for parsed in parse_requests(compiled, path, columns, lines):
-        yield TraceChunk(
-            np.array(parsed.times_seconds, np.float64)[: parsed.requests],
-            np.array(parsed.keys, np.uint64)[: parsed.requests],
-            np.array(parsed.sizes_bytes, np.uint32)[: parsed.requests],
-        )
+    else:
+        for parsed in parse_requests(compiled, path, columns, lines):
+            yield TraceChunk(
+                np.array(parsed.times_seconds, np.float64)[: parsed.requests],
+                np.array(parsed.keys, np.uint64)[: parsed.requests],
+                np.array(parsed.sizes_bytes, np.uint32)[: parsed.requests],
+            )
+    if tell_others and columns.others:
+        tell_others(columns.others)
 
 
 def _chunk(path: TracePath, columns: Columns, first: int, piece: bytes, texts: bool) -> TraceChunk:

@@ -3,20 +3,21 @@
 Formats (the file's name and first line tell which; ``format`` overrides):
 
 * ``csv``: ``time,key,size`` in seconds and bytes, with or without a header line; a header may name
-  the columns as libCacheSim's examples do, and in any order;
-* ``cachelib``: CacheLib's key-value traces. Only reads (GET, GET_LEASE) are kept, ``op_count``
+  the columns as libCacheSim's examples do, and in any order; where it has an ``op``, only reads
+  (get, gets, get_lease) are kept;
+* ``cachelib``: CacheLib's key-value traces. Only reads are kept, ``op_count``
   times each; the size is that of key and value;
 * ``cache2k``: raw big-endian int32 keys, without times (0) or sizes (1);
 * ``oracle-general``: libCacheSim's binary records of 24 bytes: u32 time, u64 key, u32 size, i64
   position of the next request, little-endian.
 
-Each may be compressed (``.zst``, ``.xz``, ``.gz``). Nothing but the format tells what is read from
-standard input (``-``), which is not compressed.
+Each may be compressed (``.zst``, ``.xz``, ``.gz``); of standard input (``-``), the first bytes tell
+that, and nothing but the format what is in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,7 @@ def read_trace(
     texts: bool = False,
     progress: Progress | None = None,
     in_bytes: bool = False,
+    tell_others: Callable[[int], None] | None = None,
 ) -> Iterator[TraceChunk]:
     """The requests of a file, in order, about a megabyte at a time; no chunk is empty.
 
@@ -48,6 +50,7 @@ def read_trace(
         texts: also give each key's text.
         progress: called with the share of the file that has been read, in (0, 1].
         in_bytes: sizes are needed.
+        tell_others: called at the end with how many lines were no reads, if some were.
 
     Raises:
         TraceError: the file is missing, of no known format, has no sizes where they are needed, or
@@ -61,7 +64,7 @@ def read_trace(
     elif kind == "oracle-general":
         yield from read_oracle_general(path, blocks, texts)
     else:
-        yield from read_lines(path, blocks, kind, texts)
+        yield from read_lines(path, blocks, kind, texts, tell_others)
 
 
 def load_trace(

@@ -172,7 +172,11 @@ OF_SERVER = (
     _Gauge("maximum_bytes", "Most maxmemory", _at("maximum_bytes")),
     _Gauge("used_bytes", "used_memory", _at("used_bytes")),
     _Gauge("rss_bytes", "Resident memory", _at("rss_bytes")),
-    _Gauge("hit_ratio", "Of reads in the last window", _at("hit_ratio")),
+    _Gauge(
+        "hit_ratio",
+        "Of reads in the last sixtieth of a cycle, or second if that is longer",
+        _at("hit_ratio"),
+    ),
     _Gauge(
         "predicted_hit_ratio",
         "Expected with the size that is wanted now",

@@ -8,6 +8,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands import explain
+from sidecar.commands.explain_words import with_sizes_had
 from sidecar.curves.remembered import HALF_LIVES_CYCLES
 
 NODE = """
@@ -51,3 +52,11 @@ def test_it_tells_when_and_by_what_plans_are_made(
 
 def test_it_knows_how_far_back_one_looks() -> None:
     assert (HALF_LIVES_CYCLES[0], HALF_LIVES_CYCLES[-1]) == (explain._SHORTEST, explain._LONGEST)
+
+
+def test_how_much_a_size_changed_is_by_what_the_server_had() -> None:
+    words = "8.2 MiB less do not change its mean access time"
+    said = with_sizes_had(words, 15 << 20, 12 << 20)
+    assert said == "3 MiB less do not change its mean access time"
+    assert with_sizes_had(words, None, 12 << 20) == words
+    assert with_sizes_had("given back", 15 << 20, 12 << 20) == "given back"

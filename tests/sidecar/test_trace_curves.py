@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -386,6 +387,7 @@ def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, pac
     [
         (["gone.csv"], "gone.csv: cannot be read"),
         (["{trace}", "--plot", "{trace}.nothing"], "nothing"),
+        (["{trace}", "--plot", "gone/a.svg"], "--plot gone/a.svg: cannot be written: No such file"),
         (["{trace}", "--format", "cache2k"], "record"),
         (["{trace}", "--format", "cache2k", "--bytes"], "cache2k traces have no sizes"),
         (["-"], "-: standard input needs a --format"),
@@ -410,11 +412,12 @@ def test_command_refuses_bad_options(trace, capsys, arguments):
     assert arguments[1] in capsys.readouterr().err
 
 
-def test_command_reads_standard_input(trace, capsys, monkeypatch):
-    data = trace.read_bytes()
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, zstandard.compress])
+def test_command_reads_standard_input(trace, capsys, monkeypatch, pack):
+    data = io.BufferedReader(io.BytesIO(pack(trace.read_bytes())))  # type: ignore[arg-type]
     assert main(["mrc", str(trace), "--json"]) == 0
     (of_file,) = json.loads(capsys.readouterr().out)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data))
     assert main(["mrc", "-", "--format", "csv", "--json"]) == 0
     (of_stdin,) = json.loads(capsys.readouterr().out)
     assert of_stdin == of_file | {"trace": "-"}
@@ -491,3 +494,29 @@ def test_progress_goes_to_the_end(trace):
     list(read_trace(trace, progress=shares.append))
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
+
+
+def test_a_sample_without_a_key_has_no_curve(trace, capsys):
+    assert main(["mrc", str(trace), "--rate", "1e-9"]) == 1
+    captured = capsys.readouterr()
+    assert "none of the keys of 50 requests" in captured.err
+    assert captured.out == ""
+
+
+def test_command_says_how_far_off_a_sampled_curve_may_be(trace, capsys):
+    for how, known in (["--rate", "0.9"], True), ([], False):
+        arguments = ["mrc", str(trace), *how, "--errors"]
+        assert main([*arguments, "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)
+        assert (found["greatest_standard_error"] is not None) == known
+        assert main(arguments) == 0
+        assert ("a standard error of at most" in capsys.readouterr().out) == known
+
+
+def test_command_tells_how_many_lines_are_no_reads(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("time,key,size,op\n1,a,3,get\n2,a,3,set\n3,a,3,get\n")
+    assert main(["mrc", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert "2 requests" in captured.out
+    assert "1 lines that are no reads are not counted" in captured.err

@@ -105,6 +105,8 @@ def test_compressed_is_the_same_as_plain_and_cut_off_is_refused(tmp_path, packed
         ("1,2,4294967296\n", r"line 1.*size 4294967296"),
         ("1,2,\xff\n", r"line 1: b'1,2,"),
         ("1,2,3\n" + "9" * (1 << 20) + "99", r"line 2: longer than 1048576 bytes"),
+        ("0,k,3,10,1,get,0\n", r"line 1: b'0,k,3,10,1,get,0' has 7 columns and no header"),
+        ("1,2,3\n1,a,b,3\n", r"line 2: .*too many columns, 4 instead of 3"),
         ("when,what\n1,2\n", r"line 1: the header .* the time"),
         ("op_time,key,op\n1,2,GET\n", r"line 1: the header has no column 'size'"),
         (f"{CACHELIB}1,k,1,GET,-1,5\n", r"line 2.*op_count -1 "),
@@ -139,7 +141,7 @@ line = st.one_of(
         st.decimals(0, 10**6, places=3).map(str),
         st.integers(0, 2**70).map(str),
         st.integers(0, 60).map(str),
-        st.sampled_from(["GET", "GET_LEASE", "SET", "GETS", " GET"]),
+        st.sampled_from(["GET", "get", "GET_LEASE", "SET", "gets", " GET", "getsx"]),
         st.integers(0, 9).map(str),
         st.integers(0, 2**32 - 61).map(str),
     ).map(",".join),
@@ -151,7 +153,9 @@ line = st.one_of(
 @settings(deadline=None)
 @given(
     lines=st.lists(line, max_size=12),
-    header=st.sampled_from(["", "time,key,size\n", "x,size,time,key\n", CACHELIB]),
+    header=st.sampled_from(
+        ["", "time,key,size\n", "x,size,time,key\n", "time,key,size,op\n", CACHELIB]
+    ),
     end=st.sampled_from(["\n", "\r\n"]),
     last=st.sampled_from(["", "\n"]),
     room=st.sampled_from([1, 3, 100]),
@@ -162,7 +166,8 @@ def test_compiled_lines_are_what_python_reads(tmp_path_factory, lines, header, e
     path = tmp_path_factory.mktemp("twins") / "a.csv"
     # One by one too: what comes before a bad line is not asked of both.
     parts = [[line] for line in lines] + [lines]
-    files = [header + end.join(["1,2,3,GET,1,4", *part]) + last for part in parts]
+    first = "1,2,3,GET,1,4" if header else "1,2,3"
+    files = [header + end.join([first, *part]) + last for part in parts]
 
     def read(texts: bool) -> tuple[list[object], str]:
         requests: list[object] = []
@@ -179,6 +184,31 @@ def test_compiled_lines_are_what_python_reads(tmp_path_factory, lines, header, e
         for contents in files:
             path.write_bytes(contents.encode())
             assert read(texts=False) == read(texts=True)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_with_operations_only_reads_count(tmp_path, texts):
+    path = tmp_path / "a.csv"
+    lines = [
+        "1,a,3,get,0",
+        "2,b,3,set,9",
+        "",
+        "3,c,3,GETS,0",
+        "4,d,3,delete,0",
+        "5,e,3,get_lease,0",
+    ]
+    path.write_text("\n".join(["time,key,size,op,ttl", *lines]))
+    others: list[int] = []
+    chunks = list(read_trace(path, texts=texts, tell_others=others.append))
+    assert np.concatenate([chunk.times_seconds for chunk in chunks]).tolist() == [1, 3, 5]
+    assert others == [2]
+
+
+@pytest.mark.parametrize("header", ["", "time,key,size\n"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path, header):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}1,k,3\n", encoding="utf-8-sig")
+    assert load_trace(path, texts=True).texts == [b"k"]
 
 
 def test_bad_files_are_named(tmp_path):

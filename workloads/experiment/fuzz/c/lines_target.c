@@ -8,12 +8,12 @@
     do { \
         if (!(condition)) abort(); \
     } while (0)
-#define COLUMNS 7
+#define COLUMNS 8
 #define MOST_ROOM 64
 
-uint64_t spreds_lines_parse(const char *text, uint64_t length, const void *columns, double *times,
-                            uint64_t *keys, uint32_t *sizes, uint64_t room, uint64_t *used,
-                            uint64_t *lines);
+uint64_t spreds_lines_parse(const char *text, uint64_t offset, uint64_t length, const void *columns,
+                            double *times, uint64_t *keys, uint32_t *sizes, uint64_t room,
+                            uint64_t *used, uint64_t *lines, uint64_t *others);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The text lies in memory of exactly its length, and its last line has an end. */
@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int32_t columns[COLUMNS];
     if (size < COLUMNS + 1) return 0;
     for (int i = 0; i < COLUMNS; i++) columns[i] = data[i] % 9 - 1;
-    uint64_t room = 1 + data[COLUMNS] % MOST_ROOM, length = size - COLUMNS, used, lines, offset = 0;
+    uint64_t room = 1 + data[COLUMNS] % MOST_ROOM, length = size - COLUMNS, offset = 0;
+    uint64_t used, lines, others;
     char *text = malloc(length);
     memcpy(text, data + COLUMNS + 1, length - 1);
     text[length - 1] = '\n';
@@ -29,9 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t *keys = malloc(room * sizeof *keys);
     uint32_t *sizes = malloc(room * sizeof *sizes);
     while (offset < length) {
-        uint64_t count = spreds_lines_parse(text + offset, length - offset, columns, times, keys,
-                                            sizes, room, &used, &lines);
-        MUST(count <= room && used <= length - offset && lines <= used);
+        uint64_t count = spreds_lines_parse(text, offset, length, columns, times, keys, sizes,
+                                            room, &used, &lines, &others);
+        MUST(count <= room && used <= length - offset && lines <= used && others <= lines);
         for (uint64_t i = 0; i < count; i++) MUST(times[i] >= 0);
         if (!used) { /* this line is for Python */
             used = (uint64_t)((char *)memchr(text + offset, '\n', length - offset) - text) - offset + 1;
