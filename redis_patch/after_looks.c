@@ -3,7 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_LOOKS 65536
+#define MOST_LOOKS 65536 /* of one command */
+
+/* What transactions have queued and blocked clients have asked for may wait for long, while commands of
+ * others pass: it is few, and its copied names are short. */
+#define MOST_WAITING 512
+#define MOST_WAITING_BYTES (1 << 20)
 
 typedef struct {
     uint64_t hash;
@@ -21,12 +26,39 @@ typedef struct {
 /* Those of the command that passed last stand at the end. */
 static after_look *looks;
 static size_t count, room, ready; /* `ready`: how many wait for no client */
+static size_t settled;            /* so many at the beginning are known to wait */
+static size_t waiting, waiting_bytes;
+
+static size_t bytes_of(const after_look *look) {
+    size_t length;
+    RedisModule_StringPtrLen(look->key, &length);
+    return length;
+}
+
+static int may_wait(size_t key_bytes) {
+    return waiting < MOST_WAITING && waiting_bytes + key_bytes <= MOST_WAITING_BYTES;
+}
+
+static void begin_to_wait(after_look *look, unsigned long long client_id) {
+    look->waits_for = client_id;
+    waiting++;
+    waiting_bytes += bytes_of(look);
+}
+
+static void end_to_wait(after_look *look) {
+    look->waits_for = 0;
+    waiting--;
+    waiting_bytes -= bytes_of(look);
+}
 
 static void free_look(const after_look *look) {
     RedisModule_FreeString(NULL, look->key);
 }
 
 int look_after(module_state *module, const expected_change *expected) {
+    size_t length;
+    const char *text = RedisModule_StringPtrLen(expected->key, &length);
+    if (expected->is_queued && !may_wait(length)) return 0;
     if (count == room) {
         size_t more = room ? 2 * room : 64;
         after_look *grown = more > MOST_LOOKS ? NULL : realloc(looks, more * sizeof *looks);
@@ -34,12 +66,9 @@ int look_after(module_state *module, const expected_change *expected) {
         looks = grown;
         room = more;
     }
-    size_t length;
-    const char *text = RedisModule_StringPtrLen(expected->key, &length);
     looks[count++] = (after_look){
         .hash = expected->hash,
         .key = RedisModule_CreateString(NULL, text, length),
-        .waits_for = expected->is_queued ? expected->client_id : 0,
         .blocks = expected->may_block && !expected->is_queued ? expected->client_id : 0,
         .given_ttl_ms = expected->ttl_ms,
         .expired_at_ms = expected->before.expires_at_ms,
@@ -48,7 +77,8 @@ int look_after(module_state *module, const expected_change *expected) {
         .is_seen = (uint8_t)expected->is_seen,
         .existed = (uint8_t)expected->before.exists,
     };
-    ready += !expected->is_queued;
+    if (expected->is_queued) begin_to_wait(&looks[count - 1], expected->client_id);
+    else ready++;
     module->pending.is_open = 1;
     return 1;
 }
@@ -67,6 +97,12 @@ static int has_changed(const after_look *look, const key_state *now) {
     }
 }
 
+static void mark_gone(size_t first, size_t end, uint64_t hash, uint16_t db) {
+    for (size_t i = first; i < end && i < count; i++) {
+        if (looks[i].hash == hash && looks[i].db == db) looks[i].existed = 0;
+    }
+}
+
 static void take(module_state *module, const after_look *look) {
     sampler *s = &module->sampler;
     size_t length;
@@ -82,7 +118,11 @@ static void take(module_state *module, const after_look *look) {
                        now_us());
     } else if (look->existed) {
         sampler_record(s, hash, SAMPLER_DELETE, 0, look->db, 0, SAMPLER_NO_TTL, now_us());
-        key_is_gone(look->hash, look->db);
+        /* What waits stands at the beginning, or follows soon. A command that removes thousands of
+         * keys is not to compare each with each. */
+        size_t next = (size_t)(look - looks) + 1;
+        mark_gone(0, MOST_WAITING, look->hash, look->db);
+        mark_gone(next, next + MOST_WAITING, look->hash, look->db);
     }
 }
 
@@ -94,32 +134,37 @@ static int still_waits(unsigned long long client_id) {
 }
 
 void take_after_looks(module_state *module) {
-    size_t kept = 0;
+    size_t kept = settled;
     if (!ready) return;
-    for (size_t i = 0; i < count; i++) {
-        if (looks[i].blocks && still_waits(looks[i].blocks)) looks[i].waits_for = looks[i].blocks;
-        if (looks[i].waits_for) {
-            looks[kept++] = looks[i];
+    for (size_t i = settled; i < count; i++) {
+        after_look *look = &looks[i];
+        if (look->blocks && !look->waits_for && still_waits(look->blocks)) {
+            if (may_wait(bytes_of(look))) begin_to_wait(look, look->blocks);
+            else module->unseen_changes++;
+        }
+        if (look->waits_for) {
+            looks[kept++] = *look;
         } else {
-            take(module, &looks[i]);
-            free_look(&looks[i]);
+            take(module, look);
+            free_look(look);
         }
     }
-    count = kept;
+    count = settled = kept;
     ready = 0;
 }
 
 void forget_refused_looks(void) {
     while (count && !looks[count - 1].waits_for) free_look(&looks[--count]);
     ready = 0;
-    for (size_t i = 0; i < count; i++) ready += !looks[i].waits_for;
+    for (size_t i = settled; i < count; i++) ready += !looks[i].waits_for;
 }
 
 void transaction_runs(module_state *module, unsigned long long client_id) {
     for (size_t i = 0; i < count; i++) {
         if (looks[i].waits_for != client_id) continue;
-        looks[i].waits_for = 0;
+        end_to_wait(&looks[i]);
         ready++;
+        settled = 0;
         module->pending.is_open = 1;
     }
 }
@@ -128,12 +173,14 @@ void transaction_is_discarded(unsigned long long client_id) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (looks[i].waits_for == client_id) {
+            end_to_wait(&looks[i]);
             free_look(&looks[i]);
         } else {
             looks[kept++] = looks[i];
         }
     }
     count = kept;
+    settled = 0;
 }
 
 int exists_in_transaction(unsigned long long client_id, uint64_t hash, uint16_t db, int exists) {
@@ -147,9 +194,7 @@ int exists_in_transaction(unsigned long long client_id, uint64_t hash, uint16_t 
 }
 
 void key_is_gone(uint64_t hash, uint16_t db) {
-    for (size_t i = 0; i < count; i++) {
-        if (looks[i].hash == hash && looks[i].db == db) looks[i].existed = 0;
-    }
+    mark_gone(0, count, hash, db);
 }
 
 void release_after_looks(module_state *module) {
@@ -167,5 +212,5 @@ void forget_after_looks(void) {
     while (count) free_look(&looks[--count]);
     free(looks);
     looks = NULL;
-    room = ready = 0;
+    room = ready = settled = waiting = waiting_bytes = 0;
 }

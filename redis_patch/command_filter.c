@@ -129,12 +129,13 @@ static void set_careful(void) {
 /* What the command before has left to be done, now that it has run. */
 static void settle(RedisModuleCommandFilterCtx *call) {
     if (module->pending.unconfirmed) confirm_pending(module);
-    forget_selected_db(module);
+    int still_runs = forget_selected_db(module, call);
     /* While a command of such a client passes, no key may be looked at: then the next one does it. */
     if (keys_can_be_seen(module) && may_be_no_touch(module->get_client_id(call))) return;
     take_after_looks(module);
     if (module->arguments_are_open < 0) module->arguments_are_open = call_is_open(call);
     set_careful();
+    if (still_runs) module->pending.is_open = 1; /* it is to be forgotten when it has run */
 }
 
 /* Any command, on any server. */
@@ -190,7 +191,7 @@ static void filter_for_selected_db(RedisModuleCommandFilterCtx *call) {
     const char *name = RedisModule_StringPtrLen(argument, &length);
     const command_slot *slot = command_find(&module->commands, name, length);
 
-    forget_selected_db(module);
+    forget_selected_db(module, call);
     if (slot) remember_selected_db(module, call, &module->commands.commands[slot->index]);
 }
 

@@ -37,6 +37,7 @@ static void info(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldULongLong(ctx, "batches", sampler_batches(s));
     RedisModule_InfoAddFieldULongLong(ctx, "batches_dropped", s->batches_dropped);
     RedisModule_InfoAddFieldULongLong(ctx, "late_misses", module.late_misses);
+    RedisModule_InfoAddFieldULongLong(ctx, "unseen_changes", module.unseen_changes);
 }
 
 /* Learns from INFO which server this is. Returns the first 16 hexadecimal digits of its run id. */

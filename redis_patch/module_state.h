@@ -19,8 +19,9 @@ typedef struct {
     command_table commands;
     transport transport;
     uint64_t looks; /* reads since the last batch that the server counts and are no references */
-    uint64_t late_misses; /* misses whose read had left the open batch, where it stays a hit */
-    int is_loaded;        /* the server has taken the module and its settings */
+    uint64_t late_misses;    /* misses whose read had left the open batch, where it stays a hit */
+    uint64_t unseen_changes; /* of keys that were not looked at afterwards: too many waited */
+    int is_loaded;           /* the server has taken the module and its settings */
 
     /* The server. */
     RedisModuleCtx *ctx;    /* for calls from where no context is passed: callbacks, settings */

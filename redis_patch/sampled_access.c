@@ -172,6 +172,7 @@ static void record_as_seen(module_state *module, RedisModuleCommandFilterCtx *ca
         else record(module, a, SAMPLER_READ_MISS, &NOTHING_KNOWN, expected.db);
     }
     if (expected.change && !look_after(module, &expected)) {
+        module->unseen_changes++;
         record_asked_write(module, call, a, expected.db);
     }
 }

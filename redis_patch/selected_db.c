@@ -1,7 +1,18 @@
 #include "selected_db.h"
 
-/* By the command, transaction or script that runs; -1: not known. */
-static int selected_db = -1;
+/* Of whom it is known. */
+typedef struct {
+    unsigned long long client_id;
+    int db; /* -1: not known */
+} selection;
+
+static const selection NOBODY = {.client_id = 0, .db = -1};
+
+/* Of the client whose command, transaction or script runs, and of the server's own client that a
+ * script's commands are run by. Another client's event may come before the next command passes: one
+ * that was blocked, and whose command is taken up again. */
+static selection asking = {.db = -1}, script = {.db = -1};
+static int in_transaction;
 
 static int runs_script(const module_state *module) {
     return RedisModule_GetContextFlags(module->ctx) & REDISMODULE_CTX_FLAGS_LUA;
@@ -30,26 +41,39 @@ void remember_selected_db(module_state *module, RedisModuleCommandFilterCtx *cal
         return;
     }
     module->pending.is_open = 1;
-    if (RedisModule_GetClientInfoById(&client, module->get_client_id(call)) == REDISMODULE_OK) {
+    unsigned long long id = module->get_client_id(call);
+    if (RedisModule_GetClientInfoById(&client, id) == REDISMODULE_OK) {
         if (selects_later(c, &client)) return;
-        selected_db = c->special == SPECIAL_EXECUTES && transactions_select ? -1 : client.db;
+        in_transaction = c->special == SPECIAL_EXECUTES;
+        asking = (selection){id, in_transaction && transactions_select ? -1 : client.db};
+        script = (selection){0, asking.db};
     } else if (!runs_script(module)) {
-        selected_db = -1; /* another module's command */
+        asking = script = NOBODY; /* another module's command */
     } else if (c->special == SPECIAL_SELECTS && RedisModule_CommandFilterArgGet(call, 1) &&
                RedisModule_StringToLongLong(RedisModule_CommandFilterArgGet(call, 1), &db) ==
                    REDISMODULE_OK) {
-        selected_db = (int)db;
+        /* The transaction's next script begins in the transaction's database again, unseen. */
+        script.db = in_transaction ? -1 : (int)db;
     }
 }
 
-void forget_selected_db(const module_state *module) {
-    if (selected_db >= 0 && !runs_script(module)) selected_db = -1;
+int forget_selected_db(const module_state *module, RedisModuleCommandFilterCtx *call) {
+    if (asking.db < 0 && script.db < 0) return 0;
+    if (runs_script(module)) {
+        script.client_id = module->get_client_id(call);
+        return 1;
+    }
+    asking = script = NOBODY;
+    return 0;
 }
 
 uint16_t db_selected_by_script(const module_state *module) {
-    return runs_script(module) && selected_db >= 0 ? (uint16_t)selected_db : SAMPLER_DB_UNKNOWN;
+    return runs_script(module) && script.db >= 0 ? (uint16_t)script.db : SAMPLER_DB_UNKNOWN;
 }
 
 void restore_selected_db(const module_state *module, RedisModuleCtx *event_ctx) {
-    if (module->loses_selected_db && selected_db >= 0) RedisModule_SelectDb(event_ctx, selected_db);
+    if (!module->loses_selected_db || (asking.db < 0 && script.db < 0)) return;
+    unsigned long long id = RedisModule_GetClientId(event_ctx);
+    const selection *own = id == asking.client_id ? &asking : &script;
+    if (id == own->client_id && own->db >= 0) RedisModule_SelectDb(event_ctx, own->db);
 }

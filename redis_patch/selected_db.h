@@ -15,13 +15,14 @@
 void remember_selected_db(module_state *module, RedisModuleCommandFilterCtx *call,
                           const command *c);
 
-/* When the command that was remembered has run. */
-void forget_selected_db(const module_state *module);
+/* When the next command passes. Returns whether one that was remembered still runs: a script, whose
+ * command this is. */
+int forget_selected_db(const module_state *module, RedisModuleCommandFilterCtx *call);
 
 /* The database that the script that runs has selected; SAMPLER_DB_UNKNOWN if none runs. */
 uint16_t db_selected_by_script(const module_state *module);
 
-/* At an event of the keyspace, on the event's context. */
+/* At an event of the keyspace, on the event's context: for the client that was remembered only. */
 void restore_selected_db(const module_state *module, RedisModuleCtx *event_ctx);
 
 #endif

@@ -57,6 +57,10 @@ class CompiledLifetimes:
         return int(self._library.spreds_lifetimes_alive(self._lifetimes))
 
     @property
+    def waiting(self) -> int:
+        return int(self._library.spreds_lifetimes_waiting(self._lifetimes))
+
+    @property
     def shortest_seconds(self) -> float:
         return min(
             float(self._library.spreds_lifetimes_shortest(self._lifetimes, False)),

@@ -8,7 +8,6 @@ server keeps until they expire.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Container
 from dataclasses import dataclass
@@ -16,21 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.copies_by_size import Copies, at_size, last_of, merged
 from sidecar.curves.corrections import Corrections
+from sidecar.curves.due_expiries import DueExpiries
 from sidecar.curves.lifetime_distribution import LifetimeDistribution
 from sidecar.samples.wire_format import Operation
 
 FloatArray = npt.NDArray[np.float64]
 
-_MOST_COPIES = 8
 # The clocks of two records of one object may differ by so much.
 _CLOCK_GRAIN_SECONDS = 0.05
 # TTLs are whole ms, and the last of them still belongs to the object's life.
 _TTL_GRAIN_SECONDS = 0.001
 # Weight of the newest expiry in the usual delay.
 _DELAY_SHARE = 1 / 64
-
-Copies = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -73,12 +71,17 @@ class Lifetimes:
         self._filled_at: dict[int, float] = {}
         # Read, and not there: when copies of it expire that have just been made, as far as known.
         self._missed: dict[int, float] = {}
-        self._due: list[tuple[float, int, float]] = []
+        self._due = DueExpiries()
         self._delay_seconds = 0.0
         self._shortest_seconds = self._shortest_before = math.inf
 
     def __len__(self) -> int:
         return len(self._copies)
+
+    @property
+    def waiting(self) -> int:
+        """How many entries it keeps of what is to expire."""
+        return len(self._due)
 
     @property
     def shortest_seconds(self) -> float:
@@ -131,7 +134,7 @@ class Lifetimes:
         """The server has told when its copy expires."""
         copies = self._copies.get(key)
         if copies is not None:
-            known = _at_size(copies, resident_bytes)
+            known = at_size(copies, resident_bytes)
             if abs(expires_at - known) <= _CLOCK_GRAIN_SECONDS:
                 return
         # It was written before, or unnoticed.
@@ -170,7 +173,7 @@ class Lifetimes:
             self.distribution.add(now - filled_at, expired=True)
             self._given_seconds[key] = now - filled_at
         else:
-            late = now - _at_size(self._copies[key], resident_bytes)
+            late = now - at_size(self._copies[key], resident_bytes)
             self._delay_seconds += _DELAY_SHARE * (max(0.0, late) - self._delay_seconds)
         self._drop(key)
 
@@ -180,9 +183,10 @@ class Lifetimes:
         if filled_at is not None:
             self.distribution.add(now - filled_at, expired=False)
             self._outlives(key, now - filled_at)
-        last = max(at for _, at in self._copies[key])
+        last = last_of(self._copies[key])
         if last < math.inf:
-            heapq.heappush(self._due, (last + self._delay_seconds, key, last))
+            self._due.add(last + self._delay_seconds, key, last)
+            self._due.limit(len(self._copies), self._is_last)
 
     def _outlives(self, key: int, age_seconds: float) -> None:
         """The server's copy, whose lifetime is a guess, is older than that, or nothing was known
@@ -212,7 +216,7 @@ class Lifetimes:
             if filled_at is not None:
                 self._outlives(key, now - filled_at)
             # What expires as the server's own copy does is still alive.
-            at_least = min(now, _at_size(self._copies[key], resident_bytes))
+            at_least = min(now, at_size(self._copies[key], resident_bytes))
             kept_from = min(distance, resident_bytes)
         elif resident_bytes < math.inf:
             kept_from = max(distance, resident_bytes)
@@ -223,7 +227,7 @@ class Lifetimes:
         expires_at = now + self._given_seconds.get(key, math.inf)
         if expires_at == math.inf:
             # It was only ever read: as if it had been filled when that began.
-            expires_at = max(at for _, at in self._copies[key])
+            expires_at = last_of(self._copies[key])
         if operation == Operation.READ_MISS:
             self._missed[key] = expires_at
         self._refill(key, kept, expires_at)
@@ -254,18 +258,19 @@ class Lifetimes:
                     copies.append((low, at))
             if end < math.inf:
                 copies.append((end, expires_at))
-        self._copies[key] = _merged(copies)
+        self._copies[key] = merged(copies)
 
     def due(self, now_seconds: float) -> list[int]:
         """Objects that have expired in caches of every size since the last call."""
-        gone = []
-        while self._due and self._due[0][0] <= now_seconds:
-            _, key, expires_at = heapq.heappop(self._due)
-            copies = self._copies.get(key)
-            if copies is not None and max(at for _, at in copies) == expires_at:
-                self._drop(key)
-                gone.append(key)
+        gone = [key for key, at in self._due.pop_until(now_seconds) if self._is_last(key, at)]
+        for key in gone:
+            self._drop(key)
         return gone
+
+    def _is_last(self, key: int, expires_at: float) -> bool:
+        """Whether that is when the last copy expires."""
+        copies = self._copies.get(key)
+        return copies is not None and last_of(copies) == expires_at
 
     def _drop(self, key: int) -> None:
         self._copies.pop(key, None)
@@ -277,23 +282,4 @@ class Lifetimes:
         for kept in (self._copies, self._given_seconds, self._filled_at, self._missed):
             for key in [key for key in kept if key not in wanted]:
                 del kept[key]
-        self._due = [due for due in self._due if due[1] in self._copies]
-        heapq.heapify(self._due)
-
-
-def _merged(copies: Copies) -> Copies:
-    """Neighbours that expire at once are one; of very many, those of small caches are given up."""
-    told = [
-        copy for place, copy in enumerate(copies) if not place or copy[1] != copies[place - 1][1]
-    ]
-    return told if len(told) <= _MOST_COPIES else [told[0], *told[1 - _MOST_COPIES :]]
-
-
-def _at_size(copies: Copies, size_bytes: float) -> float:
-    """When the copy of a cache of ``size_bytes`` expires."""
-    expires_at = copies[0][1]
-    for start, at in copies:
-        if start > size_bytes:
-            break
-        expires_at = at
-    return expires_at
+        self._due.drop_stale(self._is_last)

@@ -48,6 +48,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_lifetimes_moves": (_U64, [_POINTER, ctypes.c_int, _POINTER, _POINTER]),
     "spreds_lifetimes_due": (ctypes.c_int, [_POINTER, ctypes.c_double, _POINTER]),
     "spreds_lifetimes_keep_only": (None, [_POINTER, _POINTER, _U64]),
+    "spreds_lifetimes_waiting": (_U64, [_POINTER]),
     "spreds_lifetimes_alive": (_U64, [_POINTER]),
     "spreds_lifetimes_shortest": (ctypes.c_double, [_POINTER, ctypes.c_int]),
     "spreds_histogram_add": (

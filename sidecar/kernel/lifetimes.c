@@ -9,6 +9,7 @@
 #define CLOCK_GRAIN_SECONDS 0.05
 #define TTL_GRAIN_SECONDS 0.001
 #define DELAY_SHARE (1.0 / 64)
+#define SPARE_ENTRIES 256
 
 enum { READ_HIT = 1, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION };
 
@@ -21,9 +22,11 @@ struct object {
     uint64_t key;
     uint32_t copy_count; /* 0: there is none of which anything is known */
     uint8_t is_given, is_filled, is_missed;
+    uint8_t is_due; /* its newest entry stands in the heap; see DROPPING */
     double given_seconds;
     double filled_at;
     double missed; /* when copies of it expire that have just been made */
+    double due_at, due_expires_at; /* of that entry, the only one that counts */
     struct copy copies[MOST_COPIES];
 };
 
@@ -201,6 +204,54 @@ static struct due pop(struct lifetimes *l)
     return top;
 }
 
+static int is_newest(const struct object *object, const struct due *due)
+{
+    return object->is_due && object->due_at == due->at &&
+           object->due_expires_at == due->expires_at;
+}
+
+static int is_last(const struct object *object, double expires_at)
+{
+    return object->copy_count && last_of(object) == expires_at;
+}
+
+/* `is_due` of an object whose entry has been found to stay, while others are dropped: it may stand in
+ * the heap twice. */
+enum { DROPPING = 2 };
+
+/* Forgets all entries that do not count. */
+static void drop_stale(struct lifetimes *l)
+{
+    uint64_t left = l->due_count;
+    l->due_count = 0;
+    for (uint64_t i = 0; i < left; i++) {
+        struct due one = l->due[i];
+        struct object *object = object_of(l, one.key);
+        if (!object || object->is_due == DROPPING || !is_newest(object, &one)) continue;
+        if (!is_last(object, one.expires_at)) {
+            object->is_due = 0;
+            continue;
+        }
+        object->is_due = DROPPING;
+        l->due[l->due_count] = one;
+        sift_up(l->due, l->due_count++);
+    }
+    for (uint64_t i = 0; i < l->due_count; i++) object_of(l, l->due[i].key)->is_due = 1;
+}
+
+/* Returns 0, or -1 without memory. */
+static int add_due(struct lifetimes *l, struct object *object, double expires_at)
+{
+    if (!object->is_due || object->due_expires_at != expires_at) {
+        object->is_due = 1;
+        object->due_at = expires_at + l->delay_seconds;
+        object->due_expires_at = expires_at;
+        if (push(l, (struct due){object->due_at, object->key, expires_at})) return -1;
+    }
+    if (l->due_count > 2 * l->alive + SPARE_ENTRIES) drop_stale(l);
+    return 0;
+}
+
 /* ---------------------------------------------------------------- reads */
 
 /* Intervals of sizes, from `distance` upward, in which a copy lives until `at_least`; how many. */
@@ -348,7 +399,7 @@ static int evict(struct lifetimes *l, struct object *object, double now)
     }
     double last = last_of(object);
     if (last == INFINITY) return 0;
-    return push(l, (struct due){last + l->delay_seconds, object->key, last});
+    return add_due(l, object, last);
 }
 
 /* ---------------------------------------------------------------- interface */
@@ -448,7 +499,9 @@ int spreds_lifetimes_due(struct lifetimes *l, double now_seconds, uint64_t *key)
     while (l->due_count && l->due[0].at <= now_seconds) {
         struct due due = pop(l);
         struct object *object = object_of(l, due.key);
-        if (!object || !object->copy_count || last_of(object) != due.expires_at) continue;
+        if (!object || !is_newest(object, &due)) continue;
+        object->is_due = 0;
+        if (!is_last(object, due.expires_at)) continue;
         drop(l, object);
         *key = due.key;
         return 1;
@@ -476,16 +529,11 @@ void spreds_lifetimes_keep_only(struct lifetimes *l, const uint64_t *keys, uint6
         key_map_put(&l->map, key_map_find(&l->map, key), key, kept); /* fewer than before */
     }
     l->count = kept;
-    uint64_t due = 0, left = l->due_count;
-    l->due_count = 0;
-    for (; due < left; due++) {
-        struct due one = l->due[due];
-        struct object *object = object_of(l, one.key);
-        if (!object || !object->copy_count) continue;
-        l->due[l->due_count] = one;
-        sift_up(l->due, l->due_count++);
-    }
+    drop_stale(l);
 }
+
+/* How many entries the heap has. */
+uint64_t spreds_lifetimes_waiting(const struct lifetimes *l) { return l->due_count; }
 
 uint64_t spreds_lifetimes_alive(const struct lifetimes *l) { return l->alive; }
 

@@ -125,6 +125,7 @@ def record_type(record_bytes: int = RECORD_BYTES, fields: int = len(_FIELDS)) ->
 _RECORD = record_type()
 _LEAST_RECORD_BYTES = {FIRST_VERSION: FIRST_RECORD_BYTES, VERSION: RECORD_BYTES}
 _FIRST_OPERATION, _LAST_OPERATION = int(min(Operation)), int(max(Operation))
+_MOST_DB = (1 << 16) - 1
 _MOST_U32 = (1 << 32) - 1
 
 
@@ -134,7 +135,7 @@ def decode_batch(message: bytes) -> Batch:
     Raises:
         SampleError: with one of the reasons ``truncated``, ``magic``, ``version``, ``source``,
             ``header_length``, ``record_length``, ``message_length``, ``sampling``, ``time``,
-            ``counters``, ``operation``, ``not_sampled``.
+            ``counters``, ``operation``, ``swap``, ``not_sampled``.
     """
     if len(message) < HEADER.size:
         raise SampleError(
@@ -202,6 +203,10 @@ def _check(batch: Batch) -> None:
         return
     if operations.min() < _FIRST_OPERATION or operations.max() > _LAST_OPERATION:
         raise SampleError("operation", "a record has an operation outside 1..8")
+    if operations.max() == Operation.SWAP:
+        others = batch.records["size_bytes"][operations == Operation.SWAP]
+        if others.max() > _MOST_DB:
+            raise SampleError("swap", f"a database is swapped with {others.max()} > {_MOST_DB}")
     outside = (batch.records["hash"] & np.uint64(modulus - 1)) >= np.uint64(threshold)
     if outside.any() and np.any(outside & (operations < Operation.FLUSH)):
         raise SampleError("not_sampled", "a record's hash is not below the threshold")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from tests.redis_patch.sampled_server import SampledServer, named
+from tests.redis_patch.sampled_server import MODULUS, SampledServer, named
 from tests.redis_patch.wire_twin import SIZE_KNOWN
 
 COPY_SCRIPT = """
@@ -42,6 +42,19 @@ def databases_with(server: SampledServer, key: str) -> set[int]:
     return found
 
 
+def set_expired(client: redis.Redis, key: str) -> None:
+    """Sets a key and waits until it has expired, without asking for it."""
+
+    def time_ms() -> int:
+        seconds, microseconds = client.time()
+        return 1000 * seconds + microseconds // 1000
+
+    end_ms = time_ms() + 2
+    client.set(key, "v", pxat=end_ms)
+    while time_ms() <= end_ms:
+        pass
+
+
 def copy_in_every_way(server: SampledServer) -> None:
     """COPY and MOVE into other databases, from database 5; what follows must run in 5."""
     client = redis.Redis.from_url(server.server.url, db=5, single_connection_client=True)
@@ -75,6 +88,68 @@ def test_clients_stay_in_their_database(server: SampledServer) -> None:
     copy_in_every_way(server)
     server.start()
     copy_in_every_way(server)
+
+
+SCRIPTS = ["redis.call('GET', KEYS[1])", "redis.call('SELECT', 3) redis.call('GET', KEYS[1])"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("threshold", [1, MODULUS], ids=["unsampled", "sampled"])
+def test_another_clients_script_moves_nobody(
+    server: SampledServer, threshold: int, script: str
+) -> None:
+    """Its commands have passed when the script ends, and the next client finds an expired key."""
+    server.start(threshold)
+    server.raw("DEBUG SET-ACTIVE-EXPIRE 0")
+    server.client.eval(script, 1, "k")
+    with redis.Redis.from_url(server.server.url, db=5, single_connection_client=True) as other:
+        set_expired(other, "expired")
+        server.client.eval(script, 1, "k")
+        assert other.get("expired") is None
+        other.set("after it", "v")
+    assert databases_with(server, "after it") == {5}
+
+
+SERVING_SCRIPT = """
+redis.call('SELECT', 5)
+redis.call('SET', 'first', 'v', 'PX', 1)
+for i = 1, 3000000 do end
+redis.call('RPUSH', 'second', 'v')
+redis.call('SELECT', 0)
+"""
+
+
+def test_a_script_that_serves_a_blocked_client_does_not_move_it(server: SampledServer) -> None:
+    """It finds an expired key in its own database, and no command has passed since the script."""
+    server.start()
+    server.raw("DEBUG SET-ACTIVE-EXPIRE 0")
+    with redis.Redis.from_url(server.server.url, db=5, single_connection_client=True) as waiting:
+        connection = waiting.connection
+        assert connection
+        connection.send_command("BLPOP", "first", "second", "20")
+        while not server.client.info("clients")["blocked_clients"]:
+            pass
+        server.client.eval(SERVING_SCRIPT, 0)
+        assert connection.read_response() == [b"second", b"v"]
+        waiting.set("after it", "v")
+    assert databases_with(server, "after it") == {5}
+
+
+def test_a_script_in_a_transaction_leaves_it_in_its_database(server: SampledServer) -> None:
+    """What COPY finds expired in another database is found there before and after the script."""
+    server.start()
+    server.raw("DEBUG SET-ACTIVE-EXPIRE 0")
+    with redis.Redis.from_url(server.server.url, db=5, single_connection_client=True) as client:
+        client.set("k", "v")
+        with redis.Redis.from_url(server.server.url, db=2) as elsewhere:
+            set_expired(elsewhere, "k")
+        transaction = client.pipeline(transaction=True)
+        transaction.eval("redis.call('SELECT', 3) redis.call('SET', 'by script', 'v')", 0)
+        transaction.execute_command("COPY", "k", "k", "DB", "2")
+        transaction.set("after it", "v")
+        transaction.execute()
+    assert databases_with(server, "by script") == {3}
+    assert databases_with(server, "after it") == {5}
 
 
 def test_a_client_may_ask_not_to_touch(server: SampledServer) -> None:

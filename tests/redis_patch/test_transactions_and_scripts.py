@@ -140,3 +140,45 @@ def test_a_long_transaction_fills_several_batches(server: SampledServer) -> None
     assert events.count("miss k") == reads - late
     assert events.count("hit k") == late
     assert (late > 0) == (server.kind.source == "module_70")
+
+
+def test_what_waits_for_a_transaction_is_bounded(server: SampledServer) -> None:
+    """512 keys, and 1 MiB of their names; what is more is recorded as it is asked for."""
+    if not server.kind.is_module or server.kind.is_redis_70:
+        pytest.skip("nothing waits here")
+    server.start()
+    keys = [f"k{number}" for number in range(600)]
+    with redis.Redis.from_url(server.server.url, single_connection_client=True) as client:
+        client.execute_command("MULTI")
+        for key in keys:
+            client.execute_command("SET", key, "v")
+        assert server.counters()["unseen_changes"] == 88
+        server.raw("SET other v")
+        server.raw("DEL other")
+        assert named(server.records(), ["other"])[88:] == ["write other", "delete other"]
+        client.execute_command("EXEC")
+        # In the order that they were asked for, but for those that were recorded at once.
+        writes = [name for name in named(server.records(), keys) if name.startswith("write k")]
+        assert sorted(writes) == sorted(f"write {key}" for key in keys)
+        client.execute_command("MULTI")
+        for number in range(5):
+            client.execute_command("SET", str(number) * 300_000, "v")
+        assert server.counters()["unseen_changes"] == 90
+        client.execute_command("DISCARD")
+        client.execute_command("MULTI")
+        client.execute_command("DEL", "k0")
+        client.execute_command("EXEC")
+    assert server.counters()["unseen_changes"] == 90
+    assert named(server.records(), ["k0"])[-1] == "delete k0"
+
+
+def test_a_command_that_removes_thousands_of_keys(server: SampledServer) -> None:
+    """Each is one delete, also one that is named again at once."""
+    if server.kind.is_module and server.kind.is_redis_70:
+        pytest.skip("there deletes come from events")
+    keys = [f"k{number}" for number in range(5000)]
+    server.client.mset(dict.fromkeys(keys, "v"))
+    server.start()
+    server.client.delete(*[key for key in keys for _ in range(2)])
+    gone = named(server.records(), keys)
+    assert sorted(gone) == sorted(f"delete {key}" for key in keys)

@@ -348,6 +348,7 @@ def test_the_compiled_lifetimes_are_the_same(told: float, resident: float) -> No
         gone += len(expired)
         assert compiled.due(now - 1) == expired
         assert len(compiled) == len(twin)
+        assert compiled.waiting == twin.waiting
         assert compiled.shortest_seconds == twin.shortest_seconds
         if batch % 7 == 6:
             kept = [key << 30 for key in range(40) if random.random() < 0.9]
@@ -360,7 +361,37 @@ def test_the_compiled_lifetimes_are_the_same(told: float, resident: float) -> No
     assert gone > 2
 
 
-@pytest.mark.parametrize("made", [Lifetimes, lambda: CompiledLifetimes(library())])
+MADE = [Lifetimes, lambda: CompiledLifetimes(library())]
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("ttls", [[86400.0], [86400.0, 100.0], [math.nan]])
+def test_what_waits_is_bounded_by_the_objects(
+    made: Callable[[], Lifetimes | CompiledLifetimes], ttls: list[float]
+) -> None:
+    """Filled and evicted again and again, with TTLs that are told, that end at one of two times, or
+    that are guessed; and what waits is still all that expires."""
+    if made is not Lifetimes and library() is None:
+        pytest.skip("the C library is not compiled")
+    lifetimes = made()
+    for _ in range(50):
+        lifetimes.distribution.add(86400, expired=True)
+    lifetimes.refresh(0)
+    for turn in range(100):
+        now = 1000.0 + turn
+        rows = []
+        for key in range(100):
+            ends = ttls[turn % len(ttls)] - (turn if len(ttls) == 2 else 0)
+            rows += [(key, WRITE, ends, now), (key, EVICTION, math.inf, now)]
+        lifetimes.take(accesses(rows, []), 300.0)
+        assert lifetimes.waiting <= 2 * 100 + 256
+    lifetimes.keep_only(range(100))
+    assert lifetimes.waiting == 100
+    assert sorted(lifetimes.due(1e9)) == list(range(100))
+    assert lifetimes.waiting == 0
+
+
+@pytest.mark.parametrize("made", MADE)
 def test_of_very_many_copies_those_of_large_caches_are_kept(
     made: Callable[[], Lifetimes | CompiledLifetimes],
 ) -> None:

@@ -32,6 +32,11 @@ def changed(message: bytes, offset: int, layout: str, value: int) -> bytes:
     return bytes(copy)
 
 
+def swap_with(db: int) -> bytes:
+    """One swap of database 0 with another."""
+    return changed(changed(encoded(1), HEADER.size + 14, "B", 8), HEADER.size + 8, "I", db)
+
+
 def test_batch_is_read_as_it_was_written() -> None:
     batch = decode_batch(encoded())
     assert (batch.source, batch.instance, batch.sequence) == (1, 7, 0)
@@ -98,6 +103,8 @@ def test_what_a_record_tells_of_ttl_and_time() -> None:
         ("counters", changed(encoded(), 96, "Q", 4)),
         ("operation", changed(encoded(), HEADER.size + 14, "B", 0)),
         ("operation", changed(encoded(), HEADER.size + 14, "B", 9)),
+        ("swap", swap_with(2**16)),
+        ("swap", swap_with(2**32 - 1)),
         ("not_sampled", changed(encoded(), 48, "Q", 1)),
     ],
 )
@@ -105,6 +112,10 @@ def test_malformed_batch_is_refused_with_its_reason(reason: str, message: bytes)
     with pytest.raises(SampleError) as refusal:
         decode_batch(message)
     assert refusal.value.reason == reason
+
+
+def test_a_swap_names_its_other_database() -> None:
+    assert decode_batch(swap_with(2**16 - 1)).records["size_bytes"].tolist() == [2**16 - 1]
 
 
 def test_flush_is_taken_whatever_its_hash() -> None:
