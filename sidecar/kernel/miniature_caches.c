@@ -3,9 +3,7 @@
  *
  * The same as sidecar/curves/miniature_simulation.py, but for the random numbers. */
 
-#include "hash.h"
-
-#include <stdlib.h>
+#include "key_map.h"
 
 #define POOL_SIZE 16
 #define FIRST_COUNT 5
@@ -56,35 +54,12 @@ struct miniature_caches {
     struct object *objects;
     uint32_t room;
     uint32_t used; /* objects that were ever live are below */
-    uint32_t live;
     uint32_t *free_objects;
     uint32_t free_count;
-
-    /* Where objects are: open addressing, linear probing, at most half full; object + 1, or 0. */
-    uint32_t *table;
-    uint64_t table_room;
+    struct key_map numbers; /* of the live ones, + 1 */
 };
 
 /* ---------------------------------------------------------------- objects */
-
-static uint64_t slot_of(const struct miniature_caches *m, uint64_t key) {
-    uint64_t i = mix(key) & (m->table_room - 1);
-    while (m->table[i] && m->objects[m->table[i] - 1].key != key) i = (i + 1) & (m->table_room - 1);
-    return i;
-}
-
-/* Linear probing without tombstones: later members of the run move up. */
-static void vacate(struct miniature_caches *m, uint64_t hole) {
-    uint64_t mask = m->table_room - 1;
-    for (uint64_t i = (hole + 1) & mask; m->table[i]; i = (i + 1) & mask) {
-        uint64_t home = mix(m->objects[m->table[i] - 1].key) & mask;
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            m->table[hole] = m->table[i];
-            hole = i;
-        }
-    }
-    m->table[hole] = 0;
-}
 
 static int resize(void *array, uint64_t count, uint64_t size) {
     void *grown = realloc(*(void **)array, count * size);
@@ -105,30 +80,23 @@ static int make_room(struct miniature_caches *m, uint32_t room) {
         if (resize(&cache->touched, room, sizeof *cache->touched)) return -1;
         if (resize(&cache->residents, room, sizeof *cache->residents)) return -1;
     }
-    uint32_t *table = calloc(2 * (uint64_t)room, sizeof *table);
-    if (!table) return -1;
-    free(m->table);
-    m->table = table;
-    m->table_room = 2 * (uint64_t)room;
     m->room = room;
-    for (uint32_t i = 0; i < m->used; i++)
-        if (m->objects[i].is_live) m->table[slot_of(m, m->objects[i].key)] = i + 1;
     return 0;
 }
 
 /* The object with this key, new if there was none; NOBODY without memory. */
-static uint32_t object_of(struct miniature_caches *m, uint64_t key) {
-    uint64_t slot = slot_of(m, key);
-    if (m->table[slot]) return m->table[slot] - 1;
-    if (m->live == m->room) {
-        if (m->room > UINT32_MAX / 4 || make_room(m, 2 * m->room)) return NOBODY;
-        slot = slot_of(m, key);
-    }
-    uint32_t object = m->free_count ? m->free_objects[--m->free_count] : m->used++;
+static uint32_t object_of(struct miniature_caches *m, uint64_t key)
+{
+    struct key_place *place = key_map_find(&m->numbers, key);
+    if (place->number != KEY_NOWHERE) return (uint32_t)place->number - 1;
+    if (m->numbers.count == m->room && (m->room > UINT32_MAX / 4 || make_room(m, 2 * m->room)))
+        return NOBODY;
+    uint32_t object = m->free_count ? m->free_objects[m->free_count - 1] : m->used;
+    if (!key_map_put(&m->numbers, place, key, (uint64_t)object + 1)) return NOBODY;
+    if (m->free_count) m->free_count--;
+    else m->used++;
     m->objects[object] = (struct object){.key = key, .is_live = 1};
     for (int c = 0; c < m->cache_count; c++) m->caches[c].places[object] = NOBODY;
-    m->table[slot] = object + 1;
-    m->live++;
     return object;
 }
 
@@ -142,15 +110,15 @@ static void leave(struct small_cache *cache, uint32_t object) {
     cache->used -= cache->weights[object];
 }
 
-static void forget(struct miniature_caches *m, uint64_t key) {
-    uint64_t slot = slot_of(m, key);
-    if (!m->table[slot]) return;
-    uint32_t object = m->table[slot] - 1;
+static void forget(struct miniature_caches *m, uint64_t key)
+{
+    struct key_place *place = key_map_find(&m->numbers, key);
+    if (place->number == KEY_NOWHERE) return;
+    uint32_t object = (uint32_t)place->number - 1;
     for (int c = 0; c < m->cache_count; c++) leave(&m->caches[c], object);
-    vacate(m, slot);
+    key_map_take_out(&m->numbers, place);
     m->objects[object].is_live = 0;
     m->free_objects[m->free_count++] = object;
-    m->live--;
 }
 
 /* ---------------------------------------------------------------- eviction */
@@ -255,7 +223,7 @@ void spreds_caches_free(struct miniature_caches *m) {
     free(m->caches);
     free(m->objects);
     free(m->free_objects);
-    free(m->table);
+    key_map_free(&m->numbers);
     free(m);
 }
 
@@ -271,7 +239,7 @@ struct miniature_caches *spreds_caches_new(int cache_count, int samples, int log
     m->decay_minutes = decay_minutes;
     m->random = 0x9E3779B97F4A7C15u;
     m->caches = calloc((size_t)cache_count, sizeof *m->caches);
-    if (!m->caches || make_room(m, FIRST_ROOM)) {
+    if (!m->caches || key_map_init(&m->numbers) || make_room(m, FIRST_ROOM)) {
         spreds_caches_free(m);
         return NULL;
     }
@@ -331,7 +299,7 @@ void spreds_caches_remove(struct miniature_caches *m, const uint64_t *keys, uint
 
 /* How many objects there are. */
 uint64_t spreds_caches_live(const struct miniature_caches *m) {
-    return m->live;
+    return m->numbers.count;
 }
 
 /* Their keys, in no order. */
