@@ -49,7 +49,7 @@ def test_batch_is_read_as_it_was_written() -> None:
     ]
     assert batch.records["size_bytes"].tolist() == [100, 101, 102]
     assert batch.records["operation"].tolist() == [1, 1, 1]
-    assert batch.records["flags"].tolist() == [2, 2, 2]
+    assert batch.records["flags"].tolist() == [10, 10, 10]
     assert batch.records["db"].tolist() == [0, 0, 0]
 
 

@@ -71,7 +71,7 @@ static void access_key(sampler *s, input *in, uint64_t now_us) {
         *(operation <= SAMPLER_READ_MISS ? &s->seen_reads : &s->seen_others) += 1;
         if (sampler_takes(s, hash)) {
             sampler_record(s, hash, operation, (int)take(in, 1), (uint16_t)take(in, 2),
-                           take(in, 5), now_us);
+                           take(in, 5), (int64_t)take(in, 8), now_us);
         }
     }
     free(key);
@@ -82,7 +82,7 @@ static void record_many(sampler *s, input *in, uint64_t now_us) {
     uint64_t hash = take(in, 1), count = take(in, 2) % 3000;
     for (uint64_t i = 0; s->on && i < count; i++) {
         s->seen_others++;
-        sampler_record(s, hash, SAMPLER_WRITE, 0, 0, i, now_us);
+        sampler_record(s, hash, SAMPLER_WRITE, 0, 0, i, SAMPLER_NO_TTL, now_us);
     }
 }
 
@@ -111,7 +111,7 @@ static void step(sampler *s, receiver *r, input *in, uint64_t now_us) {
     case 4: sampler_reserve(s, take(in, 4)); break;
     case 5: {
         sampler_record_t *record = sampler_amend(s, take(in, 1), SAMPLER_WRITE, (uint32_t)take(in, 3));
-        if (record) record->flags |= SAMPLER_HAS_TTL;
+        if (record) sampler_set_ttl(record, (int64_t)take(in, 8));
         break;
     }
     case 6: sampler_take_back(s, (uint32_t)take(in, 3)); break;
