@@ -241,7 +241,7 @@ def test_who_only_recommends_stops_what_is_under_way(
         assert "the plan under way stops: s0 " in said
         wait_for(lambda: arrived(sidecar), sidecar)
         stopped = sizes(servers)
-        assert stopped != {"s0": 4 * MB, "s1": 20 * MB}
+        assert stopped["s1"] < 20 * MB
         cycles = sidecar.cycles
         wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
         assert sizes(servers) == stopped
