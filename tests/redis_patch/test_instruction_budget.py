@@ -14,7 +14,7 @@ SLACK = 10
 BUDGETS = {
     "stock again": NOISE,
     "patch off": 10 + NOISE,
-    "patch R=0": 65 + SLACK,
+    "patch R=0": 60 + SLACK,
     "module R=0": 215 + SLACK,
 }
 
