@@ -36,6 +36,10 @@ class CompiledCaches:
         told = np.array(capacities, dtype=np.float64)
         self._library.spreds_caches_set_capacities(self._caches, told.ctypes.data)
 
+    def weight(self, place: int) -> int:
+        """As ``MiniatureCaches.weight``."""
+        return int(self._library.spreds_caches_weight(self._caches, place))
+
     def keep_only(self, wanted: Callable[[int], bool]) -> None:
         keys = np.empty(self._library.spreds_caches_live(self._caches), np.uint64)
         self._library.spreds_caches_list(self._caches, keys.ctypes.data)

@@ -161,6 +161,10 @@ class MiniatureCaches:
         for cache, capacity in zip(self._caches, capacities, strict=True):
             cache.capacity = capacity
 
+    def weight(self, place: int) -> int:
+        """Of what the cache at this place holds."""
+        return self._caches[place].used
+
     def keep_only(self, wanted: Callable[[int], bool]) -> None:
         """Remove all objects but the wanted ones, from every cache."""
         self._missed = set(filter(wanted, self._missed))

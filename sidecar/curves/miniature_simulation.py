@@ -35,12 +35,27 @@ class MiniatureSimulation:
         self.misses = Remembered(GROUPS, len(sizes_bytes))
         self._window_misses = np.zeros(len(sizes_bytes))
         self._caches = new_caches(len(sizes_bytes), settings)
+        self._rate, self._pinned_bytes = 0.0, 0.0
 
     def set_rate(self, rate: float, pinned_bytes: float = 0.0) -> None:
         """Set R: the caches are so much smaller than what they stand for, and that is what
         ``pinned_bytes`` of keys that are never evicted leave."""
         left = np.maximum(0.0, self.sizes_bytes - pinned_bytes)
         self._caches.set_capacities((left * rate).tolist())
+        self._rate, self._pinned_bytes = rate, pinned_bytes
+
+    @property
+    def depths_bytes(self) -> FloatArray:
+        """Where its misses stand on a curve, shape (k,): at ``sizes_bytes``, but the least cache
+        that has room for all keys misses no more often than one that is just filled by them. There
+        a curve ends in a bend, which a straight line between two sizes would cut."""
+        depths = self.sizes_bytes.copy()
+        if self._rate:
+            all_bytes = self._caches.weight(len(depths) - 1) / self._rate + self._pinned_bytes
+            place = int(np.searchsorted(depths, all_bytes))
+            if 0 < all_bytes and place < len(depths):
+                depths[place] = all_bytes
+        return depths
 
     def keep_only(self, wanted: Callable[[int], bool]) -> None:
         """Remove all objects but the wanted ones, from every cache."""

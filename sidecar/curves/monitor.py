@@ -175,7 +175,7 @@ class ServerMonitor:
         simulation = self.shards.simulation
         if simulation is not None:
             window_misses = float(
-                np.interp(depth_bytes, simulation.sizes_bytes, simulation.take_window())
+                np.interp(depth_bytes, simulation.depths_bytes, simulation.take_window())
             )
         is_full = reading.counted_bytes >= FULL_RATIO * reading.maxmemory_bytes > 0
         self._resident_bytes = self._depth_bytes if is_full else np.inf

@@ -140,7 +140,7 @@ class ReadCounts:
             return depths, np.minimum.accumulate(np.clip(rows[0], 0.0, 1.0))
         reads = max(1.0, float(self.histogram.reads.by(length)))
         ratios = np.clip(self.simulation.misses.by(length).sum(axis=0) / reads, 0.0, 1.0)
-        return self.simulation.sizes_bytes, np.minimum.accumulate(ratios)
+        return self.simulation.depths_bytes, np.minimum.accumulate(ratios)
 
     def _bent(
         self, rows: FloatArray, depths_bytes: FloatArray, eviction: SampledEviction
@@ -184,7 +184,7 @@ class ReadCounts:
     def _tails(self, memory: Memory | None, *, by_group: bool) -> tuple[FloatArray, FloatArray]:
         """Misses that were counted, shape (1 or GROUPS, k), of servers with keys of k sizes."""
         if self.simulation is not None:
-            misses, depths = self.simulation.misses, self.simulation.sizes_bytes
+            misses, depths = self.simulation.misses, self.simulation.depths_bytes
             groups = misses.last if memory is None else misses.faded[memory.shape]
             return (groups * GROUPS if by_group else groups.sum(axis=0)[None]), depths
         histogram = self.histogram

@@ -27,6 +27,11 @@ _COPIED = ("rdb_last_cow_size", "aof_last_cow_size", "current_cow_size")
 # One latency histogram for each command that was called (call() in src/server.c: hdr_init with 1 to
 # 1e9 ns, 2 digits), which INFO puts down to nothing. The same in Redis 7.0 and 8.0 and Valkey 8.1.
 LATENCY_HISTOGRAM_BYTES = 24_688
+# From Redis 7.4 on used_memory has what Lua's machines take, which swings with their garbage;
+# used_memory_startup has them as they were then (the same in Redis 8.0 and 8.2). Valkey gives itself
+# out as Redis 7.2 and does not count them.
+_LUA_COUNTED_FROM = (7, 4)
+LUA_STARTUP_BYTES = 71_680
 _MOST_DIGITS = 20
 # The patch's knobs and the module's.
 SAMPLER_PREFIXES = ("spreds-", "spreds.")
@@ -198,6 +203,8 @@ def _instance(run_id: str) -> int:
 
 def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str]) -> int:
     beside = sum(_number(info, key, 0) for key in _BESIDE_KEYS)
+    if _counts_lua(info):
+        beside += max(0, _number(info, "used_memory_vm_total", 0) - LUA_STARTUP_BYTES)
     if config.get("latency-tracking", "yes") == "yes":
         beside += LATENCY_HISTOGRAM_BYTES * sum(
             int(_number(value, "calls", 0) > 0)
@@ -205,6 +212,11 @@ def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str]) -> int:
             if key.startswith("cmdstat_") and isinstance(value, Mapping)
         )
     return beside
+
+
+def _counts_lua(info: Mapping[str, Any]) -> bool:
+    parts = str(info.get("redis_version", "")).split(".")[:2]
+    return all(map(str.isdecimal, parts)) and tuple(map(int, parts)) >= _LUA_COUNTED_FROM
 
 
 def _needed_by_clients(info: Mapping[str, Any], config: Mapping[str, str]) -> int:

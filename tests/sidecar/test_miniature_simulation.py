@@ -142,8 +142,8 @@ def test_compiled_caches_hold_no_more_than_they_may() -> None:
     for start in range(0, 5000, 500):
         keys = zipf(5000, 500, seed=start)
         caches.access(accesses(keys, [WRITE] * 500, 1 + keys % 9), 1, start)
-        held = [found.spreds_caches_weight(caches._caches, place) for place in range(2)]
+        held = [caches.weight(place) for place in range(2)]
         assert 30 < held[0] <= 50
         assert 300 < held[1] <= 500
     caches.keep_only(lambda _: False)
-    assert found.spreds_caches_weight(caches._caches, 1) == 0
+    assert caches.weight(1) == 0

@@ -70,10 +70,11 @@ def test_a_server_that_holds_everything_predicts_its_own_misses(binary: Path, wa
         binary, module = binary.with_name(f"{binary.name}-stock"), built("lib/spreds.so")
     random = np.random.default_rng(1)
     asked = load(random.integers(0, 2000, 16_000).tolist())
-    empty_bytes, full_bytes = working_set(asked, binary)
+    chosen = SampledBinary("", binary, module)
+    empty_bytes, full_bytes = working_set(asked, chosen)
     assert 100 * 2000 < full_bytes - empty_bytes < 400 * 2000
     sizes = [round(empty_bytes + share * (full_bytes - empty_bytes)) for share in (0.5, 3.0)]
-    run = measure(Case("test"), asked, SampledBinary("", binary, module), sizes, 1, 1, 8192)
+    run = measure(Case("test"), asked, chosen, sizes, 1, 1, 8192)
     first = np.unique(asked.keys, return_index=True)[1]
     end = round((WARM_SHARE + LEARNT_SHARE) * 16_000)
     assert run.measured == np.count_nonzero(first >= end) / (16_000 - end)

@@ -144,11 +144,17 @@ class _Window:
         return int(counters["spreds_sampled"]) - self.received
 
 
-def working_set(load: Load, binary: Path) -> tuple[int, int]:
+def working_set(load: Load, chosen: SampledBinary) -> tuple[int, int]:
     """Bytes that count for ``maxmemory`` before and after ``load``, if nothing is evicted or
-    expires."""
+    expires; with the sampler at work, which takes memory, too."""
     forever = replace(load, ttls_seconds=np.zeros(len(load.sizes_bytes)))
-    with FastServer({"maxmemory": _UNLIMITED_BYTES}, binary) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="spreds-curves-") as folder,
+        FastServer(
+            {"maxmemory": _UNLIMITED_BYTES, **chosen.settings(0, f"ipc://{folder}/nobody")},
+            chosen.binary,
+        ) as server,
+    ):
         replay(server, forever, REQUESTS_PER_SECOND, lambda: None)
         server.settle()
         info = server.client.info("default", "commandstats")

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server",
         choices=SERVERS,
-        help="the server to run (default: those with a patch; quick: redis)",
+        help="the server to run (default: all of them; quick: redis)",
     )
     parser.add_argument("--way", choices=WAYS, help="how it is sampled (default: both ways)")
     parser.add_argument(
@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sampled_binaries(server: str | None, way: str | None) -> list[SampledBinary]:
-    """Those that are chosen; ``None`` chooses all that have a patch.
+    """Those that are chosen; ``None`` chooses all.
 
     Raises:
         FileNotFoundError: one is not built.
@@ -137,7 +137,7 @@ def _sampled_binaries(server: str | None, way: str | None) -> list[SampledBinary
             built("lib/spreds.so") if how == "module" else None,
         )
         for one in SERVERS.values()
-        if server == one.name or (server is None and one.patched_binary)
+        if server in (one.name, None)
         for how in one.ways
         if way in (how, None)
     ]
@@ -153,7 +153,7 @@ def _replays(
     """Start the replays of all cases."""
     # A working set has no TTLs and needs no eviction: one for each kind of keys.
     kinds = {_keys_of(case): loads[case] for case in loads}
-    sets = {kind: pool.submit(working_set, part, chosen.binary) for kind, part in kinds.items()}
+    sets = {kind: pool.submit(working_set, part, chosen) for kind, part in kinds.items()}
     started = []
     for case, part in loads.items():
         empty_bytes, full_bytes = sets[_keys_of(case)].result()

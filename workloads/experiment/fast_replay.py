@@ -24,8 +24,7 @@ REQUESTS_PER_SCRIPT = 20
 # The server's clock moves in steps of this, which is also the period of its cron.
 STEP_SECONDS = 0.1
 _LARGEST_VALUE = 1 << 16
-_SCRIPT = f"""
-local filler = string.rep('x', {_LARGEST_VALUE})
+_SCRIPT = """
 for i = 1, #KEYS do
     local key, kind = KEYS[i], string.sub(ARGV[i], 1, 1)
     local found
@@ -33,7 +32,7 @@ for i = 1, #KEYS do
     else found = redis.call('HGET', key, 'field') end
     if not found then
         local size, ttl = string.match(ARGV[i], '(%d+),(%d+)')
-        local value = string.sub(filler, 1, tonumber(size))
+        local value = string.rep('x', tonumber(size))
         if kind == 'h' then
             redis.call('HSET', key, 'field', value)
             if ttl ~= '0' then redis.call('PEXPIRE', key, ttl) end
@@ -41,6 +40,7 @@ for i = 1, #KEYS do
         else redis.call('SET', key, value, 'PX', ttl) end
     end
 end
+collectgarbage()
 """
 
 
