@@ -47,7 +47,8 @@ static uint64_t quicklistBytes(const quicklist *list) {
     for (; node && nodes < VALUE_SIZE_ELEMENTS; node = node->next, nodes++) {
         bytes += sizeof *node + zmalloc_size(node->entry);
     }
-    return ofAll(bytes, nodes, list->len);
+    bytes = ofAll(bytes, nodes, list->len);
+    return bytes ? bytes + sizeof *list : VALUE_SIZE_UNKNOWN;
 }
 
 #ifdef VALKEY_VERSION
@@ -88,7 +89,8 @@ static uint64_t indexBytes(const zset *set) {
 #else
 
 static uint64_t indexOf(dict *table) {
-    return dictSlots(table) * sizeof(dictEntry *) + dictSize(table) * sizeof(dictEntry);
+    return sizeof *table + dictSlots(table) * sizeof(dictEntry *) +
+           dictSize(table) * sizeof(dictEntry);
 }
 
 static uint64_t tableBytes(robj *val) {
@@ -123,7 +125,8 @@ static uint64_t skiplistBytes(const zset *set) {
         bytes += zmalloc_size((void *)node) + stringBytes(node->ele);
     }
     bytes = ofAll(bytes, nodes, set->zsl->length);
-    return bytes ? bytes + indexBytes(set) : VALUE_SIZE_UNKNOWN;
+    bytes += sizeof *set + sizeof *set->zsl + zmalloc_size(set->zsl->header) + indexBytes(set);
+    return nodes ? bytes : VALUE_SIZE_UNKNOWN;
 }
 
 /* Whether that is with what the allocator adds. */
