@@ -88,9 +88,17 @@ static uint64_t indexBytes(const zset *set) {
 #define stringBytes sdsAllocSize
 #else
 
+#if REDIS_VERSION_NUM >= 0x00080000
+#define dictSlots dictBuckets
+#define entryBytes() dictEntryMemUsage()
+#define fieldBytes hfieldZmallocSize
+#else
+#define entryBytes() sizeof(dictEntry)
+#define fieldBytes sdsZmallocSize
+#endif
+
 static uint64_t indexOf(dict *table) {
-    return sizeof *table + dictSlots(table) * sizeof(dictEntry *) +
-           dictSize(table) * sizeof(dictEntry);
+    return sizeof *table + dictSlots(table) * sizeof(dictEntry *) + dictSize(table) * entryBytes();
 }
 
 static uint64_t tableBytes(robj *val) {
@@ -102,8 +110,11 @@ static uint64_t tableBytes(robj *val) {
     unsigned count = dictGetSomeKeys(table, entries, VALUE_SIZE_ELEMENTS);
     dictResumeRehashing(table);
     for (unsigned i = 0; i < count; i++) {
-        bytes += sdsZmallocSize(dictGetKey(entries[i]));
-        if (val->type == OBJ_HASH) bytes += sdsZmallocSize(dictGetVal(entries[i]));
+        if (val->type == OBJ_HASH) {
+            bytes += fieldBytes(dictGetKey(entries[i])) + sdsZmallocSize(dictGetVal(entries[i]));
+        } else {
+            bytes += sdsZmallocSize(dictGetKey(entries[i]));
+        }
     }
     bytes = ofAll(bytes, count, dictSize(table));
     return bytes ? bytes + indexOf(table) : VALUE_SIZE_UNKNOWN;
@@ -139,6 +150,10 @@ static uint64_t valueBytes(robj *val, long long now_us) {
     switch (val->encoding) {
     case OBJ_ENCODING_LISTPACK:
         return lpBytes(val->ptr);
+#ifdef OBJ_ENCODING_LISTPACK_EX
+    case OBJ_ENCODING_LISTPACK_EX: /* a hash with fields that expire */
+        return sizeof(listpackEx) + lpBytes(((listpackEx *)val->ptr)->lp);
+#endif
     case OBJ_ENCODING_INTSET:
         return intsetBlobLen(val->ptr);
     case OBJ_ENCODING_QUICKLIST:
