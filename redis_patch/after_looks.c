@@ -1,5 +1,7 @@
 #include "after_looks.h"
 
+#include "asked_sizes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +118,7 @@ static void take(module_state *module, const after_look *look) {
         if (now.ttl_ms >= 0 && look->given_ttl_ms > now.ttl_ms) now.ttl_ms = look->given_ttl_ms;
         sampler_record(s, hash, SAMPLER_WRITE, now.flags, look->db, now.size_bytes, now.ttl_ms,
                        now_us());
+        if (now.has_elements) want_size(module, hash, look->db, look->key);
     } else if (look->existed) {
         sampler_record(s, hash, SAMPLER_DELETE, 0, look->db, 0, SAMPLER_NO_TTL, now_us());
         /* What waits stands at the beginning, or follows soon. A command that removes thousands of

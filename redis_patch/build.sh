@@ -200,7 +200,7 @@ build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
 build_module() {
     need_zmq
     sources= headers="$here/module_state.h $here/pending_command.h"
-    for part in after_looks call_arguments command_filter command_table key_look keyspace_events \
+    for part in after_looks asked_sizes call_arguments command_filter command_table key_look keyspace_events \
         no_touch_clients refusals sampled_access sampler sampling_switch selected_db settings \
         transport; do
         sources="$sources $here/$part.c"

@@ -245,6 +245,14 @@ static void load_special(command *c, const char *name) {
     }
 }
 
+static int is_for_elements(RedisModuleCallReply *categories) {
+    static const char *const TYPES[] = {"@list", "@set", "@hash", "@sortedset", "@geo"};
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
+        if (has_flag(categories, TYPES[i])) return 1;
+    }
+    return 0;
+}
+
 /* Puts one command of the reply into the table. Returns 1 if it touches keys. */
 static int load_command(command_table *table, RedisModuleCallReply *reply, int keys_can_be_seen) {
     char name[64];
@@ -261,6 +269,7 @@ static int load_command(command_table *table, RedisModuleCallReply *reply, int k
             .use = use_of(name, flags, categories, value_of(spec, "flags"), keys_can_be_seen)};
         if (range.use && parse_range(table, spec, &range)) c.range[c.ranges++] = range;
     }
+    c.has_elements = is_for_elements(categories);
     load_special(&c, name);
     if (c.special == SPECIAL_MOVES && c.ranges == 1) {
         c.range[1] = c.range[0];

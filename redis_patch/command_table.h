@@ -59,6 +59,7 @@ typedef enum {
 typedef struct {
     command_special special;
     int value_offset; /* of the value from its key, where it is an argument; else 0 */
+    int has_elements; /* it is for lists, sets, hashes or sorted sets */
     int ranges;
     key_range range[COMMAND_MAX_RANGES];
 } command;

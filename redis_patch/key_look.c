@@ -36,11 +36,14 @@ key_state look_at_key(const module_state *module, uint16_t db, RedisModuleString
     RedisModuleKey *opened = RedisModule_OpenKey(module->ctx, key, OPEN_WITHOUT_EFFECTS);
     if (!opened) return state;
     state.exists = 1;
-    if (RedisModule_KeyType(opened) == REDISMODULE_KEYTYPE_STRING) {
+    int type = RedisModule_KeyType(opened);
+    if (type == REDISMODULE_KEYTYPE_STRING) {
         RedisModule_StringPtrLen(key, &key_bytes);
         state.size_bytes = key_bytes + RedisModule_ValueLength(opened);
         state.flags |= SAMPLER_SIZE_KNOWN;
     }
+    state.has_elements = type == REDISMODULE_KEYTYPE_LIST || type == REDISMODULE_KEYTYPE_HASH ||
+                         type == REDISMODULE_KEYTYPE_SET || type == REDISMODULE_KEYTYPE_ZSET;
     state.expires_at_ms = RedisModule_GetAbsExpire(opened);
     state.ttl_ms = RedisModule_GetExpire(opened); /* REDISMODULE_NO_EXPIRE is SAMPLER_NO_TTL */
     RedisModule_CloseKey(opened);

@@ -15,7 +15,8 @@ typedef struct {
 /* A key at this moment. */
 typedef struct {
     int exists;
-    int flags; /* of a record */
+    int has_elements; /* its size has to be asked for: asked_sizes.h */
+    int flags;        /* of a record */
     uint64_t size_bytes;
     int64_t ttl_ms;          /* SAMPLER_NO_TTL: it does not expire */
     long long expires_at_ms; /* Unix time; REDISMODULE_NO_EXPIRE: it does not */

@@ -38,6 +38,7 @@ static void info(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldULongLong(ctx, "batches_dropped", s->batches_dropped);
     RedisModule_InfoAddFieldULongLong(ctx, "late_misses", module.late_misses);
     RedisModule_InfoAddFieldULongLong(ctx, "unseen_changes", module.unseen_changes);
+    RedisModule_InfoAddFieldULongLong(ctx, "sizes_not_asked", module.sizes_not_asked);
 }
 
 /* Learns from INFO which server this is. Returns the first 16 hexadecimal digits of its run id. */
@@ -45,8 +46,9 @@ static uint64_t learn_server(RedisModuleCtx *ctx) {
     char digits[17] = {0};
     RedisModuleServerInfoData *data = RedisModule_GetServerInfo(ctx, "server");
     const char *run_id = RedisModule_ServerInfoGetFieldC(data, "run_id");
-    int is_valkey = RedisModule_ServerInfoGetFieldC(data, "valkey_version") != NULL;
-    module.loses_selected_db = is_valkey && module.get_client_id;
+    const char *valkey = RedisModule_ServerInfoGetFieldC(data, "valkey_version"); /* "8.1.1" */
+    module.loses_selected_db = valkey && module.get_client_id;
+    module.usage_lacks_key = valkey && strncmp(valkey, "8.0.", 4) != 0;
     if (run_id) strncpy(digits, run_id, 16);
     RedisModule_FreeServerInfo(ctx, data);
     return strtoull(digits, NULL, 16);

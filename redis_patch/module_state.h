@@ -19,13 +19,16 @@ typedef struct {
     command_table commands;
     transport transport;
     uint64_t looks; /* reads since the last batch that the server counts and are no references */
-    uint64_t late_misses;    /* misses whose read had left the open batch, where it stays a hit */
-    uint64_t unseen_changes; /* of keys that were not looked at afterwards: too many waited */
-    int is_loaded;           /* the server has taken the module and its settings */
+    uint64_t late_misses;     /* misses whose read had left the open batch, where it stays a hit */
+    uint64_t unseen_changes;  /* of keys that were not looked at afterwards: too many waited */
+    uint64_t sizes_not_asked; /* too many, or their batch had to leave before */
+    long long size_estimates; /* how many sizes may be asked for in a second */
+    int is_loaded;            /* the server has taken the module and its settings */
 
     /* The server. */
     RedisModuleCtx *ctx;    /* for calls from where no context is passed: callbacks, settings */
     int loses_selected_db;  /* it leaves clients in another database: see selected_db.h */
+    int usage_lacks_key;    /* MEMORY USAGE tells of the value alone: see asked_sizes.h */
     int arguments_are_open; /* see call_arguments.h; -1: to be found out at the first command */
     /* Only in Redis 7.2 and later, else NULL. Since then a key can also be opened without any effect
      * on it. */

@@ -1,6 +1,7 @@
 #include "refusals.h"
 
 #include "after_looks.h"
+#include "asked_sizes.h"
 
 #include <stdlib.h>
 
@@ -101,6 +102,7 @@ int send_unless_refused(void *module, const void *batch, size_t batch_bytes) {
     int is_doubtful = read_server_stats(m) && was_refused();
     sampler_header *header = &m->sampler.batch.header;
 
+    forget_wanted_sizes(m);
     m->sampler.seen_reads -= looks_among_reads(m);
     m->looks = 0;
     refused_since_batch = 0;

@@ -1,6 +1,7 @@
 #include "sampled_access.h"
 
 #include "after_looks.h"
+#include "asked_sizes.h"
 #include "no_touch_clients.h"
 #include "refusals.h"
 
@@ -117,6 +118,7 @@ static void record(module_state *module, const access *a, int operation, const k
                    uint16_t db) {
     sampler_record(&module->sampler, a->hash, operation, state->flags, db, state->size_bytes,
                    state->ttl_ms, now_us());
+    if (state->has_elements) want_size(module, a->hash, db, a->key);
 }
 
 static const key_state NOTHING_KNOWN = {.ttl_ms = SAMPLER_NO_TTL};
@@ -125,7 +127,7 @@ static const key_state NOTHING_KNOWN = {.ttl_ms = SAMPLER_NO_TTL};
 static void record_asked_write(module_state *module, RedisModuleCommandFilterCtx *call,
                                const access *a, uint16_t db) {
     int value_offset = a->command->value_offset;
-    key_state asked = NOTHING_KNOWN;
+    key_state asked = {.ttl_ms = SAMPLER_NO_TTL, .has_elements = a->command->has_elements};
 
     if (!(a->use & (KEYS_WRITTEN | KEYS_MADE))) return;
     if (value_offset) {
@@ -188,7 +190,8 @@ void record_access(module_state *module, RedisModuleCommandFilterCtx *call, cons
     caller who = caller_of(module, call);
     if (who.db == SAMPLER_DB_UNKNOWN) {
         /* Whether a read has missed, an event says. */
-        if (a.use & KEYS_READ) record(module, &a, SAMPLER_READ_HIT, &NOTHING_KNOWN, who.db);
+        key_state asked = {.ttl_ms = SAMPLER_NO_TTL, .has_elements = c->has_elements};
+        if (a.use & KEYS_READ) record(module, &a, SAMPLER_READ_HIT, &asked, who.db);
         record_asked_write(module, call, &a, who.db);
     } else {
         record_as_seen(module, call, &a, &who);

@@ -71,6 +71,10 @@ void sampler_flush(sampler *s, uint64_t now_us) {
     flush_after(s, SAMPLER_HEARTBEAT_US, now_us);
 }
 
+static uint32_t wire_size(uint64_t size_bytes) {
+    return size_bytes < UINT32_MAX ? (uint32_t)size_bytes : UINT32_MAX;
+}
+
 sampler_record_t *sampler_record(sampler *s, uint64_t hash, int operation, int flags, uint16_t db,
                                  uint64_t size_bytes, int64_t ttl_ms, uint64_t now_us) {
     if (s->count == SAMPLER_BATCH_RECORDS) sampler_flush(s, now_us);
@@ -87,7 +91,7 @@ sampler_record_t *sampler_record(sampler *s, uint64_t hash, int operation, int f
     sampler_record_t *record = &s->batch.records[s->count++];
     *record = (sampler_record_t){
         .hash = hash,
-        .size_bytes = size_bytes < UINT32_MAX ? (uint32_t)size_bytes : UINT32_MAX,
+        .size_bytes = wire_size(size_bytes),
         .db = db,
         .operation = (uint8_t)operation,
         .flags = (uint8_t)flags,
@@ -111,6 +115,18 @@ sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32
         if (record->hash == hash && record->operation == operation) return record;
     }
     return NULL;
+}
+
+void sampler_set_size(sampler *s, uint64_t hash, uint16_t db, uint32_t from, uint64_t size_bytes) {
+    if (from > s->count) from = 0;
+    for (uint32_t i = from; i < s->count; i++) {
+        sampler_record_t *record = &s->batch.records[i];
+        if (record->hash != hash || record->db != db || record->flags & SAMPLER_SIZE_KNOWN)
+            continue;
+        if (record->operation != SAMPLER_READ_HIT && record->operation != SAMPLER_WRITE) continue;
+        record->size_bytes = wire_size(size_bytes);
+        record->flags |= SAMPLER_SIZE_KNOWN | SAMPLER_SIZE_ALLOCATED;
+    }
 }
 
 void sampler_take_back(sampler *s, uint32_t from) {

@@ -177,6 +177,10 @@ void sampler_reserve(sampler *s, uint64_t records);
  * been sent since, which is more than the open one holds, counts as 0. */
 sampler_record_t *sampler_amend(sampler *s, uint64_t hash, int operation, uint32_t from);
 
+/* Lets the records of the open batch from `from` on, as for sampler_amend(), that tell of this key and
+ * not its size, tell that it takes so many bytes, with what the allocator adds. */
+void sampler_set_size(sampler *s, uint64_t hash, uint16_t db, uint32_t from, uint64_t size_bytes);
+
 /* Lets a record tell that its key has `ttl_ms` left to live; SAMPLER_NO_TTL changes nothing. */
 static inline void sampler_set_ttl(sampler_record_t *record, int64_t ttl_ms) {
     if (ttl_ms < 0) return;

@@ -1,6 +1,7 @@
 #include "sampling_switch.h"
 
 #include "after_looks.h"
+#include "asked_sizes.h"
 #include "command_filter.h"
 #include "keyspace_events.h"
 #include "refusals.h"
@@ -74,6 +75,7 @@ static void follow_endpoint(module_state *module) {
         sampler_start(&module->sampler, now_us());
     } else {
         stop_timer();
+        end_to_ask_sizes(module);
     }
 }
 
@@ -98,8 +100,9 @@ const char *endpoint_in_force(void) {
 const char *switch_endpoint(module_state *module, const char *wanted) {
     if (module->sampler.on) count_reads(module);
     sampler_stop(&module->sampler, now_us()); /* what was sampled for the old one goes there */
-    const char *why = !*wanted || run_timer(module) ? transport_connect(&module->transport, wanted)
-                                                    : "the server watches no more file descriptors";
+    int is_ready = !*wanted || (run_timer(module) && begin_to_ask_sizes(module));
+    const char *why = is_ready ? transport_connect(&module->transport, wanted)
+                               : "the server watches no more file descriptors";
     if (!why) {
         free(endpoint);
         endpoint = *wanted ? strdup(wanted) : NULL;
@@ -110,6 +113,7 @@ const char *switch_endpoint(module_state *module, const char *wanted) {
 
 void close_endpoint(module_state *module) {
     stop_timer();
+    end_to_ask_sizes(module);
     transport_close(&module->transport);
     free(endpoint);
     endpoint = NULL;

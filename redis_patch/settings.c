@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "asked_sizes.h"
 #include "sampling_switch.h"
 
 #include <errno.h>
@@ -126,6 +127,10 @@ static int register_settings(RedisModuleCtx *ctx) {
                                               get_number, set_number, apply, &settings.modulus) &&
            !RedisModule_RegisterStringConfig(ctx, "salt", "", REDISMODULE_CONFIG_SENSITIVE,
                                              get_salt, set_salt, apply, NULL) &&
+           !RedisModule_RegisterNumericConfig(ctx, "size-estimates", SIZE_ESTIMATES_DEFAULT,
+                                              REDISMODULE_CONFIG_DEFAULT, 0, SIZE_ESTIMATES_MOST,
+                                              get_number, set_number, NULL,
+                                              &settings.module->size_estimates) &&
            !RedisModule_LoadConfigs(ctx);
 }
 

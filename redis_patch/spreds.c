@@ -23,7 +23,8 @@ static long long spreds_write_command = -1;
 
 /* --------------------------------------------------------------------------------- the keyspace */
 
-/* Both look without moving the server's incremental rehashing along, as other look-ups do. */
+/* Both look without moving the server's incremental rehashing along, as other look-ups do; but for
+ * Redis 8, which has no such way. */
 
 #ifdef VALKEY_VERSION
 static robj *findKey(redisDb *db, robj *key) {
@@ -41,6 +42,16 @@ static robj *findKey(redisDb *db, robj *key) {
 static long long expiryOf(redisDb *db, robj *key, robj *val) {
     (void)db, (void)key;
     return objectGetExpire(val);
+}
+#elif REDIS_VERSION_NUM >= 0x00080000
+static robj *findKey(redisDb *db, robj *key) {
+    dictEntry *de = dbFind(db, key->ptr);
+    return de ? dictGetVal(de) : NULL;
+}
+
+static long long expiryOf(redisDb *db, robj *key, robj *val) {
+    (void)val;
+    return getExpire(db, key);
 }
 #else
 static robj *findKey(redisDb *db, robj *key) {
@@ -88,6 +99,10 @@ static int isFromNoTouchClient(void) {
 #ifdef VALKEY_VERSION
     client *asks = server.current_client;
     return asks && asks->flag.no_touch && server.executing_client &&
+           server.executing_client->cmd->proc != touchCommand;
+#elif REDIS_VERSION_NUM >= 0x00080000
+    client *asks = server.current_client;
+    return asks && asks->flags & CLIENT_NO_TOUCH && server.executing_client &&
            server.executing_client->cmd->proc != touchCommand;
 #else
     return 0; /* Redis 7.0 has none */

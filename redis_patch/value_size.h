@@ -47,7 +47,8 @@ static uint64_t quicklistBytes(const quicklist *list) {
     for (; node && nodes < VALUE_SIZE_ELEMENTS; node = node->next, nodes++) {
         bytes += sizeof *node + zmalloc_size(node->entry);
     }
-    return ofAll(bytes, nodes, list->len);
+    bytes = ofAll(bytes, nodes, list->len);
+    return bytes ? bytes + sizeof *list : VALUE_SIZE_UNKNOWN;
 }
 
 #ifdef VALKEY_VERSION
@@ -87,8 +88,17 @@ static uint64_t indexBytes(const zset *set) {
 #define stringBytes sdsAllocSize
 #else
 
+#if REDIS_VERSION_NUM >= 0x00080000
+#define dictSlots dictBuckets
+#define entryBytes() dictEntryMemUsage()
+#define fieldBytes hfieldZmallocSize
+#else
+#define entryBytes() sizeof(dictEntry)
+#define fieldBytes sdsZmallocSize
+#endif
+
 static uint64_t indexOf(dict *table) {
-    return dictSlots(table) * sizeof(dictEntry *) + dictSize(table) * sizeof(dictEntry);
+    return sizeof *table + dictSlots(table) * sizeof(dictEntry *) + dictSize(table) * entryBytes();
 }
 
 static uint64_t tableBytes(robj *val) {
@@ -100,8 +110,11 @@ static uint64_t tableBytes(robj *val) {
     unsigned count = dictGetSomeKeys(table, entries, VALUE_SIZE_ELEMENTS);
     dictResumeRehashing(table);
     for (unsigned i = 0; i < count; i++) {
-        bytes += sdsZmallocSize(dictGetKey(entries[i]));
-        if (val->type == OBJ_HASH) bytes += sdsZmallocSize(dictGetVal(entries[i]));
+        if (val->type == OBJ_HASH) {
+            bytes += fieldBytes(dictGetKey(entries[i])) + sdsZmallocSize(dictGetVal(entries[i]));
+        } else {
+            bytes += sdsZmallocSize(dictGetKey(entries[i]));
+        }
     }
     bytes = ofAll(bytes, count, dictSize(table));
     return bytes ? bytes + indexOf(table) : VALUE_SIZE_UNKNOWN;
@@ -123,7 +136,8 @@ static uint64_t skiplistBytes(const zset *set) {
         bytes += zmalloc_size((void *)node) + stringBytes(node->ele);
     }
     bytes = ofAll(bytes, nodes, set->zsl->length);
-    return bytes ? bytes + indexBytes(set) : VALUE_SIZE_UNKNOWN;
+    bytes += sizeof *set + sizeof *set->zsl + zmalloc_size(set->zsl->header) + indexBytes(set);
+    return nodes ? bytes : VALUE_SIZE_UNKNOWN;
 }
 
 /* Whether that is with what the allocator adds. */
@@ -136,6 +150,10 @@ static uint64_t valueBytes(robj *val, long long now_us) {
     switch (val->encoding) {
     case OBJ_ENCODING_LISTPACK:
         return lpBytes(val->ptr);
+#ifdef OBJ_ENCODING_LISTPACK_EX
+    case OBJ_ENCODING_LISTPACK_EX: /* a hash with fields that expire */
+        return sizeof(listpackEx) + lpBytes(((listpackEx *)val->ptr)->lp);
+#endif
     case OBJ_ENCODING_INTSET:
         return intsetBlobLen(val->ptr);
     case OBJ_ENCODING_QUICKLIST:

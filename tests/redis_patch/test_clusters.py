@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from tests.redis_patch.sampled_server import SampledServer, ServerKind, free_port, named
+from tests.redis_patch.sampled_server import SALT, SampledServer, ServerKind, free_port, named
+from tests.redis_patch.wire_twin import READ_HIT, SIZE_KNOWN, WRITE, key_hash
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
@@ -71,6 +72,20 @@ def test_what_a_node_serves_and_what_it_loses(node: SampledServer, other: LocalS
     refused = looked_at if node.kind.is_module else []
     events = ["write k", "hit k", "miss bar", *refused, *deleted]
     assert named(node.records(), KEYS) == events
+
+
+def test_sizes_are_asked_for_where_the_slot_is(node: SampledServer) -> None:
+    assert node.raw("HSET k field v") == 1
+    elsewhere = node.raw("HGET foo field")
+    assert isinstance(elsewhere, redis.ResponseError), elsewhere
+    assert node.raw("HGET k field") == b"v"
+    known = {r.operation: bool(r.flags & SIZE_KNOWN) for r in node.records() if r.hash == hash_k()}
+    assert known == {WRITE: True, READ_HIT: True}
+    assert node.client.ping()
+
+
+def hash_k() -> int:
+    return key_hash(b"k", SALT)
 
 
 def test_a_key_that_migrates(kind: ServerKind) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.redis_patch.command_cases import CASES, Case
 from tests.redis_patch.sampled_server import SampledServer, named
+from workloads.local_node import wait_until
 
 LAST_ONE = [
     Case(setup, command, "")
@@ -103,3 +106,30 @@ def test_the_records_say_which_keys_exist(server: SampledServer) -> None:
         if existing(events) != keys
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def has_fields_that_expire(server: SampledServer) -> bool:
+    return server.raw("COMMAND INFO HPEXPIRE") != [None]
+
+
+def test_a_hash_whose_last_field_is_set_to_expire_in_the_past(server: SampledServer) -> None:
+    if not has_fields_that_expire(server):
+        pytest.skip("this server's fields do not expire")
+    server.start()
+    server.raw("HSET k f v")
+    assert server.raw("HPEXPIREAT k 1 FIELDS 1 f") == [2]
+    assert server.client.dbsize() == 0
+    assert named(server.records(), ["k"])[-1] == "delete k"
+
+
+def test_a_hash_whose_last_field_expires(server: SampledServer) -> None:
+    if not has_fields_that_expire(server):
+        pytest.skip("this server's fields do not expire")
+    server.start()
+    server.raw("HSET k f v")
+    server.raw("HPEXPIRE k 1 FIELDS 1 f")
+    wait_until(lambda: server.client.dbsize() == 0, lambda: "the hash is still there")
+    # Documented: Redis tells a module of keys that expire, and of no such hash.
+    is_unseen = server.kind.is_module and server.kind.server.package == "redis"
+    last = "write k" if is_unseen else "expiry k"
+    assert named(server.records(), ["k"])[-1] == last

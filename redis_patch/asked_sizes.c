@@ -1,0 +1,134 @@
+#include "asked_sizes.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define MOST_WANTED 256 /* of the commands that arrive together: asking takes half a millisecond */
+#define SAMPLED_ELEMENTS 8
+
+/* MEMORY USAGE has an object too, and, but for Valkey 8.1 and later, the key and its entry among the
+ * keys. All keys have those, and the sidecar adds what they take, as it learns from the server's
+ * memory: a record has key and value. */
+#define OBJECT_BYTES 16
+#define ENTRY_BYTES 24
+
+typedef struct {
+    RedisModuleString *key;
+    uint64_t hash;
+    uint32_t first_record; /* of the open batch, that may tell of it */
+    uint16_t db;
+} wanted_size;
+
+static wanted_size wanted[MOST_WANTED];
+static size_t count;
+static int event_fd = -1; /* readable while sizes are wanted */
+
+/* Whether one more may be asked for in this second. */
+static int may_ask(const module_state *module) {
+    static uint64_t second;
+    static long long asked;
+    uint64_t now = now_us() / 1000000;
+
+    if (now != second) {
+        second = now;
+        asked = 0;
+    }
+    return asked++ < module->size_estimates;
+}
+
+static int is_wanted(uint64_t hash, uint16_t db) {
+    for (size_t i = 0; i < count; i++) {
+        if (wanted[i].hash == hash && wanted[i].db == db) return 1;
+    }
+    return 0;
+}
+
+void want_size(module_state *module, uint64_t hash, uint16_t db, RedisModuleString *key) {
+    const uint64_t one = 1;
+    size_t length;
+
+    if (is_wanted(hash, db)) return;
+    if (count == MOST_WANTED || !may_ask(module) ||
+        (count == 0 && write(event_fd, &one, sizeof one) != sizeof one)) {
+        module->sizes_not_asked++;
+        return;
+    }
+    const char *text = RedisModule_StringPtrLen(key, &length);
+    wanted[count++] = (wanted_size){
+        .key = RedisModule_CreateString(NULL, text, length),
+        .hash = hash,
+        .first_record = module->sampler.count - 1,
+        .db = db,
+    };
+}
+
+/* What the server says; 0 if it has no such key, or not here: its cluster slot may have moved. */
+static uint64_t ask_size(const module_state *module, const wanted_size *one) {
+    static int is_told;
+    long long bytes = 0;
+
+    if (RedisModule_SelectDb(module->ctx, one->db == SAMPLER_DB_UNKNOWN ? 0 : one->db) !=
+        REDISMODULE_OK) {
+        return 0;
+    }
+    errno = 0;
+    RedisModuleCallReply *reply = RedisModule_Call(module->ctx, "MEMORY", "cscl", "USAGE", one->key,
+                                                   "SAMPLES", (long long)SAMPLED_ELEMENTS);
+    if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_INTEGER) {
+        bytes = RedisModule_CallReplyInteger(reply);
+    } else if (!reply && errno == ENOENT && !is_told) {
+        is_told = 1;
+        RedisModule_Log(module->ctx, "warning",
+                        "spreds has no sizes of lists, sets, hashes and sorted sets: this server "
+                        "has no command MEMORY");
+    }
+    if (reply) RedisModule_FreeCallReply(reply);
+    if (bytes == 0) return 0;
+    size_t key_bytes;
+    RedisModule_StringPtrLen(one->key, &key_bytes);
+    bytes += module->usage_lacks_key ? (long long)key_bytes : -ENTRY_BYTES;
+    return bytes > OBJECT_BYTES ? (uint64_t)(bytes - OBJECT_BYTES) : 0;
+}
+
+static void on_wanted(int fd, void *data, int mask) {
+    module_state *module = data;
+    sampler *s = &module->sampler;
+    uint64_t times;
+    (void)mask;
+    if (read(fd, &times, sizeof times) < 0) return;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bytes = ask_size(module, &wanted[i]);
+        if (bytes) sampler_set_size(s, wanted[i].hash, wanted[i].db, wanted[i].first_record, bytes);
+        RedisModule_FreeString(NULL, wanted[i].key);
+    }
+    count = 0;
+    /* So that the records of the next commands have room in one batch until they are here. */
+    if (s->count > SAMPLER_BATCH_RECORDS / 2) sampler_flush(s, now_us());
+}
+
+int begin_to_ask_sizes(module_state *module) {
+    if (event_fd >= 0) return 1;
+    event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (event_fd < 0) return 0;
+    if (RedisModule_EventLoopAdd(event_fd, REDISMODULE_EVENTLOOP_READABLE, on_wanted, module) ==
+        REDISMODULE_OK) {
+        return 1;
+    }
+    close(event_fd);
+    event_fd = -1;
+    return 0;
+}
+
+void forget_wanted_sizes(module_state *module) {
+    module->sizes_not_asked += count;
+    while (count) RedisModule_FreeString(NULL, wanted[--count].key);
+}
+
+void end_to_ask_sizes(module_state *module) {
+    forget_wanted_sizes(module);
+    if (event_fd < 0) return;
+    RedisModule_EventLoopDel(event_fd, REDISMODULE_EVENTLOOP_READABLE);
+    close(event_fd);
+    event_fd = -1;
+}
