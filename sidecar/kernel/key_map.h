@@ -52,6 +52,12 @@ static inline struct key_place *key_map_find(const struct key_map *map, uint64_t
     return &map->places[i];
 }
 
+/* Asks for the memory that key_map_find will need. */
+static inline void key_map_prefetch(const struct key_map *map, uint64_t key)
+{
+    __builtin_prefetch(&map->places[mix(key) & (map->room - 1)], 1);
+}
+
 /* Puts a key in that is not there, at the place where it was not found. Returns its place, or NULL
  * without memory. */
 static inline struct key_place *key_map_put(struct key_map *map, struct key_place *place,
