@@ -53,7 +53,7 @@ class MiniatureSimulation:
         if self._rate:
             all_bytes = self._caches.weight(len(depths) - 1) / self._rate + self._pinned_bytes
             place = int(np.searchsorted(depths, all_bytes))
-            if 0 < all_bytes and place < len(depths):
+            if all_bytes > 0 and place < len(depths):
                 depths[place] = all_bytes
         return depths
 
