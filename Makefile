@@ -46,9 +46,10 @@ FAST_TESTS := tests/sidecar/test_actuator_on_models.py tests/sidecar/test_actuat
 	tests/sidecar/test_plan_check.py tests/sidecar/test_transitions_hold_the_budget.py \
 	tests/workloads/test_fault_model.py
 
-portable: ## the core of the sampler on ARM64 (emulated), the module by another compiler
+portable: ## the core of the sampler on ARM64 (emulated), the module by another compiler, Valkey by CMake
 	@redis_patch/build.sh portable
-	@$(PYTHON) -m pytest -q -n 0 tests/redis_patch/test_sampler_core.py -k vector
+	@$(PYTHON) -m pytest -q -n 0 tests/redis_patch/test_sampler_core.py tests/redis_patch/test_supported_servers.py \
+		-k 'vector or cmake'
 
 coverage: ## branches of what decides over sizes, and over whom to believe; about a minute
 	@.venv/bin/coverage run -m pytest -q $(FAST_TESTS)

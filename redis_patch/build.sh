@@ -10,7 +10,8 @@
 #   empty-module   build/lib/empty.so             does nothing, for benchmarks
 #   sampler-driver build/bin/sampler-driver       runs the core in its tests
 #   portable       build/bin/sampler-driver-arm64, which qemu-aarch64-static runs, and
-#                  build/lib/spreds-clang.so: another processor, another compiler; not in `all`
+#                  build/lib/spreds-clang.so: another processor, another compiler; and
+#                  build/bin/valkey-server-cmake: the patched one, built by CMake; not in `all`
 #   all            all of these
 #   TARGET-sanitized
 #                  build/bin/NAME-server-stock-sanitized, build/bin/NAME-server-sanitized and
@@ -163,6 +164,35 @@ build_patched() ( # NAME
     mark_current "$output" "$print"
 )
 
+# The patch names its files to CMake, too, with which newer servers can be built.
+build_by_cmake() ( # NAME
+    name=$1
+    package=$(server_field "$name" package)
+    patch=$here/$package-$(server_field "$name" version).patch
+    tree=$trees/$name-cmake
+    output=$bin/$name-server-cmake
+    parts="$here/sampler.[ch] $here/transport.[ch] $here/spreds.[ch] $here/value_size.h"
+    print=$(fingerprint "$patch" $parts)
+    is_current "$output" "$print" && return
+    need_zmq
+    need_command cmake cmake
+    source=$("$here/fetch_source.sh" "$name")
+    rm -rf "$tree"
+    mkdir -p "$trees" "$bin"
+    cp -a "$source" "$tree"
+    patch -d "$tree" -p1 -s <"$patch" ||
+        fail "$(basename "$patch") does not apply to the source in $tree"
+    cp $parts "$tree/src"
+    echo "building the patched $name by CMake, about two minutes ..." >&2
+    { cmake -S "$tree" -B "$tree/by-cmake" -DCMAKE_BUILD_TYPE=Release &&
+        cmake --build "$tree/by-cmake" -j"$jobs" --target "$package-server"; } >"$tree/build.log" 2>&1 || {
+        tail -25 "$tree/build.log" >&2
+        fail "cmake failed in $tree (whole log: build.log there)"
+    }
+    install "$tree/by-cmake/bin/$package-server" "$output"
+    mark_current "$output" "$print"
+)
+
 build_sampler_driver() (
     output=$bin/sampler-driver
     print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/sampler_driver.c")
@@ -223,6 +253,7 @@ build() {
             variant=-clang compiler=clang
             build_module
             variant= compiler=cc
+            build_by_cmake valkey
             ;;
         empty-module) build_library empty.so "$here/empty_module.c" "" "" ;;
         sampler-driver) build_sampler_driver ;;

@@ -6,6 +6,9 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from workloads.local_server import BUILD, LocalServer
 from workloads.supported_servers import supported_servers
 
 FOLDER = Path(__file__).parents[2] / "redis_patch"
@@ -46,3 +49,18 @@ def test_each_earlier_source_is_of_a_supported_server_and_has_a_checksum() -> No
         ), version
         assert folder.startswith("pool/main/"), folder
         assert re.fullmatch("[0-9a-f]{64}", checksum), checksum
+
+
+def test_a_server_built_by_cmake_samples() -> None:
+    binary = BUILD / "bin" / "valkey-server-cmake"
+    if not binary.exists():
+        pytest.skip("build/bin/valkey-server-cmake is not built: make portable")
+    settings: dict[str, object] = {
+        "spreds-endpoint": "tcp://127.0.0.1:1",
+        "spreds-threshold": 1 << 24,
+    }
+    with LocalServer(settings, binary) as server:
+        server.client.set("k", "v")
+        server.client.get("k")
+        info = server.client.info("spreds")
+        assert (info["spreds_on"], info["spreds_sampled"]) == (1, 2)

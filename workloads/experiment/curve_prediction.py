@@ -45,7 +45,14 @@ class SampledBinary:
         load: dict[str, object] = {"loadmodule": self.module} if self.module else {}
         prefix = "spreds." if self.module else "spreds-"
         # Of these small working sets every key is sent, and the monitor keeps some of them.
-        knobs = {"threshold": DEFAULT_MODULUS, "salt": salt, "endpoint": endpoint}
+        knobs: dict[str, object] = {
+            "threshold": DEFAULT_MODULUS,
+            "salt": salt,
+            "endpoint": endpoint,
+        }
+        if self.module:
+            # Valkey binds a module to libc's clock, not to the replay's: it would ask too seldom.
+            knobs["size-estimates"] = 1_000_000
         return load | {f"{prefix}{name}": value for name, value in knobs.items()}
 
 
