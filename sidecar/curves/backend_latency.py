@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sidecar.curves.fills import new_fills
+from sidecar.curves.fills import Counted, new_fills
 from sidecar.samples.batch import Batch
 
 LONGEST_SECONDS = 60.0
-_MOST_PENDING = 4096
+MOST_PENDING = 4096
 _FEWEST_FILLS = 30
 _FEWEST_FILL_RATIO = 0.2
 
@@ -29,17 +29,23 @@ class BackendLatency:
       50 ms can come out several times too long there; with two, or with many, it does not.
 
     Memory: a bounded number of misses wait for their fill.
+
+    Attributes:
+        fills: pairs misses with writes.
     """
 
     def __init__(self) -> None:
-        self._pairs = new_fills(LONGEST_SECONDS * 1e6, _MOST_PENDING)
+        self.fills = new_fills(LONGEST_SECONDS * 1e6, MOST_PENDING)
         self._fills = 0.0
         self._unfilled = 0.0
         self._seconds = 0.0
 
     def take(self, batch: Batch) -> None:
         """Take the next batch of one server."""
-        counted = self._pairs.take(batch.ids, batch.operations, batch.times_us, batch.last_time_us)
+        self.add(self.fills.take(batch.ids, batch.operations, batch.times_us, batch.last_time_us))
+
+    def add(self, counted: Counted) -> None:
+        """Take what has been counted of the next batch."""
         self._fills += counted.fills
         self._unfilled += counted.unfilled
         self._seconds += counted.seconds
@@ -52,7 +58,7 @@ class BackendLatency:
 
     def clear_pending(self) -> None:
         """Forget the misses that wait, for example as the server has restarted."""
-        self._pairs.clear()
+        self.fills.clear()
 
     @property
     def fill_ratio(self) -> float | None:

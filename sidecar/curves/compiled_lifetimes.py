@@ -30,7 +30,11 @@ class MovedReads:
 
 class CompiledLifetimes:
     """What ``Lifetimes`` is; see ``kernel/lifetimes.c``. Lifetimes that are not told are guessed in
-    Python."""
+    Python.
+
+    Attributes:
+        handle: the library's lifetimes.
+    """
 
     def __init__(self, found: CDLL) -> None:
         self.distribution = LifetimeDistribution()
@@ -38,13 +42,13 @@ class CompiledLifetimes:
         self._shortest_before = math.inf
         # Kept: the library calls them.
         self._draw, self._add = _DRAW(self._draw_one), _ADD(self._add_one)
-        self._lifetimes = found.spreds_lifetimes_new(self._draw, self._add)
-        if not self._lifetimes:
+        self.handle = found.spreds_lifetimes_new(self._draw, self._add)
+        if not self.handle:
             raise MemoryError("not enough memory for lifetimes")
 
     def __del__(self) -> None:
-        if getattr(self, "_lifetimes", None):
-            self._library.spreds_lifetimes_free(self._lifetimes)
+        if getattr(self, "handle", None):
+            self._library.spreds_lifetimes_free(self.handle)
 
     def _draw_one(self, age_seconds: float) -> float:
         drawn = self.distribution.draw(age_seconds)
@@ -54,23 +58,23 @@ class CompiledLifetimes:
         self.distribution.add(seconds, bool(expired))
 
     def __len__(self) -> int:
-        return int(self._library.spreds_lifetimes_alive(self._lifetimes))
+        return int(self._library.spreds_lifetimes_alive(self.handle))
 
     @property
     def waiting(self) -> int:
-        return int(self._library.spreds_lifetimes_waiting(self._lifetimes))
+        return int(self._library.spreds_lifetimes_waiting(self.handle))
 
     @property
     def shortest_seconds(self) -> float:
         return min(
-            float(self._library.spreds_lifetimes_shortest(self._lifetimes, False)),
+            float(self._library.spreds_lifetimes_shortest(self.handle, False)),
             self._shortest_before,
             self.distribution.shortest_seconds,
         )
 
     def refresh(self, average_left_seconds: float) -> None:
         self.distribution.refresh(average_left_seconds)
-        self._shortest_before = self._library.spreds_lifetimes_shortest(self._lifetimes, True)
+        self._shortest_before = self._library.spreds_lifetimes_shortest(self.handle, True)
 
     def take(self, accesses: TimedAccesses, resident_bytes: float) -> MovedReads:
         columns = (
@@ -81,7 +85,7 @@ class CompiledLifetimes:
             np.ascontiguousarray(accesses.times_seconds, np.float64),
         )
         if self._library.spreds_lifetimes_take(
-            self._lifetimes,
+            self.handle,
             *(column.ctypes.data for column in columns),
             len(columns[0]),
             resident_bytes,
@@ -91,22 +95,20 @@ class CompiledLifetimes:
 
     def moves(self, *, added: bool) -> Moves:
         """Of the accesses that were taken last."""
-        count = self._library.spreds_lifetimes_moves(self._lifetimes, added, None, None)
+        count = self._library.spreds_lifetimes_moves(self.handle, added, None, None)
         sizes, ids = np.empty(count), np.empty(count, np.uint64)
-        self._library.spreds_lifetimes_moves(
-            self._lifetimes, added, sizes.ctypes.data, ids.ctypes.data
-        )
+        self._library.spreds_lifetimes_moves(self.handle, added, sizes.ctypes.data, ids.ctypes.data)
         return sizes, ids
 
     def due(self, now_seconds: float) -> list[int]:
         key, gone = c_uint64(), []
-        while self._library.spreds_lifetimes_due(self._lifetimes, now_seconds, byref(key)):
+        while self._library.spreds_lifetimes_due(self.handle, now_seconds, byref(key)):
             gone.append(key.value)
         return gone
 
     def keep_only(self, wanted: Collection[int]) -> None:
         keys = np.sort(np.fromiter(wanted, np.uint64))
-        self._library.spreds_lifetimes_keep_only(self._lifetimes, keys.ctypes.data, len(keys))
+        self._library.spreds_lifetimes_keep_only(self.handle, keys.ctypes.data, len(keys))
 
 
 def new_lifetimes() -> CompiledLifetimes | Lifetimes:

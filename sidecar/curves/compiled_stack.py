@@ -22,39 +22,42 @@ class CompiledStack:
     """What ``LruStack`` is, to the last bit; see ``kernel/server_stack.c``.
 
     All of its methods raise MemoryError if there is not enough.
+
+    Attributes:
+        handle: the library's stack.
     """
 
     def __init__(self, found: CDLL) -> None:
         self._library = found
-        self._stack = found.spreds_stack_new()
-        if not self._stack:
+        self.handle = found.spreds_stack_new()
+        if not self.handle:
             raise MemoryError("not enough memory for a stack")
 
     def __del__(self) -> None:
-        if getattr(self, "_stack", None):
-            self._library.spreds_stack_free(self._stack)
+        if getattr(self, "handle", None):
+            self._library.spreds_stack_free(self.handle)
 
     def __len__(self) -> int:
-        return int(self._library.spreds_stack_live(self._stack))
+        return int(self._library.spreds_stack_live(self.handle))
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._keys().tolist())
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, int) and bool(self._library.spreds_stack_has(self._stack, key))
+        return isinstance(key, int) and bool(self._library.spreds_stack_has(self.handle, key))
 
     @property
     def total_weight(self) -> int:
-        return int(self._library.spreds_stack_total_weight(self._stack))
+        return int(self._library.spreds_stack_total_weight(self.handle))
 
     def _keys(self) -> UIntArray:
         keys = np.empty(len(self), np.uint64)
-        self._library.spreds_stack_list(self._stack, keys.ctypes.data, None)
+        self._library.spreds_stack_list(self.handle, keys.ctypes.data, None)
         return keys
 
     def held(self) -> tuple[int, int]:
         count = np.zeros(1, np.uint64)
-        weight = self._library.spreds_stack_held(self._stack, count.ctypes.data)
+        weight = self._library.spreds_stack_held(self.handle, count.ctypes.data)
         return int(count[0]), int(weight)
 
     def access(
@@ -66,7 +69,7 @@ class CompiledStack:
         told = np.empty((2, len(keys)), np.int64)
         above, own = told
         reads = self._library.spreds_stack_access(
-            self._stack,
+            self.handle,
             *(keys.ctypes.data, operations.ctypes.data, weights.ctypes.data, len(keys)),
             *(default_weight, above.ctypes.data, own.ctypes.data),
         )
@@ -82,21 +85,21 @@ class CompiledStack:
     def _remove(self, keys: Iterable[int], *, forgotten: bool) -> None:
         gone = np.fromiter(keys, np.uint64)
         _enough(
-            self._library.spreds_stack_remove(self._stack, gone.ctypes.data, len(gone), forgotten)
+            self._library.spreds_stack_remove(self.handle, gone.ctypes.data, len(gone), forgotten)
         )
 
     def rename(self, names: dict[int, int]) -> None:
         keys = np.fromiter((names.get(key, key) for key in self), np.uint64)
-        self._library.spreds_stack_rename(self._stack, keys.ctypes.data)
+        self._library.spreds_stack_rename(self.handle, keys.ctypes.data)
 
     def add_weight(self, more: int) -> None:
-        self._library.spreds_stack_add_weight(self._stack, more)
+        self._library.spreds_stack_add_weight(self.handle, more)
 
     def clear(self) -> None:
-        self._library.spreds_stack_clear(self._stack)
+        self._library.spreds_stack_clear(self.handle)
 
     def below(self, depth: int) -> list[int]:
-        deep = int(self._library.spreds_stack_below(self._stack, depth))
+        deep = int(self._library.spreds_stack_below(self.handle, depth))
         keys: list[int] = self._keys()[:deep].tolist()
         return keys
 

@@ -77,18 +77,22 @@ class Fills:
 
 
 class CompiledFills:
-    """The same by the compiled library; see ``kernel/fills.c``."""
+    """The same by the compiled library; see ``kernel/fills.c``.
+
+    Attributes:
+        handle: the library's fills.
+    """
 
     def __init__(self, found: CDLL, longest_us: float, most_pending: int) -> None:
         self._library = found
         self._limits = (longest_us, most_pending)
-        self._fills = found.spreds_fills_new()
-        if not self._fills:
+        self.handle = found.spreds_fills_new()
+        if not self.handle:
             raise MemoryError("not enough memory for fills")
 
     def __del__(self) -> None:
-        if getattr(self, "_fills", None):
-            self._library.spreds_fills_free(self._fills)
+        if getattr(self, "handle", None):
+            self._library.spreds_fills_free(self.handle)
 
     def take(
         self,
@@ -103,7 +107,7 @@ class CompiledFills:
         times_us = np.ascontiguousarray(times_us)
         counted = np.empty(3)
         if self._library.spreds_fills_take(
-            self._fills,
+            self.handle,
             *(keys.ctypes.data, operations.ctypes.data, times_us.ctypes.data),
             *(len(keys), now_us, *self._limits, counted.ctypes.data),
         ):
@@ -112,7 +116,7 @@ class CompiledFills:
 
     def clear(self) -> None:
         """As ``Fills.clear``."""
-        self._library.spreds_fills_clear(self._fills)
+        self._library.spreds_fills_clear(self.handle)
 
 
 def new_fills(longest_us: float, most_pending: int) -> Fills | CompiledFills:

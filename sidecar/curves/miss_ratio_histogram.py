@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ctypes import byref
+
 import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.object_groups import GROUP_SHIFT, GROUPS, groups_of
 from sidecar.curves.remembered import CYCLE, Remembered
 from sidecar.kernel.library import library
+from sidecar.kernel.structures import Histogram as HistogramStructure
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -48,12 +51,20 @@ class MissRatioHistogram:
             self._add(distances_bytes, weight, ids)
             return
         distances, ids = np.ascontiguousarray(distances_bytes), np.ascontiguousarray(ids)
+        described = HistogramStructure()
+        self.describe(described)
         compiled.spreds_histogram_add(
-            *(_EDGES_ADDRESS, len(EDGES_BYTES), _PER_OCTAVE),
-            *(distances.ctypes.data, ids.ctypes.data, len(ids), weight),
-            *(self.counts.new.ctypes.data, self.groups.new.ctypes.data),
-            *(*self.groups.new.shape, GROUP_SHIFT, _COARSE),
+            byref(described), distances.ctypes.data, ids.ctypes.data, len(ids), weight
         )
+
+    def describe(self, structure: HistogramStructure) -> None:
+        """Fill in what the compiled library counts by; true until the next ``step``."""
+        structure.edges, structure.edge_count = _EDGES_ADDRESS, len(EDGES_BYTES)
+        structure.per_octave, structure.coarse = _PER_OCTAVE, _COARSE
+        structure.group_count, structure.group_width = self.groups.new.shape
+        structure.group_shift = GROUP_SHIFT
+        structure.counts = self.counts.new.ctypes.data
+        structure.groups = self.groups.new.ctypes.data
 
     def _add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
         """The same in Python."""

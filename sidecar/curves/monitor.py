@@ -7,7 +7,9 @@ import numpy as np
 from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
+from sidecar.curves.batch_by_parts import Parts, references_of
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
+from sidecar.curves.compiled_batch import new_batch_taker
 from sidecar.curves.compiled_lifetimes import new_lifetimes
 from sidecar.curves.curve_error import least_depth_bytes, stated_error
 from sidecar.curves.curve_points import curve_through
@@ -16,7 +18,6 @@ from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.references import References
 from sidecar.curves.remembered import CYCLE, Memory
 from sidecar.curves.served_reads import (
     FULL_RATIO,
@@ -72,6 +73,7 @@ class ServerMonitor:
         # Reads sampled under the present policy.
         self._samples_taken = 0
         self._widening = Widening(self.cycle_seconds)
+        self._take = new_batch_taker()
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
         self._depth_bytes = self._resident_bytes = self._most_depth_bytes = np.inf
@@ -88,38 +90,25 @@ class ServerMonitor:
             self._widening.give_up()
             self.counts.outlook.forget()
             last = None
-        self.shards.expire(self.lifetimes.due(batch.first_time_us / 1e6))
-        references = self._references(self.shards, batch)
-        corrections = None  # of what TTLs change in the distances
-        if len(self.lifetimes) or np.any(references.have_ttl):
-            corrections = self.lifetimes.take(references.timed_accesses(), self._resident_bytes)
+        parts = self._parts()
+        taken = self._take(batch, parts)
         if self._widening.successor is not None:
-            self._references(self._widening.successor, batch)
-        self._samples_taken += len(references.distances_bytes)
-        if references.rate > 0:
-            weight = 1 / references.rate
-            self.counts.histogram.add(references.distances_bytes, weight, references.ids)
-            missed = self.counts.lost(references.distances_bytes, self._depth_bytes)
-            if corrections is not None:
-                for (sizes, ids), sign in zip(corrections.moves(), (1, -1), strict=True):
-                    self.counts.histogram.add(sizes, sign * weight, ids)
-                    missed += sign * self.counts.lost(sizes, self._depth_bytes)
-            self._window_misses += weight * missed
-        reads = batch_reads(last, batch, references)
+            references_of(self._widening.successor, batch, parts)
+        self._samples_taken += taken.reads
+        self._window_misses += taken.missed
+        reads = batch_reads(last, batch, taken.reads, taken.rate)
         self.counts.histogram.reads.new += reads
         self._window_reads += reads
-        self.warm_up.take(
-            len(references.distances_bytes), references.unseen_hits, batch.last_time_us
-        )
+        self.warm_up.take(taken.reads, taken.unseen_hits, batch.last_time_us)
         self._warm_up()
-        self.latency.take(batch)
         self.samples_since_observation += len(batch.records)
         self._last = batch
 
-    def _references(self, shards: Shards, batch: Batch) -> References:
-        known = self.calibration
-        default_bytes = round(known.object_bytes or FIRST_OBJECT_BYTES)
-        return shards.take(batch, known.overhead_bytes, default_bytes, known.keys_bytes)
+    def _parts(self) -> Parts:
+        return Parts(
+            *(self.shards, self.lifetimes, self.counts, self.latency, self.calibration),
+            *(self._depth_bytes, self._resident_bytes),
+        )
 
     def step(self, seconds: float) -> None:
         """Close a step that took so long; until the next one, what comes is counted apart."""

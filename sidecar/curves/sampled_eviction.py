@@ -45,6 +45,7 @@ class SampledEviction:
         each size was full: until then it evicts nothing. Both of shape (k,)."""
         spread, offsets = _spread(samples)
         self._offsets = offsets
+        self._loss: tuple[float, FloatArray] | None = None
         self._exact = np.where(offsets == 0, 1.0, 0.0)
         beyond = self._around(miss_ratios[None])[0] @ spread.T
         self._weights = np.tile(self._exact, (len(miss_ratios), 1))
@@ -79,13 +80,20 @@ class SampledEviction:
         given."""
         if size_bytes <= 0:
             return np.ones(len(distances_bytes))
-        place = np.log2(size_bytes / GRID_BYTES[0]) * PER_OCTAVE
-        row = self._weights[int(np.clip(round(place), 0, len(GRID_BYTES) - 1))]
+        first, values = self.loss(size_bytes)
         with np.errstate(divide="ignore"):
             relative = np.log2(distances_bytes / size_bytes) * PER_OCTAVE
-        # A cache of the varying size at offset o misses what lies deeper.
-        ends = np.append(self._offsets - 0.5, self._offsets[-1] + 0.5)
-        return np.asarray(np.interp(relative, ends, np.append(0.0, np.cumsum(row))))
+        return np.asarray(np.interp(relative, first + np.arange(len(values)), values))
+
+    def loss(self, size_bytes: float) -> tuple[float, FloatArray]:
+        """The same as a table: the first place, in ``PER_OCTAVE``-ths of a doubling of the distance
+        from the size, and the values there and at each whole step from it."""
+        if self._loss is None or self._loss[0] != size_bytes:
+            place = np.log2(size_bytes / GRID_BYTES[0]) * PER_OCTAVE if size_bytes > 0 else 0.0
+            row = self._weights[int(np.clip(round(place), 0, len(GRID_BYTES) - 1))]
+            # A cache of the varying size at offset o misses what lies deeper.
+            self._loss = size_bytes, np.append(0.0, np.cumsum(row))
+        return float(self._offsets[0] - 0.5), self._loss[1]
 
 
 def _steps_per_part(samples: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sidecar.curves.references import References
 from sidecar.samples.batch import Batch
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.planning.quiet import QUIET_READS
@@ -72,11 +71,11 @@ def was_full(previous: ServerReading, reading: ServerReading) -> bool:
     return previous.maxmemory_bytes == size > 0 and least >= FULL_RATIO * size
 
 
-def batch_reads(last: Batch | None, batch: Batch, references: References) -> float:
+def batch_reads(last: Batch | None, batch: Batch, sampled_reads: int, rate: float) -> float:
     """Reads that a batch stands for: by the sampler's count, less what went with lost batches. Of
-    the first batch seen only its samples tell."""
+    the first batch seen only its samples tell, at R."""
     if last is None and batch.sequence:
-        return len(references.distances_bytes) / references.rate if references.rate else 0.0
+        return sampled_reads / rate if rate else 0.0
     reads, sampled = batch.seen_reads, batch.sampled
     if last is not None:
         reads -= last.seen_reads

@@ -107,7 +107,7 @@ class Shards:
         that the stack does not know yet lies between what the stack has seen since and that.
         """
         self.pinned.default_bytes = default_bytes
-        self._notice_change(batch)
+        self.notice_change(batch)
         assert self.threshold is not None
         records, ids, operations, times_us = self._taken(batch)
         rate = self.rate
@@ -130,8 +130,7 @@ class Shards:
             least = self.stack.total_weight / rate + beside[unseen]
             distances[unseen] = (least + np.maximum(least, resident_bytes)) / 2
         distances[above == COLD] = np.inf
-        if self.live_objects is not None and len(self) > self.live_objects:
-            self._shed(self.live_objects - self.live_objects // _SHED_SHARE)
+        self.shed()
         reads = ids[operations <= _READ_MISS]
         unseen_hits = int(np.count_nonzero(unseen))
         return References(distances, reads, records, times_us, operations, ids, rate, unseen_hits)
@@ -167,7 +166,7 @@ class Shards:
         all_above[~taken.is_pinned], all_own[~taken.is_pinned] = above, own
         return all_above, all_own, taken.beside_bytes
 
-    def _notice_change(self, batch: Batch) -> None:
+    def notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
         higher T changes nothing: objects that were not sampled have no history here."""
         if self.threshold is None or (batch.modulus, batch.salt_id) != (
@@ -181,7 +180,11 @@ class Shards:
         elif batch.threshold < self.threshold:
             self._lower(batch.threshold)
 
-    def _shed(self, keep: int) -> None:
+    def shed(self) -> None:
+        """Lower the threshold where there are too many objects."""
+        if self.live_objects is None or len(self) <= self.live_objects:
+            return
+        keep = self.live_objects - self.live_objects // _SHED_SHARE
         mask = self.modulus - 1
         lows = sorted(key & mask for keys in (self.stack, self.pinned.weights) for key in keys)
         self._lower(lows[keep])

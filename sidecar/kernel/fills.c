@@ -1,19 +1,13 @@
 /* Misses that wait for the write of the same key, as sidecar/curves/backend_latency.py pairs them. */
 
-#include "key_map.h"
+#include "fills.h"
 
-enum { READ_MISS = 2, WRITE = 3 };
+#include "key_map.h"
+#include "operations.h"
 
 struct miss {
     uint64_t key;
     double at_us;
-};
-
-/* What one call has counted: fills, misses without one, and seconds from miss to fill, summed up. */
-struct counted {
-    double fills;
-    double unfilled;
-    double seconds;
 };
 
 struct fills {
@@ -82,9 +76,6 @@ static void give_up(struct fills *f, double before_us, uint64_t most)
     }
 }
 
-/* Takes accesses in order, of which only misses and writes matter, and then gives up those misses that
- * have waited for longer than `longest_us` at `now_us`, and the oldest of more than `most`. Returns 0,
- * or -1 without memory. */
 int spreds_fills_take(struct fills *f, const uint64_t *keys, const uint8_t *operations,
                       const double *times_us, uint64_t count, double now_us, double longest_us,
                       uint64_t most, struct counted *counted)

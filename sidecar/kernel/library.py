@@ -54,10 +54,13 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_histogram_add": (
         None,
         [
-            *(_POINTER, _U64, _U64, _POINTER, _POINTER, _U64, ctypes.c_double),
-            *(_POINTER, _POINTER, _U64, _U64, _U64, _U64),
+            *(_POINTER, _POINTER, _POINTER, _U64, ctypes.c_double),
         ],
     ),
+    "spreds_records_check": (ctypes.c_int, [_POINTER, *[_U64] * 4]),
+    "spreds_batch_new": (_POINTER, []),
+    "spreds_batch_free": (None, [_POINTER]),
+    "spreds_batch_take": (ctypes.c_int, [_POINTER, _POINTER]),
     "spreds_fills_new": (_POINTER, []),
     "spreds_fills_free": (None, [_POINTER]),
     "spreds_fills_take": (

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.kernel.library import library
 from sidecar.samples.wire_format import (
     FIRST_RECORD_BYTES,
     FIRST_VERSION,
@@ -198,9 +199,15 @@ def _check(batch: Batch) -> None:
         raise SampleError("time", f"ends at {batch.last_time_us}, before {batch.first_time_us}")
     if batch.seen_reads > batch.seen or batch.dropped > batch.sampled:
         raise SampleError("counters", "a part of a counter exceeds the whole")
-    operations = batch.operations
-    if not len(operations):
+    found = library()
+    if not len(batch.records):
         return
+    if found is not None and not found.spreds_records_check(
+        *(batch.records.ctypes.data, batch.records.strides[0], len(batch.records)),
+        *(modulus, threshold),
+    ):
+        return
+    operations = batch.operations
     if operations.min() < _FIRST_OPERATION or operations.max() > _LAST_OPERATION:
         raise SampleError("operation", "a record has an operation outside 1..8")
     if operations.max() == Operation.SWAP:

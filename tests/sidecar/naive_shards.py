@@ -179,5 +179,5 @@ def weights_of(stack: LruStack | CompiledStack) -> list[int]:
     if isinstance(stack, LruStack):
         told[:] = stack._weights[stack._live()]
     else:
-        stack._library.spreds_stack_list(stack._stack, None, told.ctypes.data)
+        stack._library.spreds_stack_list(stack.handle, None, told.ctypes.data)
     return list(told)
