@@ -57,6 +57,10 @@ class MiniatureSimulation:
                 depths[place] = all_bytes
         return depths
 
+    def add_weight(self, more: int) -> None:
+        """Make each object ``more`` bytes heavier (lighter, if negative)."""
+        self._caches.add_weight(more)
+
     def keep_only(self, wanted: Callable[[int], bool]) -> None:
         """Remove all objects but the wanted ones, from every cache."""
         self._caches.keep_only(wanted)
