@@ -28,8 +28,8 @@ _COPIED = ("rdb_last_cow_size", "aof_last_cow_size", "current_cow_size")
 # 1e9 ns, 2 digits), which INFO puts down to nothing. The same in Redis 7.0 and 8.0 and Valkey 8.1.
 LATENCY_HISTOGRAM_BYTES = 24_688
 # From Redis 7.4 on used_memory has what Lua's machines take, which swings with their garbage;
-# used_memory_startup has them as they were then (the same in Redis 8.0 and 8.2). Valkey gives itself
-# out as Redis 7.2 and does not count them.
+# used_memory_startup has them as they were then (the same in Redis 8.0 and 8.2). Valkey gives
+# itself out as Redis 7.2 and does not count them.
 _LUA_COUNTED_FROM = (7, 4)
 LUA_STARTUP_BYTES = 71_680
 _MOST_DIGITS = 20

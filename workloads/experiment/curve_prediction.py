@@ -27,8 +27,8 @@ bent to what the server says of its own size."""
 REQUESTS_PER_SECOND = 1000.0
 _BUDGET_SHARE = 1.3
 _CYCLES_LEARNT = 2
-# Samples are waited for after so many steps of the clock, but for those of a batch that is open (678
-# at most).
+# Samples are waited for after so many steps of the clock, but for those of a batch that is
+# open (678 at most).
 _STEPS_AHEAD = 20
 _LEFT_IN_BATCH = 1000
 _UNLIMITED_BYTES = 1 << 40
