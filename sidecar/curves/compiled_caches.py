@@ -36,6 +36,10 @@ class CompiledCaches:
         told = np.array(capacities, dtype=np.float64)
         self._library.spreds_caches_set_capacities(self._caches, told.ctypes.data)
 
+    def add_weight(self, more: int) -> None:
+        """As ``MiniatureCaches.add_weight``."""
+        self._library.spreds_caches_add_weight(self._caches, more)
+
     def weight(self, place: int) -> int:
         """As ``MiniatureCaches.weight``."""
         return int(self._library.spreds_caches_weight(self._caches, place))

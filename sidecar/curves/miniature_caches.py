@@ -120,6 +120,13 @@ class MiniatureCache:
                 self._keys[entry.place] = last
                 self._entries[last].place = entry.place
 
+    def add_weight(self, more: int) -> None:
+        """Make each object ``more`` heavier (lighter, if negative), but 1 at least; where that is
+        too much, objects leave with the next one that comes."""
+        for entry in self._entries.values():
+            entry.weight = max(1, entry.weight + more)
+        self.used = sum(entry.weight for entry in self._entries.values())
+
     def _decayed(self, entry: _Entry, minute: int) -> int:
         period = self._settings.lfu_decay_time_minutes
         return max(0, entry.count - (minute - entry.touched) // period) if period else entry.count
@@ -160,6 +167,12 @@ class MiniatureCaches:
     def set_capacities(self, capacities: Sequence[float]) -> None:
         for cache, capacity in zip(self._caches, capacities, strict=True):
             cache.capacity = capacity
+
+    def add_weight(self, more: int) -> None:
+        """Make each object, in every cache, ``more`` heavier, as ``MiniatureCache.add_weight``."""
+        self._weights = {key: max(1, weight + more) for key, weight in self._weights.items()}
+        for cache in self._caches:
+            cache.add_weight(more)
 
     def weight(self, place: int) -> int:
         """Of what the cache at this place holds."""

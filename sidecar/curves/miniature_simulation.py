@@ -50,12 +50,17 @@ class MiniatureSimulation:
         that has room for all keys misses no more often than one that is just filled by them. There
         a curve ends in a bend, which a straight line between two sizes would cut."""
         depths = self.sizes_bytes.copy()
-        if self._rate:
-            all_bytes = self._caches.weight(len(depths) - 1) / self._rate + self._pinned_bytes
+        weight = self._caches.weight(len(depths) - 1)
+        if weight and self._rate:
+            all_bytes = weight / self._rate + self._pinned_bytes
             place = int(np.searchsorted(depths, all_bytes))
-            if all_bytes > 0 and place < len(depths):
+            if place < len(depths):
                 depths[place] = all_bytes
         return depths
+
+    def add_weight(self, more: int) -> None:
+        """Make each object ``more`` bytes heavier (lighter, if negative)."""
+        self._caches.add_weight(more)
 
     def keep_only(self, wanted: Callable[[int], bool]) -> None:
         """Remove all objects but the wanted ones, from every cache."""

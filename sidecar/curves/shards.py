@@ -276,6 +276,8 @@ class Shards:
         """Add ``more_bytes`` (or take, if negative) to each object."""
         self.stack.add_weight(more_bytes)
         self.pinned.add_weight(more_bytes)
+        if self.simulation is not None:
+            self.simulation.add_weight(more_bytes)
 
 
 def _accesses(

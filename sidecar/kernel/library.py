@@ -78,6 +78,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_caches_remove": (None, [_POINTER, _POINTER, _U64]),
     "spreds_caches_live": (_U64, [_POINTER]),
     "spreds_caches_list": (None, [_POINTER, _POINTER]),
+    "spreds_caches_add_weight": (None, [_POINTER, _I64]),
     "spreds_caches_weight": (_I64, [_POINTER, ctypes.c_int]),
     "spreds_lines_parse": (_U64, [_POINTER, _U64, _U64, *[_POINTER] * 4, _U64, *[_POINTER] * 3]),
 }

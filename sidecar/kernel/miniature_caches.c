@@ -308,6 +308,24 @@ void spreds_caches_list(const struct miniature_caches *m, uint64_t *keys) {
         if (m->objects[i].is_live) *keys++ = m->objects[i].key;
 }
 
+/* Make each object, in every cache, `more` heavier (lighter, if negative), but 1 at least; where that
+ * is too much for a cache, objects leave with the next one that comes. */
+void spreds_caches_add_weight(struct miniature_caches *m, int64_t more) {
+    for (uint32_t i = 0; i < m->used; i++) {
+        int64_t *weight = &m->objects[i].weight;
+        if (*weight) *weight = *weight + more > 1 ? *weight + more : 1;
+    }
+    for (int c = 0; c < m->cache_count; c++) {
+        struct small_cache *cache = &m->caches[c];
+        cache->used = 0;
+        for (uint32_t i = 0; i < cache->count; i++) {
+            int64_t *weight = &cache->weights[cache->residents[i]];
+            *weight = *weight + more > 1 ? *weight + more : 1;
+            cache->used += *weight;
+        }
+    }
+}
+
 /* The weight of what a cache holds. */
 int64_t spreds_caches_weight(const struct miniature_caches *m, int cache) {
     return m->caches[cache].used;

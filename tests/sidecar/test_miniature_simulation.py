@@ -147,3 +147,38 @@ def test_compiled_caches_hold_no_more_than_they_may() -> None:
         assert 300 < held[1] <= 500
     caches.keep_only(lambda _: False)
     assert caches.weight(1) == 0
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_heavier_objects_need_larger_caches(is_compiled: bool) -> None:
+    found = library() if is_compiled else None
+    if is_compiled and found is None:
+        pytest.skip("the compiled library is not installed")
+    caches = (
+        CompiledCaches(1, EvictionSettings(), found)
+        if found is not None
+        else MiniatureCaches(1, EvictionSettings())
+    )
+    caches.set_capacities([1000.0])
+    keys = np.arange(1, 101)
+    caches.access(accesses(keys, [WRITE] * 100, 10 + keys * 0), 1, 0)
+    assert caches.weight(0) == 1000
+    caches.add_weight(-20)
+    assert caches.weight(0) == 100
+    caches.add_weight(19)
+    assert caches.weight(0) == 2000
+    # A read that tells no size has what is known of it.
+    caches.access(accesses([1], [HIT], [0]), 1, 0)
+    caches.access(accesses([200], [WRITE], [20]), 1, 0)
+    assert caches.weight(0) <= 1000
+
+
+def test_a_curve_bends_where_all_keys_fit() -> None:
+    simulation = MiniatureSimulation(np.array([100.0, 500.0, 1000.0]), EvictionSettings())
+    simulation.set_rate(0.5, pinned_bytes=30)
+    assert simulation.depths_bytes.tolist() == [100, 500, 1000]
+    simulation.access(accesses(range(1, 11), [WRITE] * 10, 12), 1, 0, 0.5)
+    # 120 bytes stand for 240, and the pinned ones come beside.
+    assert simulation.depths_bytes.tolist() == [100, 270, 1000]
+    simulation.add_weight(12)
+    assert simulation.depths_bytes.tolist() == [100, 500, 510]

@@ -41,6 +41,17 @@ def test_sums_over_databases_and_takes_the_baseline_apart() -> None:
     assert (reading.maxmemory_samples, reading.lfu_log_factor) == (10, 10)
 
 
+@pytest.mark.parametrize(
+    ("version", "taken"), [("7.0.15", 0), ("7.2.4", 0), ("7.4.0", 8320), ("8.0.2", 8320), ("x", 0)]
+)
+def test_lua_takes_memory_from_the_keys_where_the_server_counts_it(
+    version: str, taken: int
+) -> None:
+    info = {**INFO, "redis_version": version, "used_memory_vm_total": 80_000}
+    config = {"latency-tracking": "no"}
+    assert ServerReading.parse(info, config, 1.5).baseline_bytes == 125 + taken
+
+
 @pytest.mark.parametrize(("most", "needed"), [("0", 0), ("1000", 0), ("5%", 600), ("100%", 30)])
 def test_clients_that_may_have_a_part_need_the_whole(most: str, needed: int) -> None:
     """Else the server disconnects them as it shrinks."""

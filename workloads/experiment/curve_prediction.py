@@ -27,6 +27,10 @@ bent to what the server says of its own size."""
 REQUESTS_PER_SECOND = 1000.0
 _BUDGET_SHARE = 1.3
 _CYCLES_LEARNT = 2
+# Samples are waited for after so many steps of the clock, but for those of a batch that is
+# open (678 at most).
+_STEPS_AHEAD = 20
+_LEFT_IN_BATCH = 1000
 _UNLIMITED_BYTES = 1 << 40
 
 FloatArray = npt.NDArray[np.float64]
@@ -91,6 +95,7 @@ class _Window:
         self.monitor = monitor
         self._server = server
         self._replay = Replay(server, load)
+        self._steps = 0
         self._receiver = receiver
         self.received = 0
         self._counted = (0, 0)
@@ -108,13 +113,27 @@ class _Window:
                 self.received += len(batch.records)
                 self.monitor.take(batch)
 
+    def _after_step(self) -> None:
+        """The server must not be so far ahead that the queue between the two overflows."""
+        self.drain()
+        self._steps += 1
+        if self._steps % _STEPS_AHEAD == 0:
+            self._wait_for(_LEFT_IN_BATCH)
+
+    def _wait_for(self, left: int) -> None:
+        """Take samples until at most so many are missing; five seconds at most."""
+        deadline = time.monotonic() + 5
+        while self.lost() > left and time.monotonic() < deadline:
+            time.sleep(0.001)
+            self.drain()
+
     def replay(self, first: int, last: int) -> None:
         """Send the load's requests from ``first`` to ``last`` and take their samples; the monitor
         steps as in a sidecar, and what the server counts fades beside."""
         step_seconds = self.monitor.cycle_seconds / STEPS_A_CYCLE
         parts = max(1, round((last - first) / REQUESTS_PER_SECOND / step_seconds))
         for start, end in pairwise(np.linspace(first, last, parts + 1).astype(int).tolist()):
-            self._replay.send(start, end, REQUESTS_PER_SECOND, self.drain)
+            self._replay.send(start, end, REQUESTS_PER_SECOND, self._after_step)
             seconds = (end - start) / REQUESTS_PER_SECOND
             self.monitor.step(seconds)
             self._count(0.5 ** (seconds / self.monitor.cycle_seconds))
@@ -135,10 +154,7 @@ class _Window:
     def read(self) -> ServerReading:
         """The server's state, when the buffers of its clients have gone."""
         self._server.settle()
-        deadline = time.monotonic() + 5
-        while self.lost() and time.monotonic() < deadline:
-            time.sleep(0.01)
-            self.drain()
+        self._wait_for(0)
         client = self._server.client
         config = {str(key): str(value) for key, value in client.config_get("*").items()}
         seconds, microseconds = client.time()
