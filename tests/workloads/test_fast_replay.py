@@ -51,6 +51,13 @@ def test_time_passes_as_the_load_says(binary: Path) -> None:
         assert len(steps) == 25
 
 
+@pytest.mark.parametrize("name", supported_servers())
+def test_no_server_has_a_clock_of_its_own(name: str) -> None:
+    """One that counts the processor's cycles would run its rounds of expiry at its own pace."""
+    with FastServer({}, built(supported_servers()[name].stock_binary)) as server:
+        assert server.client.info("server")["monotonic_clock"] == "POSIX clock_gettime"
+
+
 def test_only_the_first_read_misses_until_the_ttl_is_over(binary: Path) -> None:
     with FastServer({}, binary) as server:
         replay(server, load([1, 2, 1, 2, 3] * 20, ttl_seconds=5), 100.0, lambda: None)

@@ -49,8 +49,8 @@ def test_a_seed_draws_the_same_commands_again() -> None:
 
 
 def test_what_cannot_be_run_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["experiment", "commands", "--server", "redis8", "--way", "patch"]) == 2
-    assert "Redis 8.0 can only be sampled by module" in capsys.readouterr().err
+    assert main(["experiment", "commands", "--server", "redis82", "--way", "patch"]) == 2
+    assert "Redis 8.2 can only be sampled by module" in capsys.readouterr().err
 
 
 def test_a_reply_that_differs_is_found(tested: TestedServer) -> None:
