@@ -6,12 +6,9 @@
  * however fast or slow the machine is: ticks, TTLs and LFU decay keep their proportion exactly. */
 
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -27,8 +24,8 @@ static struct timespec realtime_start, monotonic_start;
 static void fast_clock_open(void) {
     const char *path = getenv("FAST_CLOCK");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *page =
-        file < 0 ? MAP_FAILED : mmap(NULL, sizeof(*passed_us), PROT_READ, MAP_SHARED, file, 0);
+    void *page = file < 0 ? MAP_FAILED
+                          : mmap(NULL, sizeof(*passed_us), PROT_READ, MAP_SHARED, file, 0);
 
     if (page == MAP_FAILED) _exit(1); /* a clock that runs by itself would spoil the results */
     close(file);
@@ -66,17 +63,4 @@ time_t time(time_t *out) {
     clock_gettime(CLOCK_REALTIME, &now);
     if (out) *out = now.tv_sec;
     return now.tv_sec;
-}
-
-/* A server that finds a steady counter of cycles there (Valkey 9.1 does) would time its cron by the
- * processor's own clock, and expire next to nothing while the load's hours pass. */
-FILE *fopen(const char *path, const char *mode) {
-    static FILE *(*next)(const char *, const char *);
-
-    if (!next) next = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
-    return next(strcmp(path, "/proc/cpuinfo") ? path : "/dev/null", mode);
-}
-
-FILE *fopen64(const char *path, const char *mode) {
-    return fopen(path, mode);
 }
