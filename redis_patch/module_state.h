@@ -11,8 +11,6 @@
 #include "sampler.h"
 #include "transport.h"
 
-#include <time.h>
-
 typedef struct {
     sampler sampler;
     pending_command pending;
@@ -35,11 +33,11 @@ typedef struct {
     unsigned long long (*get_client_id)(RedisModuleCommandFilterCtx *call);
 } module_state;
 
-/* Only sampled accesses ask for the time: a few milliseconds of grain are enough, and cheap. */
+/* Microseconds since the Unix epoch, in steps of a millisecond: only sampled accesses ask. It is the
+ * server's clock, by which its keys live: Valkey binds modules so (RTLD_DEEPBIND) that a clock which
+ * was put before libc's does not hold for them. */
 static inline uint64_t now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return (uint64_t)RedisModule_Milliseconds() * 1000;
 }
 
 #endif

@@ -54,9 +54,6 @@ class SampledBinary:
             "salt": salt,
             "endpoint": endpoint,
         }
-        if self.module:
-            # Valkey binds a module to libc's clock, not to the replay's: it would ask too seldom.
-            knobs["size-estimates"] = 1_000_000
         return load | {f"{prefix}{name}": value for name, value in knobs.items()}
 
 
