@@ -21,8 +21,8 @@ def test_a_drawn_load_reads_each_key_before_it_is_drawn(tmp_path: Path) -> None:
     drawn = load(Case("zipf-0.9"), tmp_path, 100_000, 1)
     keys = len(drawn.sizes_bytes)
     assert sorted(drawn.keys[:keys].tolist()) == list(range(keys))
-    # The one that is read most comes last.
-    assert drawn.keys[keys - 1] == np.bincount(drawn.keys).argmax()
+    # The one that is read most, a read in twenty, was read not long ago.
+    assert np.bincount(drawn.keys).argmax() in drawn.keys[keys - 200 : keys]
 
 
 def test_hot_keys_may_be_small_and_others_hashes(tmp_path: Path) -> None:

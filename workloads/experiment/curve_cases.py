@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from workloads.zipf import zipf_keys
 TRACE_FILES = {"twitter": TWITTER, "orm-busy": ORM_BUSY, "orm-night": ORM_NIGHT}
 KVCACHE = "kvcache"
 _KEYS = 60_000
+_PAST_REQUESTS = 5_000_000
 WARM_SHARE, LEARNT_SHARE = 0.4, 0.35
 """Of the requests: before anything is counted, and of which a curve is learnt. It is scored on the
 rest, which comes after it."""
@@ -105,12 +107,15 @@ CASES = (
 
 
 def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
-    """The first ``requests`` of the case's trace.
+    """The first ``requests`` of the case's trace; twice as many where they are drawn, as the luck of
+    drawing must be small beside what is to be told.
 
     Twitter's and CacheLib's sizes are their own; those of the others are drawn (log-normal, 270
     bytes in the mean), as is who has a TTL. With volatile-* all keys have one that are not asked
     for while the servers warm up: a curve takes the keys without a TTL as they are at its end.
-    Where keys are drawn, each is read once before all: that none is new makes the load stationary.
+    Where keys are drawn, each is read once before all, in the order of their last reads in a long
+    past: no key is new then, and a cache of any size holds from the start what it would in the long
+    run.
 
     Raises:
         OSError, ValueError: the trace's file is missing or broken.
@@ -145,12 +150,21 @@ def _asked(
     if file is not None:
         trace = load_trace(trace_file(traces, file), limit=requests)
         return trace.keys, trace.sizes_bytes if case.trace == "twitter" else None
-    # From the least popular one on: as recency will be in the long run.
-    once = np.arange(_KEYS, dtype=np.uint64)[::-1]
+    drawn_requests = _PAST_REQUESTS + 2 * requests - _KEYS
+    sizes = None
     if case.trace == KVCACHE:
         folder = trace_file(traces, KVCACHE_FOLDER)
-        drawn, sizes = kvcache_keys(folder, _KEYS, requests - _KEYS, random)
-        asked = np.concatenate((once, drawn))
-        return asked, sizes[asked]
-    exponent = float(case.trace.removeprefix("zipf-"))
-    return np.concatenate((once, zipf_keys(_KEYS, exponent, requests - _KEYS, random))), None
+        drawn, sizes = kvcache_keys(folder, _KEYS, drawn_requests, random)
+    else:
+        exponent = float(case.trace.removeprefix("zipf-"))
+        drawn = zipf_keys(_KEYS, exponent, drawn_requests, random)
+    past, now = np.split(drawn, [_PAST_REQUESTS])
+    asked = np.concatenate((_by_recency(past), now)).astype(np.uint64)
+    return asked, None if sizes is None else sizes[asked]
+
+
+def _by_recency(past: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """All keys, as LRU would have them: from the one whose last read is longest ago."""
+    last_read = np.full(_KEYS, -1)
+    last_read[past] = np.arange(len(past))
+    return np.argsort(last_read, kind="stable")
