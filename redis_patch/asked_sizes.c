@@ -2,10 +2,14 @@
 
 #include <errno.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MOST_WANTED 256 /* of the commands that arrive together: asking takes half a millisecond */
 #define SAMPLED_ELEMENTS 8
+/* An answer takes two microseconds; but of a hash of millions whose table is growing, the server
+ * looks for its elements through empty buckets, for a millisecond and more. */
+#define MOST_US_A_SECOND 10000
 
 /* MEMORY USAGE has an object too, and, but for Valkey 8.1 and later, the key and its entry among the
  * keys. All keys have those, and the sidecar adds what they take, as it learns from the server's
@@ -24,6 +28,9 @@ static wanted_size wanted[MOST_WANTED];
 static size_t count;
 static int event_fd = -1; /* readable while sizes are wanted */
 
+/* What asking has taken; it is forgotten by a hundredth of the time that passes. */
+static uint64_t spent_us;
+
 /* Whether one more may be asked for in this second. */
 static int may_ask(const module_state *module) {
     static uint64_t second;
@@ -31,10 +38,18 @@ static int may_ask(const module_state *module) {
     uint64_t now = now_us() / 1000000;
 
     if (now != second) {
+        uint64_t allowed_us = now > second ? (now - second) * MOST_US_A_SECOND : 0;
+        spent_us -= spent_us < allowed_us ? spent_us : allowed_us;
         second = now;
         asked = 0;
     }
-    return asked++ < module->size_estimates;
+    return spent_us < MOST_US_A_SECOND && asked++ < module->size_estimates;
+}
+
+static uint64_t monotonic_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 static int is_wanted(uint64_t hash, uint16_t db) {
@@ -94,15 +109,19 @@ static uint64_t ask_size(const module_state *module, const wanted_size *one) {
 static void on_wanted(int fd, void *data, int mask) {
     module_state *module = data;
     sampler *s = &module->sampler;
-    uint64_t times;
+    uint64_t times, begun_us = monotonic_us();
+    size_t asked = 0;
     (void)mask;
     if (read(fd, &times, sizeof times) < 0) return;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t bytes = ask_size(module, &wanted[i]);
-        if (bytes) sampler_set_size(s, wanted[i].hash, wanted[i].db, wanted[i].first_record, bytes);
-        RedisModule_FreeString(NULL, wanted[i].key);
+    for (; asked < count && spent_us < MOST_US_A_SECOND; asked++) {
+        const wanted_size *one = &wanted[asked];
+        uint64_t bytes = ask_size(module, one), now = monotonic_us();
+        if (bytes) sampler_set_size(s, one->hash, one->db, one->first_record, bytes);
+        spent_us += now - begun_us;
+        begun_us = now;
     }
-    count = 0;
+    module->sizes_not_asked += count - asked;
+    while (count) RedisModule_FreeString(NULL, wanted[--count].key);
     /* So that the records of the next commands have room in one batch until they are here. */
     if (s->count > SAMPLER_BATCH_RECORDS / 2) sampler_flush(s, now_us());
 }

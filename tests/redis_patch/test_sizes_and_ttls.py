@@ -108,6 +108,28 @@ def hashes_in_one_moment(server: SampledServer, count: int) -> list[bool]:
     return [bool(r.flags & SIZE_KNOWN) for r in server.records()[before:] if r.operation == WRITE]
 
 
+def test_asking_for_sizes_takes_no_more_than_a_hundredth_of_the_time(server: SampledServer) -> None:
+    """A server looks for the elements of a growing table through empty buckets."""
+    if (server.kind.server, server.kind.is_module) != ("redis", True):
+        pytest.skip("Redis 7.0 is the one that looks so")
+    fill = "for i = ARGV[1], ARGV[2] do redis.call('HSET', KEYS[1], i, '') end"
+    fields = 1 << 20
+    for first in range(1, fields, 1 << 16):
+        server.client.eval(fill, 1, KEY, first, first + (1 << 16) - 1)
+    server.start()
+    pipeline = server.client.pipeline(transaction=False)
+    for field in range(fields // 3):  # moves as many buckets, a third of all
+        pipeline.hset(KEY, f"more:{field}", "")
+    pipeline.execute()
+    server.client.config_resetstat()
+    before = server.counters()["sizes_not_asked"]
+    for field in range(1500):
+        server.client.hset(KEY, f"last:{field}", "")
+    asked = server.client.info("commandstats").get("cmdstat_memory|usage", {"calls": 0})["calls"]
+    assert asked < 1500
+    assert server.counters()["sizes_not_asked"] - before == 1500 - asked
+
+
 def test_the_module_asks_for_so_many_sizes_a_second(server: SampledServer) -> None:
     if not server.kind.is_module:
         pytest.skip("the patch has a number of its own")

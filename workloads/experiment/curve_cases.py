@@ -107,7 +107,7 @@ CASES = (
 
 
 def load(case: Case, traces: Path, requests: int, seed: int) -> Load:
-    """The first ``requests`` of the case's trace; twice as many where they are drawn, as the luck of
+    """The first ``requests`` of the trace; twice as many where they are drawn, as the luck of
     drawing must be small beside what is to be told.
 
     Twitter's and CacheLib's sizes are their own; those of the others are drawn (log-normal, 270
