@@ -106,13 +106,12 @@ static uint64_t ask_size(const module_state *module, const wanted_size *one) {
     return bytes > OBJECT_BYTES ? (uint64_t)(bytes - OBJECT_BYTES) : 0;
 }
 
-static void on_wanted(int fd, void *data, int mask) {
-    module_state *module = data;
+void ask_wanted_sizes(module_state *module) {
     sampler *s = &module->sampler;
-    uint64_t times, begun_us = monotonic_us();
     size_t asked = 0;
-    (void)mask;
-    if (read(fd, &times, sizeof times) < 0) return;
+
+    if (count == 0) return;
+    uint64_t begun_us = monotonic_us();
     for (; asked < count && spent_us < MOST_US_A_SECOND; asked++) {
         const wanted_size *one = &wanted[asked];
         uint64_t bytes = ask_size(module, one), now = monotonic_us();
@@ -124,6 +123,12 @@ static void on_wanted(int fd, void *data, int mask) {
     while (count) RedisModule_FreeString(NULL, wanted[--count].key);
     /* So that the records of the next commands have room in one batch until they are here. */
     if (s->count > SAMPLER_BATCH_RECORDS / 2) sampler_flush(s, now_us());
+}
+
+static void on_wanted(int fd, void *module, int mask) {
+    uint64_t times;
+    (void)mask;
+    if (read(fd, &times, sizeof times) == sizeof times) ask_wanted_sizes(module);
 }
 
 int begin_to_ask_sizes(module_state *module) {

@@ -61,7 +61,9 @@ static void take_options_of_set(module_state *module, RedisModuleCommandFilterCt
 
     for (int i = 3; i < count; i++) {
         const char *option = text_at(call, i);
-        if (!strcasecmp(option, "get")) {
+        if (!strcasecmp(option, "ifeq")) {
+            i++; /* Valkey 8.1: what follows is a value */
+        } else if (!strcasecmp(option, "get")) {
             a->use |= KEYS_READ;
         } else if (!strcasecmp(option, "nx") && is_seen) {
             a->use = (a->use & KEYS_READ) | KEYS_MADE;

@@ -89,6 +89,7 @@ static void on_tick(int fd, void *module, int mask) {
     refusals_tick(m);
     release_after_looks(m);
     take_after_looks(m);
+    ask_wanted_sizes(m); /* before their batch goes */
     sampler_tick(&m->sampler, now);
     unwatch_idle_databases(now);
 }

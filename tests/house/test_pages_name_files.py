@@ -24,8 +24,8 @@ PAGES = [
     )
 ]
 LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
-# With a folder; where documents lie in S3 is no file of ours, nor are traces.
-ELSEWHERE = r"(?!(?:observations|plans|settings|twitter|cache2k|libcachesim-[\d.]+)/)"
+# With a folder; where documents lie in S3 is no file of ours, nor are traces, wherever they are.
+ELSEWHERE = r"(?!(?:\.\./shared|observations|plans|settings|twitter|cache2k|libcachesim-[\d.]+)/)"
 FILE = re.compile(rf"(?<![\w/.-]){ELSEWHERE}[\w.-]+(?:/[\w.-]+)*/[\w.-]*\w")
 
 
