@@ -248,8 +248,7 @@ print(json.dumps([status, seconds, usage.ru_utime + usage.ru_stime, usage.ru_max
 def _run(command: list[str], statuses: tuple[int, ...] = (0,)) -> Run:
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _STARTER, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=True,
         env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
