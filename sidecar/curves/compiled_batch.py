@@ -73,6 +73,7 @@ class CompiledBatch:
             return False
         call.stack, call.lifetimes, call.fills = stack.handle, lifetimes.handle, fills.handle
         call.overhead_bytes = parts.calibration.overhead_bytes
+        call.is_libc = shards.is_libc
         call.default_bytes, call.keys_bytes = parts.default_bytes, parts.calibration.keys_bytes
         call.resident_bytes = parts.resident_bytes
         counts.histogram.describe(call.histogram)

@@ -243,6 +243,7 @@ class ServerMonitor:
         self._most_depth_bytes = _DEPTH_MARGIN * budget_bytes
         self.shards.forget_below(self._most_depth_bytes)
         self.shards = self._widening.step(self.shards, self._last)
+        self.shards.is_libc = reading.allocator == "libc"
         self.lifetimes.keep_only(self.shards.stack)
         self.lifetimes.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:

@@ -59,6 +59,7 @@ class Shards:
         self.live_objects = live_objects
         self.stack = new_stack()
         self.threshold: int | None = None
+        self.is_libc = False  # what allocates the server's memory
         self.modulus = 1
         self._volatile = False
         self.pinned = PinnedObjects()
@@ -111,7 +112,7 @@ class Shards:
         assert self.threshold is not None
         records, ids, operations, times_us = self._taken(batch)
         rate = self.rate
-        accesses = _accesses(records, ids, operations, overhead_bytes, batch.source)
+        accesses = _accesses(records, ids, operations, overhead_bytes, batch.source, self.is_libc)
         parts: list[tuple[IntArray, IntArray, FloatArray]] = []
         start = 0
         for place in [*np.flatnonzero(operations >= _FLUSH).tolist(), len(records)]:
@@ -286,11 +287,12 @@ def _accesses(
     operations: npt.NDArray[np.uint8],
     overhead_bytes: int,
     source: int,
+    is_libc: bool,
 ) -> Accesses:
     flags = np.ascontiguousarray(records["flags"])
     known = (flags & FLAG_SIZE_KNOWN) != 0
     told = records["size_bytes"].astype(np.int64)
-    sizes = np.where((flags & FLAG_SIZE_ALLOCATED) != 0, told, allocated_bytes(told))
+    sizes = np.where((flags & FLAG_SIZE_ALLOCATED) != 0, told, allocated_bytes(told, is_libc))
     weights = np.maximum(sizes + overhead_bytes, 1) * known
     # The module cannot look at each key that is read (redis_patch/MODULE.md).
     ttl_known = known | (operations == _WRITE) | (source == SOURCE_PATCH)

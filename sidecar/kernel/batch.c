@@ -43,6 +43,7 @@ struct batch {
     uint64_t threshold; /* less than the sampler's: what is not below is left out */
     double rate;
     int64_t overhead_bytes;
+    int64_t is_libc;
     int64_t default_bytes;
     double keys_bytes;     /* what the server can hold: hits of objects not seen yet lie within */
     double resident_bytes; /* INFINITY: it evicts nothing */
@@ -108,19 +109,20 @@ static int make_room(struct batch_room *room, uint64_t count)
 /* ---------------------------------------------------------------- columns */
 
 /* As sidecar/curves/allocation.py. */
-static int64_t allocated(uint32_t size_bytes)
+static int64_t allocated(uint32_t size_bytes, int64_t is_libc)
 {
     int64_t size = size_bytes, step = 16;
+    if (is_libc) return size <= 24 ? 24 : (size + 7) / 16 * 16 + 8;
     if (size > 128) step = (int64_t)1 << (63 - __builtin_clzll((uint64_t)size - 1) - 2);
     return (size + step - 1) / step * step;
 }
 
-static int64_t weight_of(const struct record *record, int64_t overhead_bytes)
+static int64_t weight_of(const struct record *record, const struct batch *b)
 {
     if (!(record->flags & FLAG_SIZE_KNOWN)) return 0;
     int64_t weight = record->flags & FLAG_SIZE_ALLOCATED ? record->size_bytes
-                                                         : allocated(record->size_bytes);
-    weight += overhead_bytes;
+                                                         : allocated(record->size_bytes, b->is_libc);
+    weight += b->overhead_bytes;
     return weight > 1 ? weight : 1;
 }
 
@@ -138,7 +140,7 @@ static int read_records(const struct batch *b, struct columns *c)
         c->ids[i] = (record.hash & (((uint64_t)1 << HASH_BITS) - 1)) |
                     (uint64_t)record.db << HASH_BITS;
         c->operations[i] = record.operation;
-        c->weights[i] = weight_of(&record, b->overhead_bytes);
+        c->weights[i] = weight_of(&record, b);
         c->times_us[i] = b->firsts_us[part] + record.time_us;
         c->left_seconds[i] = !(record.flags & FLAG_TTL)       ? INFINITY
                              : record.flags & FLAG_TTL_KNOWN ? record.ttl_ms / 1000.0

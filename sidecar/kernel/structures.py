@@ -51,6 +51,7 @@ class BatchCall(Structure):
         ("threshold", c_uint64),
         ("rate", c_double),
         ("overhead_bytes", c_int64),
+        ("is_libc", c_int64),
         ("default_bytes", c_int64),
         ("keys_bytes", c_double),
         ("resident_bytes", c_double),

@@ -57,6 +57,7 @@ class ServerReading:
         at_seconds: Unix time of the reading.
         config: what ``CONFIG GET`` said.
         process_id: where it runs; 0 if it does not say.
+        allocator: of its memory, as it says.
         not_counted_bytes: of ``used_memory``, what ``counted_bytes`` leaves out.
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
@@ -82,6 +83,7 @@ class ServerReading:
     at_seconds: float
     config: Mapping[str, str] = field(default_factory=dict)
     process_id: int = 0
+    allocator: str = ""
     not_counted_bytes: int = 0
     copied_bytes: int = 0
 
@@ -95,8 +97,7 @@ class ServerReading:
     ) -> ServerReading:
         """From redis-py's ``info("default", "commandstats")`` and ``config_get()``.
 
-        Where a key of ``config`` is missing, Redis' default stands in. ``tables_bytes`` is what
-        hash tables take that a shrink does not make smaller.
+        Redis' defaults stand in for a ``config`` that lacks them. ``tables_bytes``: of hash tables.
 
         Raises:
             ValueError: a field that is needed is missing, or no number; the message names it.
@@ -113,6 +114,7 @@ class ServerReading:
             unevictable += max(0, counted - baseline) * max(0, keys - with_ttl) // keys
         return cls(
             run_id=run_id,
+            allocator=str(info.get("mem_allocator", "")),
             instance=_instance(run_id),
             role=str(info.get("role", "master")),
             maxmemory_bytes=_number(info, "maxmemory"),

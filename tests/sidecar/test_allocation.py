@@ -1,7 +1,9 @@
-"""Sizes of allocations against jemalloc's table of classes."""
+"""Sizes of allocations against jemalloc's table of classes, and against the C library itself."""
 
 from __future__ import annotations
 
+import ctypes
+import platform
 from bisect import bisect_left
 
 import numpy as np
@@ -28,3 +30,16 @@ def test_each_size_takes_the_next_class(sizes: list[int]) -> None:
 @pytest.mark.parametrize(("size", "taken"), [(0, 0), (8193, 10240), (2**32 - 1, 2**32)])
 def test_the_ends(size: int, taken: int) -> None:
     assert allocated_bytes(np.array([size])).tolist() == [taken]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the classes are those of glibc")
+def test_what_the_c_library_gives() -> None:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.malloc_usable_size.argtypes = libc.free.argtypes = [ctypes.c_void_p]
+    for size in (1, 24, 25, 40, 41, 100, 1000, 1001, 5000, 70_000):
+        block = libc.malloc(size)
+        assert allocated_bytes(np.array([size]), is_libc=True).tolist() == [
+            libc.malloc_usable_size(block)
+        ]
+        libc.free(block)

@@ -93,6 +93,7 @@ def test_one_call_counts_what_the_parts_do(seed: int, state: str, *, joins: bool
             ratios = np.clip(1 - np.log2(GRID_BYTES / 1000) / 8, 0, 1)
             monitor.counts.eviction = SampledEviction(3, ratios, np.ones(len(GRID_BYTES)))
         monitor.shards.volatile = state == "volatile"
+        monitor.shards.is_libc = seed == 2
         monitor.calibration.keys_bytes, monitor.calibration.overhead_bytes = 90_000.0, -70
     compiled, by_parts = monitors
     by_parts._take = take_by_parts
