@@ -17,11 +17,18 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from infra.emulator.signer import self_signed
 
 FORBIDDEN = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+
+
+class _Silent(WSGIRequestHandler):
+    """Logs nothing: the log's stream may be a test's captured one, closed by then."""
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Called for each request."""
 
 
 class SignedCloud:
@@ -40,7 +47,9 @@ class SignedCloud:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.certificate_url = self.add_certificate(self._key)
         self._moto = DomainDispatcherApplication(create_backend_app)
-        self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
+        self._server = make_server(
+            "127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent
+        )
         self.endpoint_url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._thread.start()

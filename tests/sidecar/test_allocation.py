@@ -36,10 +36,14 @@ def test_the_ends(size: int, taken: int) -> None:
 def test_what_the_c_library_gives() -> None:
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
+    libc.malloc.argtypes = [ctypes.c_size_t]
+    libc.malloc_usable_size.restype = ctypes.c_size_t
     libc.malloc_usable_size.argtypes = libc.free.argtypes = [ctypes.c_void_p]
     for size in (1, 24, 25, 40, 41, 100, 1000, 1001, 5000, 70_000):
-        block = libc.malloc(size)
-        assert allocated_bytes(np.array([size]), is_libc=True).tolist() == [
-            libc.malloc_usable_size(block)
-        ]
-        libc.free(block)
+        # Blocks are kept while more are asked for: one that is used again may be 16 bytes
+        # larger, where what would remain of it is too small to be a block.
+        blocks = [libc.malloc(size) for _ in range(100)]
+        given = min(libc.malloc_usable_size(block) for block in blocks)
+        for block in blocks:
+            libc.free(block)
+        assert allocated_bytes(np.array([size]), is_libc=True).tolist() == [given]
