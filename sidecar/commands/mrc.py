@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sidecar.commands.mrc_options import OPTIONS, POLICIES, MrcOptions
+from sidecar.commands.mrc_options import MOST_SIMULATED_POINTS, OPTIONS, POLICIES, MrcOptions
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import FORMATS, STDIN, TraceError
@@ -106,7 +106,8 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             rate=options.rate,
             limit_objects=options.objects,
             salt=options.salt,
-            with_errors=options.errors or options.plot is not None,
+            with_errors=options.policy == POLICIES[0]
+            and (options.errors or options.plot is not None),
             tell_others=others.append,
         )
     finally:
@@ -150,6 +151,13 @@ def _refuse(options: argparse.Namespace | MrcOptions) -> None:
         raise TraceError(f"--policy {options.policy} needs a --rate and cannot take --objects")
     if STDIN in options.traces:
         raise TraceError(f"--policy {options.policy} reads twice, which standard input cannot")
+    if options.points > MOST_SIMULATED_POINTS:
+        raise TraceError(
+            f"--policy {options.policy} simulates a cache for each point: --points must be at most "
+            f"{MOST_SIMULATED_POINTS}, not {options.points}"
+        )
+    if options.errors:
+        raise TraceError(f"--policy {options.policy} cannot tell its --errors")
 
 
 class _ProgressBar:

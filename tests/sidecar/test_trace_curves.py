@@ -393,6 +393,8 @@ def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, pac
         (["-"], "-: standard input needs a --format"),
         (["-", "--policy", "allkeys-lfu"], "reads twice"),
         (["{trace}", "--policy", "allkeys-lfu", "--objects", "3"], "cannot take --objects"),
+        (["{trace}", "--policy", "allkeys-lfu", "--points", "1001"], "--points must be at most"),
+        (["{trace}", "--policy", "allkeys-lfu", "--errors"], "cannot tell its --errors"),
     ],
 )
 def test_command_refuses_with_one_sentence(trace, capsys, arguments, message):
@@ -403,7 +405,15 @@ def test_command_refuses_with_one_sentence(trace, capsys, arguments, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--rate", "0"], ["--rate", "2"], ["--objects", "0"], ["--hit-ratio", "90"]]
+    "arguments",
+    [
+        ["--rate", "0"],
+        ["--rate", "2"],
+        ["--objects", "0"],
+        ["--hit-ratio", "90"],
+        ["--points", "100001"],
+        ["--points", "1000000000"],
+    ],
 )
 def test_command_refuses_bad_options(trace, capsys, arguments):
     with pytest.raises(SystemExit) as stopped:
