@@ -27,7 +27,7 @@ FORBIDDEN = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></
 class _Silent(WSGIRequestHandler):
     """Logs nothing: the log's stream may be a test's captured one, closed by then."""
 
-    def log(self, type: str, message: str, *args: Any) -> None:
+    def log(self, *args: Any) -> None:
         """Called for each request."""
 
 
