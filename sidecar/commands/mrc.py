@@ -29,6 +29,7 @@ def add_parser(commands: Any) -> None:
         help="print the miss-ratio curve of a trace",
         description="Print the miss ratio of a cache, by its size, for each trace. "
         f"Formats are {', '.join(FORMATS)}; a trace may be compressed with zst, xz or gz.",
+        epilog=_columns(),
     )
     parser.add_argument(
         "traces", metavar="TRACE", nargs="+", help="a trace of requests; - is standard input"
@@ -44,6 +45,19 @@ def add_parser(commands: Any) -> None:
             how |= {"default": option.default} if option.default is not None else {}
         groups[option.group].add_argument(f"--{name}", help=option.help, **how)
     parser.set_defaults(execute=execute, logs=False)
+
+
+def _columns() -> str:
+    """What a CSV is to have."""
+    from sidecar.traces.lines import COLUMN_NAMES, OPERATION, READS
+
+    named = {column: ", ".join(names) for column, names in COLUMN_NAMES.items()}
+    return (
+        "A CSV has the columns time,key,size (seconds; any text; bytes), or a header that names "
+        f"its columns, in any order: of the key ({named['key']}); of the size, for --bytes "
+        f"({named['size']}); of the time, for allkeys-lfu ({named['time']}). Of the requests with "
+        f"an {OPERATION}, only {', '.join(read.decode() for read in READS)} count."
+    )
 
 
 def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
