@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sidecar.commands.mrc_options import OPTIONS, POLICIES, MrcOptions
+from sidecar.commands.mrc_options import MOST_SIMULATED_POINTS, OPTIONS, POLICIES, MrcOptions
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import FORMATS, STDIN, TraceError
@@ -29,6 +29,7 @@ def add_parser(commands: Any) -> None:
         help="print the miss-ratio curve of a trace",
         description="Print the miss ratio of a cache, by its size, for each trace. "
         f"Formats are {', '.join(FORMATS)}; a trace may be compressed with zst, xz or gz.",
+        epilog=_columns(),
     )
     parser.add_argument(
         "traces", metavar="TRACE", nargs="+", help="a trace of requests; - is standard input"
@@ -44,6 +45,19 @@ def add_parser(commands: Any) -> None:
             how |= {"default": option.default} if option.default is not None else {}
         groups[option.group].add_argument(f"--{name}", help=option.help, **how)
     parser.set_defaults(execute=execute, logs=False)
+
+
+def _columns() -> str:
+    """What a CSV is to have."""
+    from sidecar.traces.lines import COLUMN_NAMES, OPERATION, READS
+
+    named = {column: ", ".join(names) for column, names in COLUMN_NAMES.items()}
+    return (
+        "A CSV has the columns time,key,size (seconds; any text; bytes), or a header that names "
+        f"its columns, in any order: of the key ({named['key']}); of the size, for --bytes "
+        f"({named['size']}); of the time, for allkeys-lfu ({named['time']}). Of the requests with "
+        f"an {OPERATION}, only {', '.join(read.decode() for read in READS)} count."
+    )
 
 
 def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -106,7 +120,8 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             rate=options.rate,
             limit_objects=options.objects,
             salt=options.salt,
-            with_errors=options.errors or options.plot is not None,
+            with_errors=options.policy == POLICIES[0]
+            and (options.errors or options.plot is not None),
             tell_others=others.append,
         )
     finally:
@@ -150,6 +165,13 @@ def _refuse(options: argparse.Namespace | MrcOptions) -> None:
         raise TraceError(f"--policy {options.policy} needs a --rate and cannot take --objects")
     if STDIN in options.traces:
         raise TraceError(f"--policy {options.policy} reads twice, which standard input cannot")
+    if options.points > MOST_SIMULATED_POINTS:
+        raise TraceError(
+            f"--policy {options.policy} simulates a cache for each point: --points must be at most "
+            f"{MOST_SIMULATED_POINTS}, not {options.points}"
+        )
+    if options.errors:
+        raise TraceError(f"--policy {options.policy} cannot tell its --errors")
 
 
 class _ProgressBar:

@@ -17,12 +17,23 @@ if TYPE_CHECKING:
 
 POLICIES = ("allkeys-lru", "allkeys-lfu")
 """Of the first one exactly; the others are simulated, as Redis evicts with its usual settings."""
+MOST_POINTS = 100_000
+"""More than a picture has pixels for, and still printed at once."""
+MOST_SIMULATED_POINTS = 1_000
+"""Each is a cache with memory of its own."""
 
 
 def _whole(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) < 1 << 31:
         raise ValueError(f"must be a whole number of at least 1, not {text!r}")
     return int(text)
+
+
+def _points(text: str) -> int:
+    points = _whole(text)
+    if points > MOST_POINTS:
+        raise ValueError(f"must be at most {MOST_POINTS}, not {text!r}")
+    return points
 
 
 def _salt(text: str) -> int:
@@ -105,7 +116,7 @@ OPTIONS = {
     ),
     "objects": Option("sample so that at most N keys are kept", _whole, "N", group="sample"),
     "salt": Option("a number that chooses the sample (default: 0)", _salt, "N", 0),
-    "points": Option("how many points to print (default: 20)", _whole, "N", 20),
+    "points": Option("how many points to print (default: 20)", _points, "N", 20),
     "hit-ratio": Option(
         "print how large a cache has this hit ratio; can be repeated", _ratio, "H", repeats=True
     ),

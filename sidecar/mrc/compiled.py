@@ -10,7 +10,7 @@ from sidecar.traces.file import (
     open_trace,
     trace_records,
 )
-from sidecar.traces.lines import WholeLines, parse_requests, read_columns
+from sidecar.traces.lines import WholeLines, parse_requests, read_columns, unused_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def take_file(
                 stack.take_records(kind, records)
         return
     lines = WholeLines(path, blocks)
-    columns = read_columns(path, lines, kind)
+    columns = read_columns(path, lines, kind, unused_columns(in_bytes=in_bytes))
     for parsed in parse_requests(found, path, columns, lines):
         for stack in stacks:
             stack.take_parsed(parsed)

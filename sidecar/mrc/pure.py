@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.traces.chunk import TraceChunk
+from sidecar.traces.lines import unused_columns
 from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
@@ -102,7 +103,12 @@ def take_file(
     """As ``compiled.take_file``. Raises TraceError."""
     in_bytes = any(stack.in_bytes for stack in stacks)
     for chunk in read_trace(
-        path, format, progress=progress, in_bytes=in_bytes, tell_others=tell_others
+        path,
+        format,
+        progress=progress,
+        in_bytes=in_bytes,
+        tell_others=tell_others,
+        may_lack=unused_columns(in_bytes=in_bytes),
     ):
         for stack in stacks:
             stack.take(chunk)

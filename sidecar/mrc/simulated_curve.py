@@ -13,6 +13,7 @@ from sidecar.curves.references import Accesses
 from sidecar.mrc.pure import mix, salted
 from sidecar.mrc.trace_curve import TraceCurve
 from sidecar.samples.wire_format import Operation
+from sidecar.traces.lines import unused_columns
 from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def simulate_lfu_of_file(
     simulation = MiniatureSimulation(np.array(sizes, np.float64), EvictionSettings())
     simulation.set_rate(rate)
     threshold = np.uint64(min(round(rate * 2**64), 2**64) - 1)
-    for chunk in read_trace(path, format, progress=progress, in_bytes=in_bytes):
+    may_lack = unused_columns(in_bytes=in_bytes, timed=True)
+    for chunk in read_trace(path, format, progress=progress, in_bytes=in_bytes, may_lack=may_lack):
         hashes = mix(chunk.keys ^ salted(salt))
         mine = np.flatnonzero(hashes <= threshold)
         weights = np.maximum(chunk.sizes_bytes[mine], 1) if in_bytes else np.ones_like(mine)

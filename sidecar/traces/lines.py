@@ -8,7 +8,7 @@ from sidecar.traces.file import TraceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from ctypes import CDLL, Array
 
     from sidecar.traces.file import TracePath
@@ -33,7 +33,7 @@ class Columns:
 
     Attributes:
         least: a line has so many columns, or more.
-        time, key, size: the size is in bytes.
+        time, key, size: the size is in bytes; where there is no column, time and size are 0.
         key_size: added to the size.
         operation: only reads count.
         repeats: how many requests the line stands for.
@@ -69,13 +69,13 @@ def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
         raise ValueError(f"too few columns, {len(fields)} instead of {columns.least}")
     if 0 <= columns.most < len(fields):
         raise ValueError(f"too many columns, {len(fields)} instead of {columns.most}")
-    seconds = float(fields[columns.time])
+    seconds = float(fields[columns.time]) if columns.time >= 0 else 0.0
     if not abs(seconds) < float("inf"):
         raise ValueError(f"the time {seconds} is not finite")
     key = fields[columns.key].strip()
     if not key:
         raise ValueError("the key is empty")
-    size = _whole(fields[columns.size], "size", 1 << 32)
+    size = _whole(fields[columns.size], "size", 1 << 32) if columns.size >= 0 else 0
     repeats = 1
     if columns.repeats >= 0:
         size += _whole(fields[columns.key_size], "key_size", (1 << 32) - size)
@@ -151,13 +151,21 @@ class WholeLines:
             yield rest + b"\n"
 
 
-def read_columns(path: TracePath, lines: WholeLines, kind: str) -> Columns:
+def unused_columns(*, in_bytes: bool, timed: bool = False) -> Sequence[str]:
+    """What a CSV may lack if nobody counts in bytes, or nobody asks when a request was."""
+    return [name for name, used in (("time", timed), ("size", in_bytes)) if not used]
+
+
+def read_columns(
+    path: TracePath, lines: WholeLines, kind: str, may_lack: Sequence[str] = ()
+) -> Columns:
     """What the columns are; a header is skipped.
 
     Args:
         path: of the file.
         lines: of the file, from its first on.
         kind: ``csv`` or ``cachelib``.
+        may_lack: those of ``COLUMN_NAMES`` that the header of a CSV need not name.
 
     Raises:
         TraceError: the header is missing or wrong.
@@ -167,7 +175,7 @@ def read_columns(path: TracePath, lines: WholeLines, kind: str) -> Columns:
         count = header.count(b",") + 1
         if count != 3:
             raise TraceError(
-                f"{path}: line 1: {header[:80]!r} has {count} columns and no header is above it: "
+                f"{path}: line 1: {_shown(header)} has {count} columns and no header is above it: "
                 "without one they are time,key,size; it may name more and in any order, and with "
                 f"the column {OPERATION} only reads count"
             )
@@ -175,7 +183,9 @@ def read_columns(path: TracePath, lines: WholeLines, kind: str) -> Columns:
     lines.skip_header()
     names = [name.strip(b'# \r"').decode("utf-8", "replace").lower() for name in header.split(b",")]
     if kind == "csv":
-        time, key, size = (_place(path, header, names, column) for column in COLUMN_NAMES)
+        time, key, size = (
+            _place(path, header, names, column, column in may_lack) for column in COLUMN_NAMES
+        )
         operation = names.index(OPERATION) if OPERATION in names else -1
         return Columns(max(time, key, size, operation) + 1, time, key, size, operation=operation)
     for name in CACHELIB_COLUMNS:
@@ -184,19 +194,25 @@ def read_columns(path: TracePath, lines: WholeLines, kind: str) -> Columns:
     return Columns(len(names), *map(names.index, CACHELIB_COLUMNS))
 
 
-def _place(path: TracePath, header: bytes, names: list[str], column: str) -> int:
+def _place(path: TracePath, header: bytes, names: list[str], column: str, may_lack: bool) -> int:
     for name in COLUMN_NAMES[column]:
         if name in names:
             return names.index(name)
+    if may_lack:
+        return -1
     raise TraceError(
-        f"{path}: line 1: the header {header[:80]!r} names no column for the {column} "
+        f"{path}: line 1: the header {_shown(header)} names no column for the {column} "
         f"(one of {', '.join(COLUMN_NAMES[column])})"
     )
 
 
+def _shown(line: bytes) -> str:
+    return repr(line[:80].decode("utf-8", "replace"))
+
+
 def refused(path: TracePath, number: int, line: bytes, error: ValueError) -> TraceError:
     """The error that names a line."""
-    return TraceError(f"{path}: line {number}: {line[:80]!r} is not a request: {error}")
+    return TraceError(f"{path}: line {number}: {_shown(line)} is not a request: {error}")
 
 
 class ParsedRequests:

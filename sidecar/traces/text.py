@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,10 +29,11 @@ def read_lines(
     kind: str,
     texts: bool,
     tell_others: Callable[[int], None] | None = None,
+    may_lack: Sequence[str] = (),
 ) -> Iterator[TraceChunk]:
     """Requests of a ``csv`` or ``cachelib`` trace; more as of ``read_trace``. Raises TraceError."""
     lines = WholeLines(path, blocks)
-    columns = read_columns(path, lines, kind)
+    columns = read_columns(path, lines, kind, may_lack)
     compiled = library()
     if texts or compiled is None:
         for piece in lines:

@@ -17,7 +17,7 @@ that, and nothing but the format what is in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +41,7 @@ def read_trace(
     progress: Progress | None = None,
     in_bytes: bool = False,
     tell_others: Callable[[int], None] | None = None,
+    may_lack: Sequence[str] = (),
 ) -> Iterator[TraceChunk]:
     """The requests of a file, in order, about a megabyte at a time; no chunk is empty.
 
@@ -51,6 +52,7 @@ def read_trace(
         progress: called with the share of the file that has been read, in (0, 1].
         in_bytes: sizes are needed.
         tell_others: called at the end with how many lines were no reads, if some were.
+        may_lack: columns that the header of a CSV need not name, as of ``lines.read_columns``.
 
     Raises:
         TraceError: the file is missing, of no known format, has no sizes where they are needed, or
@@ -64,7 +66,7 @@ def read_trace(
     elif kind == "oracle-general":
         yield from read_oracle_general(path, blocks, texts)
     else:
-        yield from read_lines(path, blocks, kind, texts, tell_others)
+        yield from read_lines(path, blocks, kind, texts, tell_others, may_lack)
 
 
 def load_trace(

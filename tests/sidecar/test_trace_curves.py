@@ -393,6 +393,8 @@ def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, pac
         (["-"], "-: standard input needs a --format"),
         (["-", "--policy", "allkeys-lfu"], "reads twice"),
         (["{trace}", "--policy", "allkeys-lfu", "--objects", "3"], "cannot take --objects"),
+        (["{trace}", "--policy", "allkeys-lfu", "--points", "1001"], "--points must be at most"),
+        (["{trace}", "--policy", "allkeys-lfu", "--errors"], "cannot tell its --errors"),
     ],
 )
 def test_command_refuses_with_one_sentence(trace, capsys, arguments, message):
@@ -403,7 +405,15 @@ def test_command_refuses_with_one_sentence(trace, capsys, arguments, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--rate", "0"], ["--rate", "2"], ["--objects", "0"], ["--hit-ratio", "90"]]
+    "arguments",
+    [
+        ["--rate", "0"],
+        ["--rate", "2"],
+        ["--objects", "0"],
+        ["--hit-ratio", "90"],
+        ["--points", "100001"],
+        ["--points", "1000000000"],
+    ],
 )
 def test_command_refuses_bad_options(trace, capsys, arguments):
     with pytest.raises(SystemExit) as stopped:
@@ -511,6 +521,44 @@ def test_command_says_how_far_off_a_sampled_curve_may_be(trace, capsys):
         assert (found["greatest_standard_error"] is not None) == known
         assert main(arguments) == 0
         assert ("a standard error of at most" in capsys.readouterr().out) == known
+
+
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_library), False])
+def test_a_csv_needs_only_the_columns_that_are_used(tmp_path, capsys, monkeypatch, compiled):
+    if not compiled:
+        for module in (command_mrc, text, trace_curve):
+            monkeypatch.setattr(module, "library", lambda: None)
+    path = tmp_path / "a.csv"
+
+    def answer(header: str, *how: str) -> tuple[int, str, str]:
+        names = header.split(",")
+        values = {"key": lambda i: i % 7, "size": lambda i: 10 + i % 7, "time": lambda i: i}
+        lines = [",".join(str(values[name](i)) for name in names) for i in range(90)]
+        path.write_text("\n".join([header, *lines]))
+        code = main(["mrc", str(path), "--json", *how])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    whole = answer("time,key,size")
+    assert whole[0] == 0
+    assert answer("key")[:2] == answer("size,key")[:2] == whole[:2]
+    assert answer("key,size", "--bytes")[:2] == answer("time,key,size", "--bytes")[:2]
+    code, _, said = answer("key", "--bytes")
+    assert code == 2
+    assert "the header 'key' names no column for the size (one of size, obj_size" in said
+    lfu = ("--policy", "allkeys-lfu")
+    assert answer("key,time", *lfu)[:2] == answer("time,key,size", *lfu)[:2]
+    code, _, said = answer("size,key", *lfu)
+    assert code == 2
+    assert "the header 'size,key' names no column for the time" in said
+
+
+def test_help_names_the_columns_of_a_csv(capsys):
+    with pytest.raises(SystemExit):
+        main(["mrc", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for name in ("obj_id", "timestamp", "object_size", "get_lease"):
+        assert name in said
 
 
 def test_command_tells_how_many_lines_are_no_reads(tmp_path, capsys):

@@ -96,18 +96,18 @@ def test_compressed_is_the_same_as_plain_and_cut_off_is_refused(tmp_path, packed
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("time,key,size\n1,2,3\n1,2\n", r"line 3: b'1,2' .* too few columns, 2 instead of 3"),
-        ("time,key,size\n1,2,3\n\n1,2,x\n", r"line 4: b'1,2,x' .*'x'"),
+        ("time,key,size\n1,2,3\n1,2\n", r"line 3: '1,2' .* too few columns, 2 instead of 3"),
+        ("time,key,size\n1,2,3\n\n1,2,x\n", r"line 4: '1,2,x' .*'x'"),
         ("1,2,3\nnoon,2,3\n", r"line 2: .*'noon'"),
         ("1,2,3\nnan,2,3\n", r"line 2.*not finite"),
         ("1,,3\n", r"line 1.*key is empty"),
         ("1,2,-3\n", r"line 1.*size -3"),
         ("1,2,4294967296\n", r"line 1.*size 4294967296"),
-        ("1,2,\xff\n", r"line 1: b'1,2,"),
+        ("1,2,\xff\n", r"line 1: '1,2,"),
         ("1,2,3\n" + "9" * (1 << 20) + "99", r"line 2: longer than 1048576 bytes"),
-        ("0,k,3,10,1,get,0\n", r"line 1: b'0,k,3,10,1,get,0' has 7 columns and no header"),
+        ("0,k,3,10,1,get,0\n", r"line 1: '0,k,3,10,1,get,0' has 7 columns and no header"),
         ("1,2,3\n1,a,b,3\n", r"line 2: .*too many columns, 4 instead of 3"),
-        ("when,what\n1,2\n", r"line 1: the header .* the time"),
+        ("when,what\n1,2\n", r"line 1: the header 'when,what' .* the time"),
         ("op_time,key,op\n1,2,GET\n", r"line 1: the header has no column 'size'"),
         (f"{CACHELIB}1,k,1,GET,-1,5\n", r"line 2.*op_count -1 "),
         (f"{CACHELIB}1,k,1,GET,99999999,5\n", r"line 2.*op_count 99999999 "),
@@ -154,7 +154,7 @@ line = st.one_of(
 @given(
     lines=st.lists(line, max_size=12),
     header=st.sampled_from(
-        ["", "time,key,size\n", "x,size,time,key\n", "time,key,size,op\n", CACHELIB]
+        ["", "time,key,size\n", "x,size,time,key\n", "time,key,size,op\n", "x,key\n", CACHELIB]
     ),
     end=st.sampled_from(["\n", "\r\n"]),
     last=st.sampled_from(["", "\n"]),
@@ -172,7 +172,7 @@ def test_compiled_lines_are_what_python_reads(tmp_path_factory, lines, header, e
     def read(texts: bool) -> tuple[list[object], str]:
         requests: list[object] = []
         try:
-            for chunk in read_trace(path, texts=texts):
+            for chunk in read_trace(path, texts=texts, may_lack=["time", "size"]):
                 columns = (chunk.times_seconds, chunk.keys, chunk.sizes_bytes)
                 requests += zip(*(column.tolist() for column in columns), strict=True)
         except TraceError as error:
