@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sidecar.config.node import ServerConfig
 from sidecar.control.series import access_seconds
+from sidecar.curves.unknown import no_curve_reason
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_CURVE_POINTS = 200
 # Codes of servers whose curve says nothing.
-_NO_CURVE = ("no_sampler", "no_samples")
+_NO_CURVE = ("no_sampler", "no_samples", "no_model", "no_eviction")
 _SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
@@ -66,7 +67,8 @@ def server_status(
     hit_ratio = room.series.hit_ratios.get(name)
     if hit_ratio is None and seen is not None and seen.miss_ratio is not None:
         hit_ratio = 1 - seen.miss_ratio
-    predicted = known.predicted_hit_ratios.get(name)
+    has_curve = _has_curve(seen, reading)
+    predicted = known.predicted_hit_ratios.get(name) if has_curve else None
     return {
         "name": name,
         "up": reading is not None,
@@ -83,8 +85,8 @@ def server_status(
         ),
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
-        **_recommended_part(room, seen, planned),
-        **_seen_part(seen),
+        **_recommended_part(room, seen, planned if has_curve else None),
+        **_seen_part(seen, has_curve),
         "weight": wanted.weight,
         "settings_by": settings.set_by if settings else None,
         "settings_version": settings.version if settings else None,
@@ -94,13 +96,16 @@ def server_status(
     }
 
 
-def _is_known(seen: ServerObservation | None) -> bool:
-    """Whether its curve says anything."""
-    return seen is not None and not (seen.keep_reason or "").startswith(_NO_CURVE)
+def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) -> bool:
+    """Whether its curve says anything. A server that is held tells no other reason, so its policy
+    is looked at as well."""
+    if seen is None or (seen.keep_reason or "").startswith(_NO_CURVE):
+        return False
+    return reading is None or no_curve_reason(reading) is None
 
 
-def _seen_part(seen: ServerObservation | None) -> dict[str, Any]:
-    known = seen if _is_known(seen) else None
+def _seen_part(seen: ServerObservation | None, has_curve: bool) -> dict[str, Any]:
+    known = seen if has_curve else None
     return {
         "backend_latency_seconds": (seen.backend_latency_seconds or None) if seen else None,
         "backend_latency_source": seen.backend_latency_source if seen else None,
@@ -114,13 +119,12 @@ def _recommended_part(
 ) -> dict[str, Any]:
     """What the last plan says of the server's own figures, if it would change sizes."""
     plan = room.plans.last_plan
-    known = planned if _is_known(seen) else None
-    ratio = known.hit_ratio if known and plan and plan.decision == "apply" else None
+    ratio = planned.hit_ratio if planned and plan and plan.decision == "apply" else None
     return {
         "recommended_hit_ratio": ratio,
         "recommended_access_time_seconds": _access(seen, ratio),
         "marginal_gain_seconds_per_mebibyte": (
-            known.marginal_gain_seconds_per_mebibyte if known else None
+            planned.marginal_gain_seconds_per_mebibyte if planned else None
         ),
     }
 

@@ -10,15 +10,23 @@ from solver_lambda.planning.quiet import QUIET_READS
 FEWEST_SAMPLES = 100
 
 
+def no_curve_reason(reading: ServerReading) -> str | None:
+    """Why no curve tells what another size would do, however many samples come, for people;
+    ``None`` if one can."""
+    if fixed := reading.keep_reason():
+        return fixed
+    if reading.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
+        return f"no_model: for maxmemory-policy {reading.maxmemory_policy}"
+    return None
+
+
 def unknown_reason(
     reading: ServerReading, warm_up: WarmUp, *, samples: int, reads: int
 ) -> str | None:
     """For people; ``None`` if enough is known. ``samples``: under the present policy, ``reads``: of
     the window."""
-    if fixed := reading.keep_reason():
-        return fixed
-    if reading.maxmemory_policy not in STACK_POLICIES + SIMULATED_POLICIES:
-        return f"no_model: for maxmemory-policy {reading.maxmemory_policy}"
+    if never := no_curve_reason(reading):
+        return never
     # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's
     # rules. What has faded since it was known is known well enough for that.
     if warm_up.is_on and reads >= QUIET_READS:

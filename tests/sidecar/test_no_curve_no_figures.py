@@ -1,0 +1,54 @@
+"""A real server whose policy has no curve is told no figure that only a curve could give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
+from workloads.local_node import sidecar_in_thread
+from workloads.local_server import LocalServer
+
+OF_A_CURVE = (
+    "curve",
+    "curve_error_ratio",
+    "predicted_hit_ratio",
+    "predicted_access_time_seconds",
+    "recommended_hit_ratio",
+    "marginal_gain_seconds_per_mebibyte",
+)
+
+
+@pytest.mark.parametrize("policy", ["volatile-ttl", "noeviction"])
+def test_without_a_curve_no_command_tells_what_another_size_would_bring(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    capsys: pytest.CaptureFixture[str],
+    policy: str,
+) -> None:
+    other = start_server("12mb", **{"maxmemory-policy": policy})
+    other.client.set("kept", "until tomorrow", ex=86_400)
+    servers = {"other": other, "usual": start_server("12mb")}
+    urls = {name: server.url for name, server in servers.items()}
+    path = write_node(urls, budget="24mb", more=f'{CYCLE}[controller]\nkind = "embedded"\n')
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.last_plan, sidecar)
+        wait_for(lambda: sidecar.status()["servers"][1]["curve"], sidecar)
+        assert main(["explain", str(path), "other"]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert main(["explain", str(path), "usual"]) == 0
+        usual = " ".join(capsys.readouterr().out.split())
+        assert main(["status", "--json", str(path)]) == 0
+        status = json.loads(capsys.readouterr().out)["sidecar"]["servers"]
+    assert "It cannot be given another size now, because" in told
+    assert "Its curve is not known" in told
+    for words in ("One more MiB", "By its curve", "expected"):
+        assert words not in told
+    assert "By its curve" in usual
+    figures = {key: status[0][key] for key in OF_A_CURVE}
+    assert set(figures.values()) == {None}, figures
+    assert status[1]["predicted_hit_ratio"] is not None
