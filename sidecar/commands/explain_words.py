@@ -28,6 +28,7 @@ _OTHER_SIZES = {
     "twice as much": 2.0,
 }
 _HOW_MUCH = re.compile(r"^[\d.,]+ [KMGT]?i?B (?:more|less)\b")
+_ONLY = "the last plan alone, which counts from the size that was planned before it: "
 _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 
 
@@ -117,7 +118,7 @@ def _last_change(
         text = f"It has had this size since {at}, when it went {way}"
     elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
         text = f"It is being brought {way} since {at}, and has {has} now"
-    found = [f"{text}: {with_sizes_had(words, change['from_bytes'], change['to_bytes'])}."]
+    found = [f"{text}: {of_which_change(words, change['from_bytes'], change['to_bytes'])}."]
     moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
     # Whether it was carried out at once or by an order later, it was.
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
@@ -127,14 +128,16 @@ def _last_change(
     return found
 
 
-def with_sizes_had(words: str, from_bytes: int | None, to_bytes: int | None) -> str:
-    """A reason that begins with how much it is, by the sizes that there were: a plan counts from
-    the one before it, which perhaps was never reached."""
-    if not from_bytes or not to_bytes:
+def of_which_change(words: str, from_bytes: int | None, to_bytes: int | None) -> str:
+    """A reason, and whose it is where it begins with another amount than that between the sizes
+    that there were: a plan counts from the one before it, which perhaps was never reached, and its
+    milliseconds are of that amount only."""
+    amount = _HOW_MUCH.match(words)
+    if amount is None or not from_bytes or not to_bytes:
         return words
     change = to_bytes - from_bytes
     much = f"{format_size(abs(change))} {'more' if change > 0 else 'less'}"
-    return _HOW_MUCH.sub(lambda _: much, words, count=1)
+    return words if amount[0] == much else f"{_ONLY}{words}"
 
 
 def _others(entry: Mapping[str, Any], name: str) -> str:

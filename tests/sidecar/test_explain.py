@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands import explain
-from sidecar.commands.explain_words import with_sizes_had
+from sidecar.commands.explain_words import of_which_change
 from sidecar.curves.remembered import HALF_LIVES_CYCLES
 
 NODE = """
@@ -54,9 +54,14 @@ def test_it_knows_how_far_back_one_looks() -> None:
     assert (HALF_LIVES_CYCLES[0], HALF_LIVES_CYCLES[-1]) == (explain._SHORTEST, explain._LONGEST)
 
 
-def test_how_much_a_size_changed_is_by_what_the_server_had() -> None:
-    words = "8.2 MiB less do not change its mean access time"
-    said = with_sizes_had(words, 15 << 20, 12 << 20)
-    assert said == "3 MiB less do not change its mean access time"
-    assert with_sizes_had(words, None, 12 << 20) == words
-    assert with_sizes_had("given back", 15 << 20, 12 << 20) == "given back"
+def test_milliseconds_stand_beside_the_amount_that_they_were_computed_for() -> None:
+    words = "128 KiB less cost it 0.02079 ms (1 ms to 1.021 ms), which others more than save"
+    have, step = 13 << 20, 128 << 10
+    assert of_which_change(words, have, have - step) == words
+    # On its way, by several plans: 128 KiB are the last one's.
+    for change in (-step - 1024, step, -8 * step):
+        said = of_which_change(words, have, have + change)
+        assert said.startswith("the last plan alone, ")
+        assert said.endswith(f": {words}")
+    assert of_which_change(words, None, have) == words
+    assert of_which_change("given back", have, have - step) == "given back"
