@@ -20,7 +20,7 @@ from solver_lambda.documents.words import reason_words
 
 _COLUMNS = (
     "server",
-    "size now",
+    "size before",
     "planned",
     "change",
     "by the curve: hits now",

@@ -266,8 +266,8 @@ class PlanPromise:
         told = "no mean access time" if predicted is None else "a mean access time of "
         told += "" if predicted is None else time_words(predicted)
         said = (
-            f"plan {self._plan.cycle} predicted {told} (give or take {time_words(error)}), and it "
-            f"was {time_words(observed)}"
+            f"plan {self._plan.cycle} predicted {told}, and it was {time_words(observed)} (up to "
+            f"{time_words(error)} more may be chance)"
         )
         if verdict in ("kept", "not_checked"):
             return f"{said}; without it, it would have been {time_words(without)}"
