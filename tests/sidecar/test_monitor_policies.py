@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.miniature_caches import EvictionSettings, MiniatureCache
+from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import CYCLE
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import decode_batch
@@ -181,6 +183,24 @@ def test_an_lfu_server_is_anchored_by_its_simulation() -> None:
     raw = float(told.raw_curve.miss_ratio(LFU.maxmemory_bytes))
     assert told.drift_ratio == pytest.approx(raw - 0.3, abs=0.02)
     assert told.curve.miss_ratio(LFU.maxmemory_bytes) == pytest.approx(0.3, abs=0.02)
+
+
+def test_simulated_caches_keep_all_that_fits_until_the_server_tells_what_a_key_weighs() -> None:
+    keys, object_bytes = np.arange(4000), SIZE + 20
+    just_full = BASELINE + len(keys) * object_bytes
+    stats = replace(LFU, keys=0, counted_bytes=LFU.baseline_bytes + FIRST_FIXED_BYTES)
+    monitor = ServerMonitor("one")
+    monitor.observe(stats, just_full)
+    for batch in batches(keys):
+        monitor.take(batch)
+    filled = replace(later(stats, misses=len(keys)), keys=len(keys), counted_bytes=just_full)
+    monitor.observe(filled, just_full)
+    monitor.forget()
+    for batch in batches(keys):
+        monitor.take(batch)
+    told = monitor.observe(later(filled, hits=len(keys)), just_full)
+    assert told is not None
+    assert told.raw_curve.miss_ratio(just_full) == 0
 
 
 def test_what_was_counted_under_another_policy_is_forgotten() -> None:
