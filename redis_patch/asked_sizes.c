@@ -28,7 +28,8 @@ static wanted_size wanted[MOST_WANTED];
 static size_t count;
 static int event_fd = -1; /* readable while sizes are wanted */
 
-/* What asking has taken; it is forgotten by a hundredth of the time that passes. */
+/* What asking has taken of the processor; it is forgotten by a hundredth of the time that passes. What
+ * others took of it meanwhile is not the asking's: one turn of theirs may be as long as a second's share. */
 static uint64_t spent_us;
 
 /* Whether one more may be asked for in this second. */
@@ -46,9 +47,9 @@ static int may_ask(const module_state *module) {
     return spent_us < MOST_US_A_SECOND && asked++ < module->size_estimates;
 }
 
-static uint64_t monotonic_us(void) {
+static uint64_t processor_us(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
@@ -115,10 +116,10 @@ void ask_wanted_sizes(module_state *module) {
     size_t asked = 0;
 
     if (count == 0) return;
-    uint64_t begun_us = monotonic_us();
+    uint64_t begun_us = processor_us();
     for (; asked < count && spent_us < MOST_US_A_SECOND; asked++) {
         const wanted_size *one = &wanted[asked];
-        uint64_t bytes = ask_size(module, one), now = monotonic_us();
+        uint64_t bytes = ask_size(module, one), now = processor_us();
         if (bytes) sampler_set_size(s, one->hash, one->db, one->first_record, bytes);
         spent_us += now - begun_us;
         begun_us = now;
