@@ -28,8 +28,8 @@ static wanted_size wanted[MOST_WANTED];
 static size_t count;
 static int event_fd = -1; /* readable while sizes are wanted */
 
-/* What asking has taken of the processor; it is forgotten by a hundredth of the time that passes. What
- * others took of it meanwhile is not the asking's: one turn of theirs may be as long as a second's share. */
+/* What asking has taken of the processor; it is forgotten by a hundredth of the time that passes.
+ * What others took meanwhile is not counted: one turn of theirs is as long as a second's share. */
 static uint64_t spent_us;
 
 /* Whether one more may be asked for in this second. */
