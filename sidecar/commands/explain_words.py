@@ -175,7 +175,7 @@ def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list
         ]
         found.append(
             f"By its curve its hit ratio would be, now: {hit_ratio_at(curve, size):.1%}; with "
-            f"{'; with '.join(at)}."
+            f"{'; with '.join(at)}. Each may be off by {server['curve_error_ratio']:.1%}."
         )
     return found
 

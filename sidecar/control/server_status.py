@@ -97,9 +97,11 @@ def server_status(
 
 
 def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) -> bool:
-    """Whether its curve says anything. A server that is held tells no other reason, so its policy
-    is looked at as well."""
+    """Whether its curve says anything: one that may be off by anything does not. A server that is
+    held tells no other reason, so its policy is looked at as well."""
     if seen is None or (seen.keep_reason or "").startswith(_NO_CURVE):
+        return False
+    if seen.curve_error_ratio >= 1:
         return False
     return reading is None or no_curve_reason(reading) is None
 

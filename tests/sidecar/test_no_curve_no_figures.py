@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import ServerObservation
 
 from sidecar.cli import main
+from sidecar.control.server_status import _has_curve
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
 from workloads.local_node import sidecar_in_thread
 from workloads.local_server import LocalServer
 
+MB = 1 << 20
 OF_A_CURVE = (
     "curve",
     "curve_error_ratio",
@@ -52,3 +58,12 @@ def test_without_a_curve_no_command_tells_what_another_size_would_bring(
     figures = {key: status[0][key] for key in OF_A_CURVE}
     assert set(figures.values()) == {None}, figures
     assert status[1]["predicted_hit_ratio"] is not None
+
+
+def test_a_curve_that_may_be_off_by_anything_says_nothing() -> None:
+    curve = MissRatioCurve(np.array([1.0 * MB]), np.array([0.1]))
+    near = ServerObservation(
+        "a", 10 * MB, MB, 1.0, 1000.0, 1e-4, 1e-2, curve, curve_error_ratio=0.9
+    )
+    assert _has_curve(near, None)
+    assert not _has_curve(replace(near, curve_error_ratio=1.0), None)
