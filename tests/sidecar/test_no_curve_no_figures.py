@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from solver_lambda.documents.curve import MissRatioCurve
-from solver_lambda.documents.observation import ServerObservation
 
 from sidecar.cli import main
 from sidecar.control.server_status import _has_curve
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import ServerObservation
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
 from workloads.local_node import sidecar_in_thread
 from workloads.local_server import LocalServer
