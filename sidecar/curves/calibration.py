@@ -21,7 +21,8 @@ class Calibration:
 
     Attributes:
         fixed_bytes: in ``maxmemory``, neither keys nor accounted for by the server's INFO; learned
-            while the server is nearly empty.
+            while the server is nearly empty. Negative where INFO accounts for something twice: what
+            a module's commands leave while it loads is in ``used_memory_startup`` already.
         overhead_bytes: to add to what each key's own bytes are allocated, so that the stack weighs
             what the server's memory says. Negative is possible: a server may compress.
         object_bytes: mean memory of a key with all overheads, ``None`` until known.
@@ -46,10 +47,10 @@ class Calibration:
         Returns:
             How many bytes heavier each object is than was thought.
         """
-        beside_baseline = max(0, reading.counted_bytes - reading.baseline_bytes)
+        beside_baseline = reading.counted_bytes - reading.baseline_bytes
         if not reading.keys or (reading.keys < _FEW_KEYS and beside_baseline < _LITTLE_BYTES):
             mean = self.object_bytes or FIRST_OBJECT_BYTES
-            self.fixed_bytes = max(0, beside_baseline - round(reading.keys * mean))
+            self.fixed_bytes = beside_baseline - round(reading.keys * mean)
             self.keys_bytes = float(beside_baseline - self.fixed_bytes)
             return 0.0
         self.keys_bytes = float(max(reading.keys, beside_baseline - self.fixed_bytes))

@@ -111,6 +111,18 @@ def test_overhead_of_a_key_is_learned_from_the_server() -> None:
     assert float(curve.miss_ratio(size)) == pytest.approx(lru_miss_ratio(keys, 1000), abs=0.005)
 
 
+def test_what_info_accounts_for_twice_is_not_taken_from_the_keys() -> None:
+    """A module's commands while it loads are in the server's figure at startup, and their
+    histograms in its commands' as well: an empty server counts less than its baseline."""
+    empty = replace(STATS, keys=0, counted_bytes=STATS.baseline_bytes - 47_000)
+    filled = replace(STATS, keys=500, counted_bytes=empty.counted_bytes + 500 * (SIZE + 120))
+    monitor = ServerMonitor("one")
+    monitor.observe(empty, BUDGET)
+    assert monitor.calibration.empty_bytes(STATS.baseline_bytes) == empty.counted_bytes
+    monitor.observe(filled, BUDGET)
+    assert monitor.calibration.object_bytes == SIZE + 120
+
+
 def test_windows_go_on_from_each_other() -> None:
     """Two windows of one load tell what one window twice as long tells: recency is kept."""
     taken = batches(zipf(3000, 20_000), batch_records=500)

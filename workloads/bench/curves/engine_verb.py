@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         _say(f"{trace.name}: speed")
         result["speed"].append(_speed(trace, 100_000 if quick else 500_000, 3 if quick else 9))
     print(text_table(["M samples/s", *SPEED_HEAD], [_speed_row(row) for row in result["speed"]]))
+    print(f"\n{SPEED_LEGEND}")
     for trace in traces:
         _say(f"{trace.name}: error")
         for errors in errors_of_salts(trace, LIVE_OBJECTS, 3 if quick else 20):
@@ -87,7 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-SPEED_HEAD = ["engine", "from", "to", "list", "engine/list", "with TTLs etc.", "live objects"]
+SPEED_HEAD = ["stack", "from", "to", "list", "stack/list", "whole monitor", "live objects"]
+SPEED_LEGEND = """\
+stack: decoder, SHARDS and histogram, median (from least to most); list: a sorted list of equal
+objects, reads alone; whole monitor: the stack with TTLs, backend latency and all else."""
 ERROR_HEAD = ["salts", "linear", "worst", "log", "worst"]
 MEMORY_HEAD = ["samples", "live objects", "live KB", "peak KB"]
 
