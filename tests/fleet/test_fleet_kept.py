@@ -33,6 +33,12 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any
     return answers
 
 
+def but_for_last_digits(answers: dict[str, Any]) -> str:
+    """DuckDB adds in the order in which its threads come."""
+    text = json.dumps(answers, sort_keys=True)
+    return json.dumps(json.loads(text, parse_float=lambda digits: f"{float(digits):.9g}"))
+
+
 def make_busier(path: Path) -> bytes:
     plan = json.loads(path.read_text())
     for server in plan["servers"]:
@@ -49,13 +55,14 @@ def test_a_plan_that_was_written_again_is_read_again(capsys, tmp_path, cache) ->
     assert after["worth"][0]["reads_per_second"] == pytest.approx(
         7 * before["worth"][0]["reads_per_second"]
     )
-    assert after == ask(capsys, tmp_path / "one", "--no-cache")
+    unkept = ask(capsys, tmp_path / "one", "--no-cache")
+    assert but_for_last_digits(after) == but_for_last_digits(unkept)
     # Another fleet comes to the same place.
     shutil.rmtree(tmp_path / "one")
     write_plans(tmp_path / "one", 1, 4, seed=5)
-    assert ask(capsys, tmp_path / "one", "--cache", cache) == ask(
-        capsys, tmp_path / "one", "--no-cache"
-    )
+    kept = ask(capsys, tmp_path / "one", "--cache", cache)
+    unkept = ask(capsys, tmp_path / "one", "--no-cache")
+    assert but_for_last_digits(kept) == but_for_last_digits(unkept)
 
 
 def test_an_object_that_was_written_again_is_read_again(
@@ -102,7 +109,8 @@ def test_a_run_that_is_killed_while_it_forgets_changes_nothing(
         with pytest.raises(Killed):
             main([str(tmp_path / "fleet"), "--cache", str(cache)])
     (tmp_path / "away").rename(tmp_path / "fleet/plans/cache-0000")
-    assert ask(capsys, tmp_path / "fleet", "--cache", cache) == before
+    after = ask(capsys, tmp_path / "fleet", "--cache", cache)
+    assert but_for_last_digits(after) == but_for_last_digits(before)
 
 
 def test_a_file_that_another_run_uses_is_said_in_a_sentence(capsys, tmp_path, cache) -> None:
@@ -125,13 +133,8 @@ def test_what_an_earlier_form_kept_is_read_again(capsys, tmp_path, cache) -> Non
     with duckdb.connect(str(cache)) as database:
         database.execute("ALTER TABLE kept_plans DROP COLUMN version")
         database.execute("UPDATE kept_plan_servers SET request_rate_per_second = 0")
-    assert by_name(ask(capsys, tmp_path / "fleet", "--cache", cache)) == by_name(before)
-
-
-def by_name(answers: dict[str, Any]) -> str:
-    """Without the places and the last digits of sums."""
-    text = json.dumps(answers, sort_keys=True)
-    return json.dumps(json.loads(text, parse_float=lambda digits: f"{float(digits):.9g}"))
+    after = ask(capsys, tmp_path / "fleet", "--cache", cache)
+    assert but_for_last_digits(after) == but_for_last_digits(before)
 
 
 def test_a_partial_copy_changes_nothing(capsys, tmp_path) -> None:
@@ -149,7 +152,7 @@ def test_a_partial_copy_changes_nothing(capsys, tmp_path) -> None:
             path.unlink()
     found = ask(capsys, archive / "a", archive / "b", live, "--no-cache")
     assert len(found["nodes"]) == 3
-    assert by_name(found) == by_name(truth)
+    assert but_for_last_digits(found) == but_for_last_digits(truth)
 
 
 def test_nodes_of_one_name_in_two_stacks_are_two(capsys, tmp_path) -> None:
