@@ -7,17 +7,21 @@ static int is_known(RedisModuleString *string) {
     const char *asked = RedisModule_StringPtrLen(string, &asked_length);
     /* Nothing is read through a pointer that is another one. */
     if (open_text(string) != (const unsigned char *)asked) return 0;
+    if (is_short(string)) {
+        return short_text(string) == open_text(string) && short_length(string) == asked_length &&
+               asked_length <= SHORT_TEXT_MOST;
+    }
     return !length_is_open(open_text(string)) || open_length(open_text(string)) == asked_length;
 }
 
 int strings_are_open(RedisModuleCtx *ctx) {
-    static const size_t LENGTHS[] = {1, 3, 16, 31, 32, 44, 45, 64, 200, 255, 256, 5000, 70000};
-    static char text[70000];
+    enum { EACH_UP_TO = 300, LONGEST = 90000 };
+    static char text[LONGEST];
 
     memset(text, 'x', sizeof text);
     int are_known = 1;
-    for (size_t i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
-        RedisModuleString *string = RedisModule_CreateString(ctx, text, LENGTHS[i]);
+    for (size_t length = 0; length <= LONGEST; length += length < EACH_UP_TO ? 1 : length / 2) {
+        RedisModuleString *string = RedisModule_CreateString(ctx, text, length);
         are_known &= is_known(string);
         RedisModule_FreeString(ctx, string);
     }

@@ -12,6 +12,8 @@
 #include "redismodule.h"
 
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 /* A call, and a string, of the servers that are known. */
 typedef struct {
@@ -40,9 +42,45 @@ static inline RedisModuleString *open_argument(RedisModuleCommandFilterCtx *call
     return ((const open_call *)call)->argv[at];
 }
 
+enum { ENCODING_SHIFT = 4, ENCODING_MASK = 15, RAW = 0, EMBEDDED = 8 };
+
+/* Whether it is a short text (up to 44 bytes), which lies within its string: nearly all names of
+ * commands and most keys. */
+static inline int is_short(const RedisModuleString *string) {
+    return *(const unsigned char *)string == EMBEDDED << ENCODING_SHIFT;
+}
+
+#define SHORT_TEXT_MOST 44
+#define SHORT_TEXT_AT (sizeof(open_string) + 3) /* behind its length, its room and its kind */
+
+static inline const unsigned char *short_text(const RedisModuleString *string) {
+    return (const unsigned char *)string + SHORT_TEXT_AT;
+}
+
+static inline size_t short_length(const RedisModuleString *string) {
+    return short_text(string)[-3];
+}
+
+#define SHORT_WORD_LETTERS 3 /* as GET and SET have */
+
+/* Of a short text its length and first three letters, capitals as small ones, in one word: the byte
+ * before its length is loaded as well, and masked, as are its room and its kind. */
+static inline uint64_t short_word(const RedisModuleString *string) {
+    uint64_t word;
+    memcpy(&word, short_text(string) - 4, sizeof word);
+    return word & UINT64_C(0x00DFDFDF0000FF00);
+}
+
+static inline uint64_t short_word_of(const char *three_letters) {
+    uint64_t word = SHORT_WORD_LETTERS << 8;
+    for (int i = 0; i < SHORT_WORD_LETTERS; i++) {
+        word |= (uint64_t)(three_letters[i] & 0xDF) << (32 + 8 * i);
+    }
+    return word;
+}
+
 /* The text of such a string, or of one that is kept as a number an empty one, of another kind. */
 static inline const unsigned char *open_text(const RedisModuleString *string) {
-    enum { ENCODING_SHIFT = 4, ENCODING_MASK = 15, RAW = 0, EMBEDDED = 8 };
     static const unsigned char NUMBER[2] = {0, 0};
     const open_string *open = (const open_string *)string;
     unsigned int encoding = open->type_and_uses >> ENCODING_SHIFT & ENCODING_MASK;

@@ -126,7 +126,7 @@ static inline const command_slot *command_first_slot(const command_table *table,
 
 static inline const command_slot *command_next_slot(const command_table *table,
                                                     const command_slot *slot) {
-    return &table->slots[(slot - table->slots + 1) % COMMAND_SLOTS];
+    return &table->slots[(size_t)(slot - table->slots + 1) % COMMAND_SLOTS];
 }
 
 /* Returns the command with this name, or NULL if it does not touch keys. */

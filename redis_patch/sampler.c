@@ -169,6 +169,9 @@ void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint
     s->threshold = threshold;
     s->mask = modulus - 1;
     s->salt = salt;
+    for (size_t length = 0; length < SAMPLER_SEEDS; length++) {
+        s->seeds[length] = sampler_seed(length, salt);
+    }
     s->batch.header.threshold = threshold;
     s->batch.header.modulus = modulus;
     s->batch.header.salt_id = salt_id(salt);
