@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import CYCLE_SECONDS, ServerMonitor
@@ -121,6 +123,52 @@ def test_what_info_accounts_for_twice_is_not_taken_from_the_keys() -> None:
     assert monitor.calibration.empty_bytes(STATS.baseline_bytes) == empty.counted_bytes
     monitor.observe(filled, BUDGET)
     assert monitor.calibration.object_bytes == SIZE + 120
+
+
+def test_few_small_keys_after_few_large_ones_leave_the_server_a_size_of_its_own() -> None:
+    """Three scripts of a MiB look like six keys until INFO accounts for them; taking six such keys
+    from an empty server's memory left it less than none, and no curve could be made."""
+    monitor = ServerMonitor("one")
+    more = 3 << 20
+    readings = [
+        replace(STATS, keys=6, counted_bytes=STATS.baseline_bytes + more),
+        replace(
+            STATS,
+            keys=50,
+            baseline_bytes=STATS.baseline_bytes + more,
+            counted_bytes=STATS.baseline_bytes + more + 50 * 2_200,
+            at_seconds=STATS.at_seconds + 10,
+        ),
+    ]
+    for reading in readings:
+        told = monitor.observe(reading, BUDGET)
+    assert told is not None
+    least = told.curve.sizes_bytes[0]
+    assert least == pytest.approx(readings[-1].baseline_bytes, abs=200_000)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1_000), st.integers(0, 1 << 25), st.integers(700_000, 1 << 24)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_no_readings_leave_a_server_less_than_no_memory(
+    readings: list[tuple[int, int, int]],
+) -> None:
+    monitor = ServerMonitor("one")
+    for step, (keys, counted, baseline) in enumerate(readings):
+        reading = replace(
+            STATS,
+            keys=keys,
+            counted_bytes=counted,
+            baseline_bytes=baseline,
+            at_seconds=STATS.at_seconds + step,
+        )
+        told = monitor.observe(reading, BUDGET)
+        assert told is None or 0 <= told.curve.sizes_bytes[0] <= BUDGET
+        assert monitor.calibration.keys_bytes >= 0
 
 
 def test_windows_go_on_from_each_other() -> None:
