@@ -147,7 +147,7 @@ build_patched() ( # NAME
     patch=$here/$package-$(server_field "$name" version).patch
     tree=$trees/$name$variant
     output=$bin/$name-server$variant
-    core="$here/sampler.c $here/sampler.h $here/transport.c $here/transport.h"
+    core="$here/sampler.c $here/sampler.h $here/key_hash.h $here/transport.c $here/transport.h"
     glue="$here/spreds.c $here/spreds.h $here/value_size.h"
     build_stock "$name"
     print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock$variant")
@@ -171,7 +171,7 @@ build_by_cmake() ( # NAME
     patch=$here/$package-$(server_field "$name" version).patch
     tree=$trees/$name-cmake
     output=$bin/$name-server-cmake
-    parts="$here/sampler.[ch] $here/transport.[ch] $here/spreds.[ch] $here/value_size.h"
+    parts="$here/sampler.[ch] $here/key_hash.h $here/transport.[ch] $here/spreds.[ch] $here/value_size.h"
     print=$(fingerprint "$patch" $parts)
     is_current "$output" "$print" && return
     need_zmq
@@ -195,7 +195,7 @@ build_by_cmake() ( # NAME
 
 build_sampler_driver() (
     output=$bin/sampler-driver
-    print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/sampler_driver.c")
+    print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/key_hash.h" "$here/sampler_driver.c")
     is_current "$output" "$print" && return
     mkdir -p "$bin"
     cc -std=gnu11 -O2 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover \
@@ -206,7 +206,7 @@ build_sampler_driver() (
 # Without sanitizers, which an emulator of a processor cannot run; with all that it needs inside.
 build_sampler_driver_arm64() (
     output=$bin/sampler-driver-arm64
-    print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/sampler_driver.c")
+    print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/key_hash.h" "$here/sampler_driver.c")
     is_current "$output" "$print" && return
     need_command aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     mkdir -p "$bin"
@@ -229,7 +229,7 @@ build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
 
 build_module() {
     need_zmq
-    sources= headers="$here/module_state.h $here/pending_command.h"
+    sources= headers="$here/module_state.h $here/pending_command.h $here/key_hash.h"
     for part in after_looks asked_sizes call_arguments command_filter command_table key_look keyspace_events \
         no_touch_clients refusals sampled_access sampler sampling_switch selected_db settings \
         transport; do

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.redis_patch.command_cases import CASES, ELSEWHERE, UNCHECKED, Case
-from tests.redis_patch.sampled_server import MODULUS, SampledServer, named
-from tests.redis_patch.wire_twin import Record
+from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer, named
+from tests.redis_patch.wire_twin import FLUSH, READ_HIT, WRITE, Record, key_hash
 
 KEYS = ["k", "j", "i"]
 
@@ -109,3 +110,24 @@ def test_no_command_is_forgotten(server: SampledServer) -> None:
             yield from with_keys(entry[9])
 
     assert set(with_keys(server.raw("COMMAND"))) - tested - set(ELSEWHERE) == set()
+
+
+NAMES = [("SET", "GET"), ("set", "get"), ("sEt", "GeT"), ("SET", "STRLEN")]
+
+
+def test_keys_of_every_length_are_named_by_their_hash(server: SampledServer) -> None:
+    """Short ones lie elsewhere in a server's strings than long ones; some look like numbers."""
+    draw = random.Random(7)
+    keys = [draw.randbytes(length) for length in range(301)]
+    keys += [b"7", b"12345", b"-1", b"9223372036854775807", b"3.5", b"x" * 70_000]
+    server.start()
+    for place, key in enumerate(keys):
+        write, read = NAMES[place % len(NAMES)]
+        server.raw([write, key, "value"])
+        server.raw([read, key])
+    found = [(r.hash, r.operation) for r in server.records() if r.operation < FLUSH]
+    expected = [(key_hash(key, SALT), what) for key in keys for what in (WRITE, READ_HIT)]
+    assert Counter(found) == Counter(expected)
+    info = server.client.info("spreds")
+    assert info["spreds_seen"] == len(expected)
+    assert info["spreds_seen_reads"] == len(keys)
