@@ -55,8 +55,8 @@ def _columns() -> str:
     return (
         "A CSV has the columns time,key,size (seconds; any text; bytes), or a header that names "
         f"its columns, in any order: of the key ({named['key']}); of the size, for --bytes "
-        f"({named['size']}); of the time, for allkeys-lfu ({named['time']}). Of the requests with "
-        f"an {OPERATION}, only {', '.join(read.decode() for read in READS)} count."
+        f"({named['size']}); of the time, for allkeys-lfu and --ttl ({named['time']}). Of the "
+        f"requests with an {OPERATION}, only {', '.join(read.decode() for read in READS)} count."
     )
 
 
@@ -120,8 +120,7 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             rate=options.rate,
             limit_objects=options.objects,
             salt=options.salt,
-            with_errors=options.policy == POLICIES[0]
-            and (options.errors or options.plot is not None),
+            with_errors=not _played(options) and (options.errors or options.plot is not None),
             tell_others=others.append,
         )
     finally:
@@ -138,40 +137,56 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             f"{trace}: the sample has none of the keys of {curve.requests:,} requests: take a "
             "larger --rate, or another --salt"
         )
-    return curve if options.policy == POLICIES[0] else _simulated(trace, curve, options)
+    return _at_the_sizes(trace, curve, options) if _played(options) else curve
 
 
-def _simulated(trace: str, lru: TraceCurve, options: argparse.Namespace | MrcOptions) -> TraceCurve:
-    """Under LFU, at the sizes that are printed."""
+def _played(options: argparse.Namespace | MrcOptions) -> str:
+    """The option for which the trace is read once more, by caches of the sizes that are printed."""
+    if options.policy != POLICIES[0]:
+        return f"--policy {options.policy}"
+    return "" if options.ttl is None else "--ttl"
+
+
+def _at_the_sizes(
+    trace: str, lru: TraceCurve, options: argparse.Namespace | MrcOptions
+) -> TraceCurve:
     from sidecar.commands.mrc_words import grid
+
+    sizes = grid(lru, options.points)
+    how: dict[str, Any] = {
+        "in_bytes": options.bytes,
+        "rate": options.rate,
+        "salt": options.salt,
+    }
+    if options.ttl is not None:
+        from sidecar.mrc.timed_curve import timed_curve_of_file
+
+        return timed_curve_of_file(
+            trace, options.format, lru, sizes, ttl_seconds=options.ttl, **how
+        )
     from sidecar.mrc.simulated_curve import simulate_lfu_of_file
 
-    return simulate_lfu_of_file(
-        trace,
-        options.format,
-        lru,
-        grid(lru, options.points),
-        in_bytes=options.bytes,
-        rate=options.rate,
-        salt=options.salt,
-    )
+    return simulate_lfu_of_file(trace, options.format, lru, sizes, **how)
 
 
 def _refuse(options: argparse.Namespace | MrcOptions) -> None:
-    """What cannot be simulated. Raises TraceError."""
-    if options.policy == POLICIES[0]:
+    """What cannot be done together. Raises TraceError."""
+    played = _played(options)
+    if not played:
         return
+    if options.policy != POLICIES[0] and options.ttl is not None:
+        raise TraceError(f"--ttl needs --policy {POLICIES[0]}, not {options.policy}")
     if options.objects is not None:
-        raise TraceError(f"--policy {options.policy} needs a --rate and cannot take --objects")
+        raise TraceError(f"{played} needs a --rate and cannot take --objects")
     if STDIN in options.traces:
-        raise TraceError(f"--policy {options.policy} reads twice, which standard input cannot")
+        raise TraceError(f"{played} reads twice, which standard input cannot")
     if options.points > MOST_SIMULATED_POINTS:
         raise TraceError(
-            f"--policy {options.policy} simulates a cache for each point: --points must be at most "
+            f"{played} counts for a cache at each point: --points must be at most "
             f"{MOST_SIMULATED_POINTS}, not {options.points}"
         )
     if options.errors:
-        raise TraceError(f"--policy {options.policy} cannot tell its --errors")
+        raise TraceError(f"{played} cannot tell its --errors")
 
 
 class _ProgressBar:

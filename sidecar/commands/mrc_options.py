@@ -59,6 +59,15 @@ def _rate(text: str) -> float:
     return rate
 
 
+def _duration(text: str) -> float:
+    from solver_lambda.documents.units import parse_duration
+
+    seconds = parse_duration(text)
+    if seconds <= 0:
+        raise ValueError(f"must be more than 0, not {text!r}")
+    return seconds
+
+
 def _format(text: str) -> str:
     if text not in FORMATS:
         raise ValueError(f"must be one of {', '.join(FORMATS)}, not {text!r}")
@@ -106,6 +115,11 @@ OPTIONS = {
         "{" + ",".join(POLICIES) + "}",
         POLICIES[0],
     ),
+    "ttl": Option(
+        "how long an object lives from its fill on, such as 300s or 6h (default: for ever)",
+        _duration,
+        "DURATION",
+    ),
     "bytes": Option("count sizes in bytes of key and value, not in objects"),
     "rate": Option(
         "sample this share of the keys (default: 1, all of them: the curve is exact)",
@@ -140,6 +154,7 @@ class MrcOptions:
     traces: list[str]
     format: str | None
     policy: str
+    ttl: float | None
     bytes: bool
     rate: float
     objects: int | None

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 FORMATS = ("csv", "cachelib", "cache2k", "oracle-general")
 RECORD_BYTES = {"cache2k": 4, "oracle-general": 24}
 """Of the formats that are binary."""
-WITHOUT_SIZES = ("cache2k",)
-"""Formats whose requests do not say how large the object is."""
+WITHOUT_SIZES_AND_TIMES = ("cache2k",)
+"""Formats whose requests do not say how large the object is, nor when they were."""
 STDIN = "-"
 """Instead of a path."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it first into a file of text
@@ -66,6 +66,7 @@ def open_trace(
     progress: Progress | None = None,
     *,
     in_bytes: bool = False,
+    timed: bool = False,
 ) -> tuple[str, Iterator[bytes]]:
     """The format, one of ``FORMATS``, and the contents as of ``trace_blocks``; a file that is empty
     has the format ``""``.
@@ -73,10 +74,10 @@ def open_trace(
     Args:
         path, progress: as of ``trace_blocks``.
         format: as of ``trace_format``.
-        in_bytes: sizes are needed.
+        in_bytes, timed: sizes, times are needed.
 
     Raises:
-        TraceError: as of both, or the format has no sizes.
+        TraceError: as of both, or the format has none.
     """
     if path == STDIN and not format:
         known = ", ".join(FORMATS)
@@ -87,8 +88,10 @@ def open_trace(
         return "", blocks
     text = first.removeprefix(_BYTE_ORDER_MARK)
     kind = trace_format(path, format, text)
-    if in_bytes and kind in WITHOUT_SIZES:
+    if in_bytes and kind in WITHOUT_SIZES_AND_TIMES:
         raise TraceError(f"{path}: {kind} traces have no sizes, so nothing can be counted in bytes")
+    if timed and kind in WITHOUT_SIZES_AND_TIMES:
+        raise TraceError(f"{path}: {kind} traces have no times, so nothing can expire")
     return kind, _and_then(first if kind in RECORD_BYTES else text, blocks)
 
 

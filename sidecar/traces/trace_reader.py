@@ -40,6 +40,7 @@ def read_trace(
     texts: bool = False,
     progress: Progress | None = None,
     in_bytes: bool = False,
+    timed: bool = False,
     tell_others: Callable[[int], None] | None = None,
     may_lack: Sequence[str] = (),
 ) -> Iterator[TraceChunk]:
@@ -50,15 +51,15 @@ def read_trace(
         format: one of ``FORMATS``, or ``None`` to find out.
         texts: also give each key's text.
         progress: called with the share of the file that has been read, in (0, 1].
-        in_bytes: sizes are needed.
+        in_bytes, timed: sizes, times are needed.
         tell_others: called at the end with how many lines were no reads, if some were.
         may_lack: columns that the header of a CSV need not name, as of ``lines.read_columns``.
 
     Raises:
-        TraceError: the file is missing, of no known format, has no sizes where they are needed, or
-            has a line that does not parse.
+        TraceError: the file is missing, of no known format, lacks what is needed, or has a line
+            that does not parse.
     """
-    kind, blocks = open_trace(path, format, progress, in_bytes=in_bytes)
+    kind, blocks = open_trace(path, format, progress, in_bytes=in_bytes, timed=timed)
     if not kind:
         return
     if kind == "cache2k":

@@ -395,6 +395,8 @@ def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, pac
         (["{trace}", "--policy", "allkeys-lfu", "--objects", "3"], "cannot take --objects"),
         (["{trace}", "--policy", "allkeys-lfu", "--points", "1001"], "--points must be at most"),
         (["{trace}", "--policy", "allkeys-lfu", "--errors"], "cannot tell its --errors"),
+        (["{trace}", "--policy", "allkeys-lfu", "--ttl", "9s"], "--ttl needs --policy allkeys-lru"),
+        (["-", "--ttl", "9s"], "--ttl reads twice"),
     ],
 )
 def test_command_refuses_with_one_sentence(trace, capsys, arguments, message):
@@ -412,6 +414,8 @@ def test_command_refuses_with_one_sentence(trace, capsys, arguments, message):
         ["--objects", "0"],
         ["--hit-ratio", "90"],
         ["--points", "100001"],
+        ["--ttl", "0"],
+        ["--ttl", "9"],
         ["--points", "1000000000"],
     ],
 )
