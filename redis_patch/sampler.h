@@ -120,7 +120,7 @@ _Static_assert(sizeof(sampler_record_t) == 24, "a record is 24 bytes on the wire
  * wait, and the batch is gone when it returns. */
 typedef int (*sampler_send)(void *transport, const void *batch, size_t batch_bytes);
 
-#define SAMPLER_SEEDS 48 /* keys below this length have seeds at hand */
+#define SAMPLER_SEEDS 256 /* keys below this length have seeds at hand */
 
 typedef struct {
     /* What every access reads. */
