@@ -122,7 +122,8 @@ __attribute__((noinline)) static void observe_ranges(RedisModuleCommandFilterCtx
 /* -------------------------------------------------------------------------------- GET and SET */
 
 /* Most of what a cache is asked for: their names are found by one comparison. */
-enum { USUAL_LENGTH = 3 };
+#define USUAL_LENGTH 3
+#define NO_LETTERS UINT32_MAX /* four, which no three letters are */
 
 typedef struct {
     uint32_t
@@ -135,7 +136,7 @@ static usual get, set;
 static usual learn_usual(const char *name, int writes) {
     const command_slot *slot = command_find(&module->commands, name, USUAL_LENGTH);
     int is_known = slot && slot->layout == LAYOUT_ONE_KEY && slot->writes == writes;
-    return is_known ? (usual){three_letters(name), slot} : (usual){0, NULL};
+    return is_known ? (usual){three_letters(name), slot} : (usual){NO_LETTERS, NULL};
 }
 
 /* ----------------------------------------------------------------------------------- the filter */

@@ -14,6 +14,10 @@ FIRST_FIXED_BYTES = 3_000
 # Below both the keys weigh less than what else there is, above one of them more.
 _FEW_KEYS = 256
 _LITTLE_BYTES = 1 << 20
+# No key takes less: an entry of a table, a string and its text.
+_LEAST_KEY_BYTES = 40
+# While more than this share of the keys is still being freed, nobody can tell what the others take.
+_FREEING_SHARE = 1 / 64
 # Redis 8.2 with a module accounts for 47,000 bytes twice; nothing is known that comes near this.
 _MOST_TWICE_BYTES = 128 << 10
 
@@ -49,9 +53,12 @@ class Calibration:
         Returns:
             How many bytes heavier each object is than was thought.
         """
+        if reading.freeing_objects > _FREEING_SHARE * reading.keys:
+            return 0.0
+        weighed = shards.mean_held_weight()
         beside_baseline = reading.counted_bytes - reading.baseline_bytes
         if not reading.keys or (reading.keys < _FEW_KEYS and beside_baseline < _LITTLE_BYTES):
-            mean = self.object_bytes or FIRST_OBJECT_BYTES
+            mean = self.object_bytes or max(FIRST_OBJECT_BYTES, weighed or 0.0)
             fixed_bytes = beside_baseline - round(reading.keys * mean)
             # Where there is not as much as the keys would take, the mean is of others: of keys that
             # are gone, or of scripts, until INFO accounted for them.
@@ -59,7 +66,9 @@ class Calibration:
                 self.fixed_bytes = fixed_bytes
             self.keys_bytes = float(max(0, beside_baseline - self.fixed_bytes))
             return 0.0
+        if beside_baseline - self.fixed_bytes < _LEAST_KEY_BYTES * reading.keys:
+            # What took that memory while there were hardly any keys is gone: subscribers, say.
+            self.fixed_bytes = FIRST_FIXED_BYTES
         self.keys_bytes = float(max(reading.keys, beside_baseline - self.fixed_bytes))
         self.object_bytes = self.keys_bytes / reading.keys
-        weighed = shards.mean_held_weight()
         return 0.0 if weighed is None else self.object_bytes - weighed

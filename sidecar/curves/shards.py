@@ -65,6 +65,8 @@ class Shards:
         self.pinned = PinnedObjects()
         self.simulation: MiniatureSimulation | None = None
         self._salt_id = 0
+        # Databases without any object here, as far as this batch has come.
+        self._empty_dbs: set[int] = set()
 
     def __len__(self) -> int:
         """Live objects."""
@@ -118,7 +120,10 @@ class Shards:
         for place in [*np.flatnonzero(operations >= _FLUSH).tolist(), len(records)]:
             part = accesses.part(start, place)
             now_seconds = batch.last_time_us // 1_000_000
-            parts.append(self._access(part, default_bytes, now_seconds))
+            if len(part.keys) or not parts:
+                if self._empty_dbs:
+                    self._empty_dbs.difference_update((part.keys >> np.uint64(DB_SHIFT)).tolist())
+                parts.append(self._access(part, default_bytes, now_seconds))
             if place < len(records):
                 self._take_whole_db(records[place])
             start = place + 1
@@ -170,6 +175,7 @@ class Shards:
     def notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
         higher T changes nothing: objects that were not sampled have no history here."""
+        self._empty_dbs.clear()
         if self.threshold is None or (batch.modulus, batch.salt_id) != (
             self.modulus,
             self._salt_id,
@@ -205,7 +211,10 @@ class Shards:
             self.clear()
         elif record["operation"] == Operation.FLUSH:
             # What the sampler cannot place may well be in this db.
-            gone = (db, UNKNOWN_DB)
+            gone = {db, UNKNOWN_DB}
+            if gone <= self._empty_dbs:
+                return  # a client may empty it over and over: each time would cost milliseconds
+            self._empty_dbs |= gone
             self.expire([key for key in self.stack if key >> DB_SHIFT in gone])
             self.pinned.keep_only(lambda key: key >> DB_SHIFT not in gone)
             if self.simulation is not None:
@@ -213,6 +222,9 @@ class Shards:
         else:
             other = int(record["size_bytes"])
             turn = {db: other, other: db}
+            if turn.keys() <= self._empty_dbs:
+                return
+            self._empty_dbs -= turn.keys()
             bits = int(HASH_MASK)
             names = {
                 key: key & bits | turn[key >> DB_SHIFT] << DB_SHIFT
@@ -220,6 +232,8 @@ class Shards:
                 for key in keys
                 if key >> DB_SHIFT in turn
             }
+            if not names:
+                self._empty_dbs |= turn.keys()
             self.stack.rename(names)
             self.pinned.rename(names)
             if self.simulation is not None:

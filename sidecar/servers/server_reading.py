@@ -59,6 +59,7 @@ class ServerReading:
         process_id: where it runs; 0 if it does not say.
         allocator: of its memory, as it says.
         not_counted_bytes: of ``used_memory``, what ``counted_bytes`` leaves out.
+        freeing_objects: that are gone, and whose memory is still being given back.
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
     """
@@ -85,6 +86,7 @@ class ServerReading:
     process_id: int = 0
     allocator: str = ""
     not_counted_bytes: int = 0
+    freeing_objects: int = 0
     copied_bytes: int = 0
 
     @classmethod
@@ -135,6 +137,7 @@ class ServerReading:
             config=config,
             process_id=_number(info, "process_id", 0),
             not_counted_bytes=not_counted,
+            freeing_objects=_number(info, "lazyfree_pending_objects", 0),
             copied_bytes=max(_number(info, key, 0) for key in _COPIED),
         )
 

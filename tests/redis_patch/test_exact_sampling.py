@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from tests.redis_patch.command_cases import CASES, ELSEWHERE, UNCHECKED, Case
-from tests.redis_patch.sampled_server import MODULUS, SALT, SampledServer, named
+from tests.redis_patch.sampled_server import (
+    MODULUS,
+    SALT,
+    SampledServer,
+    ServerKind,
+    named,
+)
 from tests.redis_patch.wire_twin import FLUSH, READ_HIT, WRITE, Record, key_hash
 
 KEYS = ["k", "j", "i"]
@@ -110,6 +116,23 @@ def test_no_command_is_forgotten(server: SampledServer) -> None:
             yield from with_keys(entry[9])
 
     assert set(with_keys(server.raw("COMMAND"))) - tested - set(ELSEWHERE) == set()
+
+
+@pytest.mark.parametrize("renamed", ["GET", "SET"])
+def test_names_that_are_hardly_any_are_refused_where_one_is_renamed(
+    kind: ServerKind, renamed: str
+) -> None:
+    """Of nothing, blanks and zero bytes no letters are left, as there are none of what is gone."""
+    with SampledServer(kind, {"rename-command": f'{renamed} ""'}) as server:
+        server.start()
+        for length in range(1, 45):
+            for name in (b"", b"\0", b"\0\0", b"\0\0\0", b"   ", b" \0 ", b"get", b"SET"):
+                key = b"\0" * length
+                words = [name, key] if name == b"get" else [name, key, b"\0 \0"]
+                reply = server.raw(words)
+                is_known = name.upper() in (b"GET", b"SET") and name.upper().decode() != renamed
+                assert isinstance(reply, Exception) != is_known, (name, length)
+        assert server.client.ping()
 
 
 NAMES = [("SET", "GET"), ("set", "get"), ("sEt", "GeT"), ("SET", "STRLEN")]

@@ -171,6 +171,30 @@ def test_no_readings_leave_a_server_less_than_no_memory(
         assert monitor.calibration.keys_bytes >= 0
 
 
+def test_memory_that_is_still_being_freed_is_not_that_of_the_keys() -> None:
+    """FLUSHALL gives a large server's memory back for seconds or minutes; what is read meanwhile
+    would be what an empty server takes, or what a few new keys do."""
+    monitor = monitor_of(STATS)
+    for batch in batches(zipf(3000, 20_000)):
+        monitor.take(batch)
+    monitor.observe(later(STATS), BUDGET)
+    known = vars(monitor.calibration).copy()
+    for keys in (0, 20, 1000):
+        flushed = replace(later(STATS), keys=keys, freeing_objects=2_000)
+        monitor.observe(flushed, BUDGET)
+        assert vars(monitor.calibration) == known
+
+
+def test_what_subscribers_took_is_not_kept_from_the_keys() -> None:
+    """Ten thousand channels of a server without keys looked like what it always takes."""
+    monitor = ServerMonitor("one")
+    channels = replace(STATS, keys=0, counted_bytes=STATS.baseline_bytes + 10_000_000)
+    monitor.observe(channels, BUDGET)
+    filled = replace(STATS, keys=50_000, counted_bytes=STATS.baseline_bytes + 50_000 * 160)
+    monitor.observe(filled, BUDGET)
+    assert monitor.calibration.object_bytes == pytest.approx(160, rel=0.01)
+
+
 def test_windows_go_on_from_each_other() -> None:
     """Two windows of one load tell what one window twice as long tells: recency is kept."""
     taken = batches(zipf(3000, 20_000), batch_records=500)

@@ -84,6 +84,33 @@ def test_flush_of_one_db_leaves_the_other() -> None:
     assert distances(keys[:4], operations[:4], dbs=[0, 1, 65535, 1]) == [np.inf]
 
 
+@pytest.mark.parametrize(("operation", "other"), [(FLUSH, 0), (SWAP, 4)])
+def test_what_empties_an_empty_db_over_and_over_is_looked_at_once(
+    monkeypatch, operation, other
+) -> None:
+    """A client may do so thousands of times a second, and each look walks the whole stack."""
+    shards, looks = Shards(None), []
+    dbs = [0] * 50 + [3] * 200 + [3, 3]
+    operations = [WRITE] * 50 + [operation] * 200 + [WRITE, operation]
+    sizes = [SIZE] * 50 + [other] * 202
+    (message,) = SampledServer().batches(
+        number_hashes(np.arange(len(dbs)), 0), operations, sizes, dbs=dbs
+    )
+
+    def watched(change):
+        def look(stack, keys):
+            looks.append(len(keys))
+            return change(stack, keys)
+
+        return look
+
+    kind = type(shards.stack)
+    for name in ("delete", "rename"):
+        monkeypatch.setattr(kind, name, watched(getattr(kind, name)))
+    shards.take(decode_batch(message))
+    assert looks == [0, 1]  # the second one after a write to it
+
+
 def test_swap_exchanges_two_dbs() -> None:
     told = distances(
         [1, 2, 0, 1, 2],
