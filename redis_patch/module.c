@@ -65,9 +65,15 @@ static void clean_up(void) {
 
 __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx *ctx,
                                                               RedisModuleString **argv, int argc) {
-    (void)argv, (void)argc;
+    (void)argv;
     if (RedisModule_Init(ctx, "spreds", 1, REDISMODULE_APIVER_1) != REDISMODULE_OK ||
         !RedisModule_RegisterNumericConfig) {
+        return REDISMODULE_ERR;
+    }
+    if (argc) {
+        RedisModule_Log(ctx, "warning",
+                        "spreds takes no arguments: its settings are lines of their "
+                        "own, such as 'spreds.threshold 167772'");
         return REDISMODULE_ERR;
     }
     RedisModule_GetApi("RedisModule_CommandFilterGetClientId", (void **)&module.get_client_id);

@@ -36,6 +36,8 @@ VERBS: dict[tuple[str, ...], str] = {
     **{("experiment", name): module for name, module in STUDIES.items()},
 }
 
+_OWN_PACKAGES = {"workloads", "sidecar", "solver_lambda", "infra"}
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run one verb; its exit code. Only the verb's own module is imported."""
@@ -47,12 +49,27 @@ def main(arguments: Sequence[str]) -> int:
             f"usage (each has --help):\n{usage}", file=sys.stdout if asked_for_help else sys.stderr
         )
         return 0 if asked_for_help else 2
+    try:
+        return _run(words, arguments[len(words) :])
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in _OWN_PACKAGES:
+            raise
+        print(
+            f"python -m workloads: the Python package {package!r} is missing: run 'make setup' and "
+            "use .venv/bin/python, or install the clone with its extra 'workloads'",
+            file=sys.stderr,
+        )
+        return 2
+
+
+def _run(words: tuple[str, ...], options: Sequence[str]) -> int:
     module = verb_of(importlib.import_module(VERBS[words]))
     parser = argparse.ArgumentParser(
         prog=f"python -m workloads {' '.join(words)}", description=module.HELP
     )
     module.add_arguments(parser)
-    return int(module.run(parser.parse_args(arguments[len(words) :])))
+    return int(module.run(parser.parse_args(options)))
 
 
 def verb_of(module: Any) -> Any:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from sidecar.commands.mrc_options import MOST_SIMULATED_POINTS, OPTIONS, POLICIES, MrcOptions
+from sidecar.commands.mrc_options import (
+    HIT_RATIO_STEPS,
+    MOST_SIMULATED_POINTS,
+    OPTIONS,
+    POLICIES,
+    MrcOptions,
+)
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import FORMATS, STDIN, TraceError
@@ -78,7 +84,7 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
     if library() is None:
         print(
             "spreds: the compiled library is not installed, so this is slow; installing the "
-            "package where there is a C compiler builds it",
+            "package where there is a C compiler builds it, in a clone 'make setup'",
             file=sys.stderr,
         )
     try:
@@ -153,6 +159,8 @@ def _at_the_sizes(
     from sidecar.commands.mrc_words import grid
 
     sizes = grid(lru, options.points)
+    if options.hit_ratio:
+        sizes = sorted({*sizes, *grid(lru, HIT_RATIO_STEPS)})
     how: dict[str, Any] = {
         "in_bytes": options.bytes,
         "rate": options.rate,

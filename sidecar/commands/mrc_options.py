@@ -19,6 +19,8 @@ POLICIES = ("allkeys-lru", "allkeys-lfu")
 """Of the first one exactly; the others are simulated, as Redis evicts with its usual settings."""
 MOST_POINTS = 100_000
 """More than a picture has pixels for, and still printed at once."""
+HIT_RATIO_STEPS = 100
+"""Where each size is counted by itself, one for a hit ratio is found among so many."""
 MOST_SIMULATED_POINTS = 1_000
 """Each is a cache with memory of its own."""
 
@@ -132,7 +134,11 @@ OPTIONS = {
     "salt": Option("a number that chooses the sample (default: 0)", _salt, "N", 0),
     "points": Option("how many points to print (default: 20)", _points, "N", 20),
     "hit-ratio": Option(
-        "print how large a cache has this hit ratio; can be repeated", _ratio, "H", repeats=True
+        "print how large a cache has this hit ratio (with allkeys-lfu or --ttl, in steps of a "
+        "hundredth of the largest); can be repeated",
+        _ratio,
+        "H",
+        repeats=True,
     ),
     "plot": Option(
         "draw the curves into this file (.svg, .png, .pdf), with twice the standard error of "

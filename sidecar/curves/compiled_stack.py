@@ -127,5 +127,5 @@ def installed_library() -> CDLL | None:
 def _say_that_it_is_slow() -> None:
     _log.warning(
         "the compiled library is not installed: samples take several times as long; installing the "
-        "package where there is a C compiler builds it"
+        "package where there is a C compiler builds it, in a clone 'make setup'"
     )

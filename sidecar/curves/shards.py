@@ -21,12 +21,12 @@ from sidecar.curves.references import (
     FloatArray,
     References,
 )
-from sidecar.samples.batch import DB_SHIFT, HASH_MASK, Batch
+from sidecar.curves.whole_databases import WholeDatabases
+from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import (
     FLAG_SIZE_ALLOCATED,
     FLAG_SIZE_KNOWN,
     SOURCE_PATCH,
-    UNKNOWN_DB,
     Operation,
 )
 
@@ -65,8 +65,7 @@ class Shards:
         self.pinned = PinnedObjects()
         self.simulation: MiniatureSimulation | None = None
         self._salt_id = 0
-        # Databases without any object here, as far as this batch has come.
-        self._empty_dbs: set[int] = set()
+        self._whole_databases = WholeDatabases()
 
     def __len__(self) -> int:
         """Live objects."""
@@ -121,11 +120,10 @@ class Shards:
             part = accesses.part(start, place)
             now_seconds = batch.last_time_us // 1_000_000
             if len(part.keys) or not parts:
-                if self._empty_dbs:
-                    self._empty_dbs.difference_update((part.keys >> np.uint64(DB_SHIFT)).tolist())
+                self._whole_databases.fill(part.keys)
                 parts.append(self._access(part, default_bytes, now_seconds))
             if place < len(records):
-                self._take_whole_db(records[place])
+                self._whole_databases.take(records[place], self)
             start = place + 1
         above, own, beside = parts[0]
         if len(parts) > 1:
@@ -175,7 +173,7 @@ class Shards:
     def notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
         higher T changes nothing: objects that were not sampled have no history here."""
-        self._empty_dbs.clear()
+        self._whole_databases.begin()
         if self.threshold is None or (batch.modulus, batch.salt_id) != (
             self.modulus,
             self._salt_id,
@@ -204,41 +202,6 @@ class Shards:
         self.fit_simulation()
         if self.simulation is not None:
             self.simulation.keep_only(lambda key: key & mask < threshold)
-
-    def _take_whole_db(self, record: np.void) -> None:
-        db = int(record["db"])
-        if record["operation"] == Operation.FLUSH and db == UNKNOWN_DB:
-            self.clear()
-        elif record["operation"] == Operation.FLUSH:
-            # What the sampler cannot place may well be in this db.
-            gone = {db, UNKNOWN_DB}
-            if gone <= self._empty_dbs:
-                return  # a client may empty it over and over: each time would cost milliseconds
-            self._empty_dbs |= gone
-            self.expire([key for key in self.stack if key >> DB_SHIFT in gone])
-            self.pinned.keep_only(lambda key: key >> DB_SHIFT not in gone)
-            if self.simulation is not None:
-                self.simulation.keep_only(lambda key: key >> DB_SHIFT not in gone)
-        else:
-            other = int(record["size_bytes"])
-            turn = {db: other, other: db}
-            if turn.keys() <= self._empty_dbs:
-                return
-            self._empty_dbs -= turn.keys()
-            bits = int(HASH_MASK)
-            names = {
-                key: key & bits | turn[key >> DB_SHIFT] << DB_SHIFT
-                for keys in (self.stack, self.pinned.weights)
-                for key in keys
-                if key >> DB_SHIFT in turn
-            }
-            if not names:
-                self._empty_dbs |= turn.keys()
-            self.stack.rename(names)
-            self.pinned.rename(names)
-            if self.simulation is not None:
-                # Two dbs swapped within a simulated cache: rare enough to begin again.
-                self.simulation.keep_only(lambda key: key >> DB_SHIFT not in turn)
 
     def simulate(
         self, simulation: MiniatureSimulation, object_bytes: int, now_seconds: int

@@ -105,17 +105,16 @@ class ServerReading:
             ValueError: a field that is needed is missing, or no number; the message names it.
         """
         _check_tables(info, config)
-        run_id = str(info.get("run_id", ""))
         keys, with_ttl, average_ttl_seconds = _keys(info)
         policy = str(info.get("maxmemory_policy", "noeviction"))
         not_counted = _number(info, "mem_not_counted_for_evict", 0)
         counted = _number(info, "used_memory") - not_counted
         baseline = max(0, _beside_keys(info, config) - not_counted)
         unevictable = baseline + tables_bytes
-        if policy.startswith("volatile-") and keys:
-            unevictable += max(0, counted - baseline) * max(0, keys - with_ttl) // keys
+        if policy.startswith("volatile-"):
+            unevictable += max(0, counted - baseline) * max(0, keys - with_ttl) // max(1, keys)
         return cls(
-            run_id=run_id,
+            run_id=(run_id := str(info.get("run_id", ""))),
             allocator=str(info.get("mem_allocator", "")),
             instance=_instance(run_id),
             role=str(info.get("role", "master")),

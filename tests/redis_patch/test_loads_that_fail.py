@@ -53,6 +53,9 @@ def test_the_server_lives_and_says_why(unloaded: LocalServer) -> None:
             assert client.ping()
             assert b"spreds" not in [module[b"name"] for module in client.module_list()]
         assert unloaded.log.read_text().count(why) >= TIMES, why
+    with pytest.raises(redis.ResponseError, match="Error loading"):
+        client.execute_command("MODULE", "LOAD", str(MODULE), "threshold", "5")
+    assert "spreds takes no arguments: its settings are lines" in unloaded.log.read_text()
     assert not [name for name in thread_names(unloaded) if "ZMQ" in name]
     client.execute_command(*load, "spreds.endpoint", "ipc:///tmp/spreds-nobody")
     wait_until(lambda: client.info("spreds")["spreds_on"], lambda: client.info("spreds"))

@@ -71,6 +71,22 @@ def test_a_ttl_is_that_of_caches_that_forget(
     assert found["compulsory_miss_ratio"] == pytest.approx(endless, abs=1e-9)
 
 
+@pytest.mark.parametrize("how", [["--ttl", "200s"], ["--policy", "allkeys-lfu"]])
+def test_a_size_for_a_hit_ratio_does_not_depend_on_what_is_printed(tmp_path, capsys, how):
+    path = tmp_path / "timed.csv"
+    requests = timed_requests(3_000, 200, 0.9)
+    path.write_text("".join(f"{now},{key},{size}\n" for now, key, size in requests))
+    answers = []
+    for points in ("1", "20"):
+        arguments = ["mrc", str(path), "--hit-ratio", "0.5", "--points", points, "--json", *how]
+        assert main(arguments) == 0
+        (found,) = json.loads(capsys.readouterr().out)
+        assert len(found["sizes"]) == int(points)
+        answers.append(found["for_hit_ratios"])
+    assert answers[0] == answers[1]
+    assert answers[0][0]["size"] < found["sizes"][-1] / 2
+
+
 def test_a_format_without_times_is_refused(tmp_path, capsys):
     path = tmp_path / "a.trace"
     path.write_bytes(bytes(8))
