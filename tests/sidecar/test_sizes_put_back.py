@@ -244,6 +244,12 @@ def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
             "b": 16 * MB,
             "c": 16 * MB,
         }
+        observation, plan = sidecar.last_observation, sidecar.last_plan
+        assert observation is not None
+        assert plan is not None
+        assert [one.maxmemory_bytes for one in observation.servers] == [16 * MB] * 3
+        assert "refuses" in str(observation.servers[0].keep_reason)
+        assert sum(one.maxmemory_bytes for one in plan.servers) <= 48 * MB
         assert sidecar.metrics.value("budgets_exceeded") == 1
         servers["a"].client.execute_command("ACL", "SETUSER", "spreds", "+config|set")
         wait_until(lambda: size_of("a") == 16 * MB, sidecar.metrics.snapshot)
