@@ -141,6 +141,7 @@ class Sidecar:
             self._control,
             self.metrics,
             self._controller.silence,
+            self._hands.contests(),
             started_at_seconds=self.started_at_seconds,
             loop_at_seconds=self.loop_at_seconds,
         )

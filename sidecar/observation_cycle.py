@@ -16,7 +16,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.forecast.forecast import Forecast
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.claims import claims_bytes, excess_bytes
+from sidecar.servers.claims import claims_bytes, excess_bytes, to_put_back
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import ObservedLatency
@@ -173,7 +173,7 @@ class ObservationCycle:
         readings = self._actuator.read_all()
         self.take_samples()
         kept, windows = self._actuator.kept(), self._actuator.windows()
-        under_way = self._actuator.under_way()
+        under_way = self._actuator.under_way() | to_put_back(self._actuator.states())
         state = self._store.now
         seen = []
         for server in self.config.servers:

@@ -134,7 +134,9 @@ class Engagement:
                 return f"{server.name} would get more than its maximum, {most}"
         for state in self._actuator.states():
             moves_to = planned.get(state.name, state.maxmemory_bytes)
-            if state.reachable and not state.moves and moves_to != state.maxmemory_bytes:
+            if state.contested or not state.reachable:
+                continue  # it is brought there when it can be
+            if not state.moves and moves_to != state.maxmemory_bytes:
                 return f"{state.name} cannot be given another size now"
         return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from sidecar.control.server_status import KnownServers, server_status
 from sidecar.controllers.silence import Silence
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.claims import not_put_back
 from sidecar.state.sidecar_state import SidecarState
 
 if TYPE_CHECKING:
@@ -36,14 +38,16 @@ def status_document(
     room: ControlRoom,
     metrics: Metrics,
     silence: Silence | None,
+    contests: Sequence[str],
     *,
     started_at_seconds: float,
     loop_at_seconds: float,
 ) -> dict[str, Any]:
-    """JSON's types only."""
+    """JSON's types only. ``contests``: on sizes that somebody keeps setting, among the problems."""
     known = KnownServers.of(actuator, cycle, room)
     servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
     budget = _budget(actuator)
+    found = problems_of(servers, budget, state, silence)
     return {
         "kind": KIND,
         "version": VERSION,
@@ -70,7 +74,7 @@ def status_document(
         "gain": _gain(room),
         "recommended_gain": _recommended_gain(room),
         "controller": _controller(config, silence),
-        "problems": [*room.problems(), *problems_of(servers, budget, state, silence)],
+        "problems": [*room.problems(), *found, *contests, *_not_put_back(actuator)],
         "servers": servers,
     }
 
@@ -129,6 +133,10 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
         "rss_budget_bytes": budget.rss_budget_bytes,
         "headroom_bytes": budget.headroom(),
     }
+
+
+def _not_put_back(actuator: Actuator) -> list[str]:
+    return [] if actuator.looks_on else list(not_put_back(actuator.latest).values())
 
 
 def _last_plan(room: ControlRoom, silence: Silence | None) -> dict[str, Any] | None:

@@ -28,10 +28,6 @@ class BackOff:
         """Whether there may be another attempt."""
         return time.monotonic() >= self._until
 
-    def failed_within(self, seconds: float) -> bool:
-        """Whether the last failure's pause ended less than so long ago, if it has."""
-        return bool(self._pause_seconds) and time.monotonic() < self._until + seconds
-
     def reset(self) -> None:
         """It was accepted: the next failure is a first one again."""
         self._pause_seconds = self._until = 0.0

@@ -21,11 +21,12 @@ log = logging.getLogger(__name__)
 
 
 def unmovable_bytes(states: Sequence[ServerState]) -> dict[str, int]:
-    """Limits of servers that cannot be given another now, or do not answer."""
+    """Limits of servers that cannot be given another now, or do not answer; not one that somebody
+    set by hand and that is to be put back."""
     return {
         state.name: int(state.maxmemory_bytes)
         for state in states
-        if not state.moves and state.maxmemory_bytes < math.inf
+        if not state.moves and not state.contested and state.maxmemory_bytes < math.inf
     }
 
 

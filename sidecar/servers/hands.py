@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from sidecar.base.log_setup import event_of
 from sidecar.servers.server_watch import ServerWatch
@@ -20,6 +21,8 @@ TellHand = Callable[[str, str], None]
 # So many of a server are told at once; more within the time become one, when it is over.
 TOLD_AT_ONCE = 3
 GATHER_SECONDS = 60.0
+# Who sets a size again so soon after it was put back does so over and over.
+CONTEST_SECONDS = 60.0
 
 
 class _Gathered:
@@ -30,6 +33,14 @@ class _Gathered:
         self.began_at = began_at
         self.told = self.more = 0
         self.last_words = ""
+
+
+class _Contest(NamedTuple):
+    """How often a size that was put back has been set again, when last, and to what, in words."""
+
+    times: int
+    last_at: float
+    words: str
 
 
 class Hands:
@@ -56,22 +67,29 @@ class Hands:
         self._tell = tell
         self._now = now
         self._gathered: dict[str, _Gathered] = {}
+        self._contests: dict[str, _Contest] = {}
 
-    def note(self, name: str, size_bytes: int, fixed_bytes: Mapping[str, int]) -> bool:
+    def note(
+        self,
+        name: str,
+        size_bytes: int,
+        fixed_bytes: Mapping[str, int],
+        least_bytes: Mapping[str, int] | None = None,
+    ) -> bool:
         """Somebody has set this (0: no limit). Whether it stays. ``fixed_bytes``: the sizes of
-        servers that cannot make room."""
+        servers that cannot make room; ``least_bytes``: with less, others would refuse writes."""
         said = f"somebody set maxmemory of {name} to {_words(size_bytes)} by hand"
-        least = {**self._minima_bytes, **fixed_bytes}
+        needed = least_bytes or {}
+        least = {other: max(low, needed.get(other, 0)) for other, low in self._minima_bytes.items()}
+        least |= fixed_bytes
         others = sum(size for other, size in least.items() if other != name)
         fits = 0 < size_bytes <= self._budget_bytes() - others
-        when = "when the pause is over" if self._store.now.control.pause else "now"
-        if not self._holds:
-            words = f"{said}; the planned size is put back {when}"
-        elif not fits:
-            words = f"{said}; that leaves the others too little: it is put back {when}"
-        else:
+        if self._holds and fits:
             words = f"{said}; it stays until 'spreds resume'"
             self._hold(name, Hold(size_bytes, time.time()))
+        else:
+            why = "that leaves the others too little: it" if self._holds else "the planned size"
+            words = f"{said}; {why} is put back {self._when(name, size_bytes)}"
         log.warning("%s", words, extra=event_of(name))
         self._gather(name, words)
         return self._holds and fits
@@ -85,6 +103,28 @@ class Hands:
                 if gathered.more:
                     times = f"{gathered.more} times more" if gathered.more > 1 else "once more"
                     self._tell(name, f"{times} within a minute, the last: {gathered.last_words}")
+
+    def contests(self) -> list[str]:
+        """Of each server that somebody keeps setting a size of that is put back, a sentence."""
+        if self._store.now.control.pause:
+            return []
+        since = self._now() - CONTEST_SECONDS
+        return [
+            f"somebody keeps setting maxmemory of {name} ({contest.times} times, the last to "
+            f"{contest.words}): it is put back each time, and the others keep their sizes; find "
+            "out who does it, or 'spreds pause'"
+            for name, contest in self._contests.copy().items()
+            if contest.times > 1 and contest.last_at >= since
+        ]
+
+    def _when(self, name: str, size_bytes: int) -> str:
+        """It is put back, and how often that has been so."""
+        now, last = self._now(), self._contests.get(name)
+        again = last is not None and now - last.last_at < CONTEST_SECONDS
+        times = last.times + 1 if last is not None and again else 1
+        self._contests[name] = _Contest(times, now, _words(size_bytes))
+        when = "when the pause is over" if self._store.now.control.pause else "now"
+        return f"{when} ({times} times in a row)" if times > 1 else when
 
     def _gather(self, name: str, words: str) -> None:
         gathered = self._gathered.setdefault(name, _Gathered(self._now()))
@@ -115,12 +155,13 @@ def note_hands(
         for name, watch in watches.items()
         if watch.last is not None and (watch.is_held or not watch.evicts)
     }
+    least = {name: watch.least_bytes() or 0 for name, watch in watches.items()}
     for name, watch in watches.items():
         size_bytes = watch.taken_by_hand()
         if size_bytes is None or not watch.evicts or not counts:
             continue
-        if hands is None or not hands.note(name, size_bytes, fixed):
-            watch.contest()
+        if hands is None or not hands.note(name, size_bytes, fixed, least):
+            watch.contest(size_bytes)
         else:
             fixed[name] = size_bytes
     if hands is not None:

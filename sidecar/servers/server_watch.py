@@ -60,6 +60,7 @@ class ServerWatch:
         self._shrink_mode = ShrinkMode(server.name, memory.eviction_tenacity, store)
         self._held = HeldMemory(server.name, memory, metrics)
         self._by_hand_bytes: int | None = None
+        self._contested_bytes: float | None = None
         self._refusal = SizeRefusal(server.name)
 
     @property
@@ -95,7 +96,8 @@ class ServerWatch:
             note_installed(self._store, self.name, reading.maxmemory_bytes)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
-            self._refusal.forget()
+            self._refusal.take_back()
+            self._contested_bytes = None
             self._window = ReadingWindow()
         self._has_come = self._has_come or is_back or (is_new and self._last is not None)
         self._window.add(reading)
@@ -131,9 +133,9 @@ class ServerWatch:
         """As far as it is known."""
         return self._last is None or self._last.evicts
 
-    def contest(self) -> None:
-        """What somebody else has set is to be put back, but not again and again."""
-        self._refusal.contest(evicts=self.evicts)
+    def contest(self, size_bytes: int) -> None:
+        """Somebody else has set this (0: no limit), and it is to be put back."""
+        self._contested_bytes = size_bytes or math.inf
 
     @property
     def is_held(self) -> bool:
@@ -180,6 +182,7 @@ class ServerWatch:
             evicts=last.evicts,
             refuses=refuses,
             held=self.is_held,
+            contested=last.evicts and self._contested_bytes == self._at_most_bytes,
         )
         # Where nothing is left to evict, there is nothing to wait for.
         stuck = self._held.is_stuck(state) or (
@@ -250,6 +253,7 @@ class ServerWatch:
             self._at_most_bytes = before
             raise
         self._at_most_bytes = after
+        self._contested_bytes = None
         self._refusal.take_back()
 
     def grows_to(self, size_bytes: int) -> bool:

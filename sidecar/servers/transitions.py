@@ -43,6 +43,8 @@ class ServerState:
         refuses: it took no setting lately, and is not to be asked again yet.
         stuck: it is freeing, but has freed nothing for long.
         held: somebody gave it its size by hand, and it stays.
+        contested: somebody gave it its size by hand, and it is to be put back: it takes nothing
+            from the others, also while that cannot be done.
         floor_bytes: a shrink goes no further now, though its target may be below.
     """
 
@@ -56,6 +58,7 @@ class ServerState:
     refuses: bool = False
     stuck: bool = False
     held: bool = False
+    contested: bool = False
     floor_bytes: int = 0
 
     @property

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.servers.hands import GATHER_SECONDS, TOLD_AT_ONCE, Hands
+from sidecar.servers.hands import CONTEST_SECONDS, GATHER_SECONDS, TOLD_AT_ONCE, Hands
+from sidecar.state.control_state import Pause
 from sidecar.state.state_store import StateStore
 
 MB = 1 << 20
@@ -72,3 +75,36 @@ def test_every_change_is_counted_once(changes: list[tuple[str, float]]) -> None:
         return {"somebody": 1, "once": 1}.get(first) or int(first)
 
     assert sum(count(words) for _, words in node.told) == len(changes)
+
+
+def test_who_sets_what_is_put_back_again_is_a_problem_while_it_lasts() -> None:
+    node = Told()
+    assert not node.hands.note("a", 100 * MB, {})
+    assert node.hands.contests() == []
+    node.seconds = CONTEST_SECONDS - 1
+    assert not node.hands.note("a", 0, {})
+    assert node.told[-1][1].endswith("is put back now (2 times in a row)")
+    (problem,) = node.hands.contests()
+    assert "keeps setting maxmemory of a (2 times, the last to no limit)" in problem
+    node.seconds += CONTEST_SECONDS + 1
+    assert node.hands.contests() == []
+    assert not node.hands.note("a", 100 * MB, {})
+    assert node.told[-1][1].endswith("is put back now")
+
+
+def test_in_a_pause_nothing_is_put_back_and_that_is_said() -> None:
+    node = Told(holds=False)
+    with node.store.update() as state:
+        state.control = replace(state.control, pause=Pause("ana", 0.0))
+    for _ in range(2):
+        assert not node.hands.note("a", 5 * MB, {})
+    assert node.told[-1][1].endswith("is put back when the pause is over (2 times in a row)")
+    assert node.hands.contests() == []
+
+
+def test_what_others_cannot_evict_is_left_to_them() -> None:
+    hands = Told().hands
+    assert not hands.note("a", 70 * MB, {}, {"a": 5 * MB, "b": 31 * MB})
+    assert hands.note("a", 69 * MB, {}, {"a": 5 * MB, "b": 31 * MB})
+    # Who does not evict keeps what it has.
+    assert not hands.note("a", 69 * MB, {"b": 32 * MB})

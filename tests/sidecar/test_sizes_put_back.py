@@ -1,0 +1,261 @@
+"""A size set by hand that leaves the others too little is put back, however often it is set, and
+costs the others nothing; a server that hangs counts with what it has."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import ServerConfig
+from sidecar.servers import back_off
+from sidecar.servers.budget_fit import unmovable_bytes
+from sidecar.servers.claims import BudgetKeeper, claims_bytes, not_put_back, to_put_back
+from sidecar.servers.transitions import ServerState
+from tests.sidecar.actuated_node import MB, fill
+from workloads.experiment.faults.model.model import maker
+from workloads.experiment.faults.model.model_server import MIB
+from workloads.experiment.faults.model.model_sidecar import ModelSidecar
+from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
+from workloads.experiment.faults.model.simulated_time import simulated_time
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
+from workloads.silence import silence
+
+THIRD = BUDGET_BYTES // 3
+
+
+class ThreeServers:
+    """Models with a third of the budget each, and the least that each had since."""
+
+    def __init__(self, stage: ModelStage) -> None:
+        self.stage = stage
+        sidecar = stage._sidecar
+        assert isinstance(sidecar, ModelSidecar)
+        self.actuator = sidecar._actuator
+        self.metrics = sidecar._keeper._metrics
+        self.least_bytes = self.sizes
+        live = stage._clock.on_advance
+
+        def look(seconds: float) -> None:
+            live(seconds)
+            pairs = zip(self.least_bytes, self.sizes, strict=True)
+            self.least_bytes = [min(pair) for pair in pairs]
+
+        stage._clock.on_advance = look
+
+    @property
+    def sizes(self) -> list[int]:
+        return [server.maxmemory_bytes for server in self.stage.servers]
+
+
+@pytest.fixture(params=["actuator", "handover"])
+def three(request: pytest.FixtureRequest) -> Iterator[ThreeServers]:
+    with silence(), simulated_time() as clock:
+        stage = ModelStage(clock, 3, maker(request.param, clock))
+        stage.wait(3)
+        yield ThreeServers(stage)
+
+
+def test_what_somebody_sets_over_and_over_is_put_back_and_takes_nothing(
+    three: ThreeServers,
+) -> None:
+    for pause_seconds in (12, 20, 1, 1, 0.1, 0.1, 5, 70, 12):
+        three.stage.set_by_hand(0, 46)
+        three.stage.wait(pause_seconds)
+        assert three.sizes[0] == THIRD or pause_seconds < 1
+    three.stage.wait(2)
+    assert three.sizes == [THIRD] * 3
+    assert three.least_bytes == [THIRD] * 3
+    assert set(three.actuator.targets().values()) == {THIRD}
+    assert three.actuator.kept() == {}
+
+
+@pytest.mark.parametrize("how", ["refuses", "hangs"])
+def test_while_it_cannot_be_put_back_the_others_keep_theirs(three: ThreeServers, how: str) -> None:
+    before = three.metrics.value("budgets_exceeded")
+    if how == "refuses":
+        three.stage.refuse(0)
+        three.stage.set_by_hand(0, 46)
+    else:
+        three.stage.set_by_hand(0, 46)
+        three.stage.hang_server(0)
+    three.stage.wait(10)
+    assert three.sizes == [46 * MIB, THIRD, THIRD]
+    assert three.least_bytes == [THIRD] * 3
+    assert three.metrics.value("budgets_exceeded") == before + 1
+    three.stage.accept(0)
+    three.stage.wake_server(0)
+    three.stage.wait(30)
+    assert three.sizes == [THIRD] * 3
+    assert three.least_bytes == [THIRD] * 3
+
+
+def test_who_hangs_counts_with_what_it_has(three: ThreeServers) -> None:
+    three.stage.servers[0].hang()
+    three.stage.plan(1, 3, 5)
+    three.stage.wait(3)
+    assert three.sizes == [THIRD] * 3
+    target = three.actuator.targets()["s0"]
+    three.stage.policy(1, "noeviction")
+    three.stage.set_by_hand(1, 24)
+    three.stage.wait(3)
+    assert three.sizes == [THIRD, 24 * MIB, BUDGET_BYTES - THIRD - 24 * MIB]
+    three.stage.wake_server(0)
+    three.stage.wait(5)
+    assert three.actuator.targets()["s0"] == target
+    assert sum(three.sizes) <= BUDGET_BYTES
+
+
+def kept(*states: ServerState, least: dict[str, int] | None = None) -> dict[str, int] | None:
+    """The targets that the keeper gives beside these, if it gives any; in MiB."""
+    given: list[dict[str, int]] = []
+    actuator: Any = SimpleNamespace(
+        looks_on=False,
+        settled=True,
+        budget=SimpleNamespace(bytes=48 * MB),
+        latest=states,
+        latest_least_bytes={name: size * MB for name, size in (least or {}).items()},
+        too_small=set(),
+        set_targets=lambda sizes, _why: given.append(sizes),
+    )
+    configs = [ServerConfig(state.name, "", minimum_bytes=2 * MB) for state in states]
+    BudgetKeeper(actuator, Metrics()).keep(configs)
+    return {name: size // MB for name, size in given[0].items()} if given else None
+
+
+def server(name: str, size: float, target: int, **more: bool) -> ServerState:
+    return ServerState(name, size * MB, 0, target * MB, **more)
+
+
+def test_beside_one_that_hangs_the_others_give_but_keep_what_they_need() -> None:
+    b, c = server("b", 16, 16), server("c", 16, 16)
+
+    def hung(size: float) -> ServerState:
+        return server("a", size, 16, reachable=False)
+
+    assert kept(hung(16), b, c) is None
+    assert kept(hung(20), b, c) == {"a": 16, "b": 14, "c": 14}
+    assert kept(hung(46), b, c) == {"a": 16, "b": 2, "c": 2}
+    assert kept(hung(46), b, c, least={"b": 10}) == {"a": 16, "b": 10, "c": 2}
+    # Of one that was never seen nothing is known.
+    assert kept(hung(math.inf), b, c) is None
+    # Nor does one that others are cut for already.
+    fixed = server("b", 20, 16, evicts=False)
+    assert kept(hung(24), fixed, c) == {"a": 16, "b": 20, "c": 4}
+    assert kept(hung(30), fixed, c) == {"a": 16, "b": 20, "c": 2}
+
+
+def test_what_is_to_be_put_back_counts_with_what_is_planned() -> None:
+    b, c = server("b", 16, 16), server("c", 16, 16)
+    for how in ({"refuses": True}, {"reachable": False}):
+        for size in (46, math.inf):
+            state = server("a", size, 16, contested=True, **how)
+            assert kept(state, b, c) is None
+            assert claims_bytes([state]) == to_put_back([state]) == {"a": 16 * MB}
+            assert unmovable_bytes([state]) == {}
+            assert "cannot be put back" in not_put_back([state])["a"]
+    # Who may have more for any other reason has it.
+    assert kept(server("a", 24, 16, refuses=True), b, c) == {"a": 24, "b": 12, "c": 12}
+
+
+KEYS = 8 * 1024
+
+
+@pytest.mark.parametrize(("by_hand", "setting"), [("46mb", "hold"), ("24mb", "put_back")])
+def test_real_servers_keep_their_keys_beside_one_that_somebody_keeps_setting(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    caplog: pytest.LogCaptureFixture,
+    by_hand: str,
+    setting: str,
+) -> None:
+    servers = {name: start_server("16mb") for name in "abc"}
+    for server in servers.values():
+        fill(server, 8)
+    urls = {name: server.url for name, server in servers.items()}
+    path = write_node(urls, memory=f'rss_wait = "0s"\nset_by_hand = "{setting}"')
+
+    def sizes() -> list[int]:
+        found = [server.client.config_get("maxmemory")["maxmemory"] for server in servers.values()]
+        return [int(str(size)) for size in found]
+
+    with caplog.at_level(logging.WARNING), sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        for times in range(1, 5):
+            servers["a"].client.config_set("maxmemory", by_hand)
+            wait_until(
+                lambda times=times: sidecar.metrics.value("foreign_changes") == times,  # type: ignore[misc]
+                sidecar.metrics.snapshot,
+            )
+            wait_until(lambda: sizes()[0] == 16 * MB, sidecar.metrics.snapshot)
+            assert sizes() == [16 * MB] * 3
+            told = [words for words in sidecar.status()["problems"] if "keeps setting" in words]
+            assert len(told) == (times > 1)
+        assert set(sidecar._actuator.targets().values()) == {16 * MB}
+        assert sidecar.status()["servers"][0]["held"] is None
+    assert all(server.client.dbsize() == KEYS for server in servers.values())
+    told = [text for text in caplog.messages if "by hand" in text]
+    assert len(told) == 4
+    assert all("put back now" in text for text in told)
+    assert told[-1].endswith("(4 times in a row)")
+
+
+def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(back_off, "LAST_PAUSE_SECONDS", 1.0)
+    servers = {name: start_server("16mb") for name in "abc"}
+    for server in servers.values():
+        fill(server, 8)
+        server.client.execute_command(
+            "ACL", "SETUSER", "spreds", "on", "nopass", "~*", "&*", "+@all"
+        )
+    path = write_node(
+        {name: server.url for name, server in servers.items()},
+        memory='rss_wait = "0s"',
+        more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\n',
+        server_keys='username = "spreds"',
+    )
+    with sidecar_in_thread(path) as sidecar:
+
+        def size_of(name: str) -> int:
+            return int(str(servers[name].client.config_get("maxmemory")["maxmemory"]))
+
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        servers["a"].client.execute_command("ACL", "SETUSER", "spreds", "-config|set")
+        servers["a"].client.config_set("maxmemory", "46mb")
+        wait_until(
+            lambda: "cannot be put back while it refuses" in " ".join(sidecar.status()["problems"]),
+            sidecar.metrics.snapshot,
+        )
+        cycles = sidecar.cycles
+        wait_until(lambda: sidecar.cycles >= cycles + 3, sidecar.metrics.snapshot)
+        assert {name: size_of(name) for name in servers} == {
+            "a": 46 * MB,
+            "b": 16 * MB,
+            "c": 16 * MB,
+        }
+        observation, plan = sidecar.last_observation, sidecar.last_plan
+        assert observation is not None
+        assert plan is not None
+        assert [one.maxmemory_bytes for one in observation.servers] == [16 * MB] * 3
+        assert "refuses" in str(observation.servers[0].keep_reason)
+        assert sum(one.maxmemory_bytes for one in plan.servers) <= 48 * MB
+        assert sidecar.metrics.value("budgets_exceeded") == 1
+        servers["a"].client.execute_command("ACL", "SETUSER", "spreds", "+config|set")
+        wait_until(lambda: size_of("a") == 16 * MB, sidecar.metrics.snapshot)
+        assert [size_of("b"), size_of("c")] == [16 * MB] * 2
+        wait_until(
+            lambda: "put back" not in " ".join(sidecar.status()["problems"]),
+            sidecar.metrics.snapshot,
+        )
+    assert all(server.client.dbsize() == KEYS for server in servers.values())
