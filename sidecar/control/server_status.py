@@ -98,12 +98,14 @@ def server_status(
 
 def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) -> bool:
     """Whether its curve says anything: one that may be off by anything does not. A server that is
-    held tells no other reason, so its policy is looked at as well."""
+    held tells no other reason, so its policy and sampler are looked at as well."""
     if seen is None or (seen.keep_reason or "").startswith(_NO_CURVE):
         return False
     if seen.curve_error_ratio >= 1:
         return False
-    return reading is None or no_curve_reason(reading) is None
+    if reading is None:
+        return True
+    return reading.sampler_prefix is not None and no_curve_reason(reading) is None
 
 
 def _seen_part(seen: ServerObservation | None, has_curve: bool) -> dict[str, Any]:
