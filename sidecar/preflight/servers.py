@@ -67,12 +67,15 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
             "MODULE LOAD",
         )
     if reading.why_no_eviction is not None:
+        remedy = "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not"
+        if reading.role == "slave":
+            remedy = "nothing, if it is to be one: it takes part once it is a master"
         yield Finding(
             "advice",
             config.name,
             f"does not evict ({reading.why_no_eviction}): it keeps its size, and only the others "
             "share what is left",
-            "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not",
+            remedy,
         )
         if not reading.maxmemory_bytes:
             yield Finding(

@@ -75,12 +75,15 @@ def test_each_problem_has_its_remedy(
     fixed = start_server("40mb", **{"maxmemory-policy": "noeviction"})
     stock = start_server("12mb", binary=BUILD / "bin" / "redis-server-stock")
     boundless = start_server(0, **{"maxmemory-policy": "noeviction"})
+    replica = start_server("1mb")
+    replica.client.replicaof("127.0.0.1", 1)
     urls = {
         "good": good.url,
         "again": f"{good.url}?db=1",
         "fixed": fixed.url,
         "stock": stock.url,
         "boundless": boundless.url,
+        "replica": replica.url,
         "down": "redis://127.0.0.1:1",
     }
     path = write_node(urls, budget="30mb")
@@ -89,10 +92,12 @@ def test_each_problem_has_its_remedy(
     found = check(path, 1)
     assert _one(found, "again", "is the same server as good")["level"] == "problem"
     assert _one(found, "fixed", "does not evict (noeviction)")["level"] == "advice"
+    remedy = _one(found, "replica", "does not evict (a replica)")["remedy"]
+    assert remedy == "nothing, if it is to be one: it takes part once it is a master"
     assert "spreds.so" in _one(found, "stock", "has no sampler")["remedy"]
     assert _one(found, "boundless", "has no maxmemory and does not evict")["level"] == "problem"
     assert _one(found, "down", "Connection refused")["level"] == "problem"
-    assert _one(found, "memory.budget", "have 40 MiB, more than the budget")["level"] == "problem"
+    assert _one(found, "memory.budget", "have 41 MiB, more than the budget")["level"] == "problem"
 
 
 def test_what_is_known_of_the_budget_is_told_and_no_more(
