@@ -70,7 +70,7 @@ def status_document(
         "gain": _gain(room),
         "recommended_gain": _recommended_gain(room),
         "controller": _controller(config, silence),
-        "problems": [*room.problems(), *problems_of(servers, budget, state, silence)],
+        "problems": [*room.problems(), *problems_of(servers, budget, state, room.mode, silence)],
         "servers": servers,
     }
 
