@@ -152,6 +152,21 @@ def _again(server: LocalServer) -> str:
     return f'name = "again"\nurl = "unix://{link}"'
 
 
+@pytest.mark.parametrize("command", ["INFO", "CONFIG"])
+def test_a_server_whose_commands_have_other_names_is_not_called_absent(
+    command: str,
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    check: Check,
+) -> None:
+    server = start_server("12mb", **{"rename-command": f"{command} hidden"})
+    path = write_node({"a": server.url}, budget="24mb")
+    assert "rename-command" in _one(check(path, 1), "a", f"{command}")["remedy"]
+    with sidecar_process(path) as process:
+        process.read_until("server a answers, but cannot be read, the others go on: ", command)
+        assert process.end() == 0
+
+
 @pytest.mark.parametrize("right", [*NEEDED, *WANTED])
 def test_a_missing_right_is_named(
     right: str,
