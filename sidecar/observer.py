@@ -177,14 +177,13 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
         return seen.kept
     if fixed := seen.reading.keep_reason():
         return fixed
-    # What it counts as no reads are reads that nobody told of.
-    silent = seen.silent_seconds > _SILENT_SECONDS
-    few = seen.estimate is None or (seen.estimate.keep_reason or "").startswith("few_samples:")
-    if (few or silent) and seen.reading.sampler_prefix is None:
+    # Also of one that is not read: what its keys are worth later, nothing will tell.
+    if seen.reading.sampler_prefix is None:
         return "no_sampler: neither the patch nor the module is in this server"
     if seen.estimate is None:
         return "no_samples: nothing is known of its accesses yet"
-    if silent:
+    # What it counts as no reads are reads that nobody told of.
+    if seen.silent_seconds > _SILENT_SECONDS:
         return f"silent: its sampler has told nothing for {round(seen.silent_seconds)}s"
     if seen.estimate.keep_reason:
         return seen.estimate.keep_reason

@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 # A trouble that lasts is told again after this time, so that it is not forgotten; what each cycle
@@ -19,18 +19,19 @@ NEWS_SECONDS = 60.0
 # What a stranger can bring about, by asking or by setting sizes, fills no disk.
 MOST_A_MINUTE = 10
 # Cycles, ages and pauses are others each time; that makes a trouble no other. A size does.
-_NUMBER = re.compile(r"\d+(\.\d+)?(?![\d.]* [KMGT]?i?B\b)")
+_NUMBER = r"\d+(\.\d+)?(?![\d.]* [KMGT]?i?B\b)"
 # What these tell at INFO, such as where credentials were found, is of no use here.
 _TALKATIVE = ("boto3", "botocore", "urllib3", "s3transfer")
 
 
-def set_up_log(form: str = "text", *, verbose: bool = False) -> None:
-    """Log to stderr; ``form`` is ``text`` or ``json``. May be called again."""
+def set_up_log(form: str = "text", *, verbose: bool = False, servers: Collection[str] = ()) -> None:
+    """Log to stderr; ``form`` is ``text`` or ``json``, ``servers`` has the names of all that are
+    told of. May be called again."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     if not verbose:
-        handler.addFilter(NotAgain())
+        handler.addFilter(NotAgain(servers=servers))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     if verbose:
         logging.getLogger("sidecar").setLevel(logging.DEBUG)
@@ -58,35 +59,48 @@ class JsonFormatter(logging.Formatter):
 _Place = tuple[str, int] | tuple[str, int, str]
 
 
+def _names_and_numbers(names: Collection[str]) -> re.Pattern[str]:
+    """Each name that stands by itself, as the group ``name``, or a number outside of one."""
+    either = "|".join(map(re.escape, names)) or "(?!)"
+    return re.compile(rf"(?<![\w.-])(?P<name>{either})(?![\w-]|\.\w)|{_NUMBER}")
+
+
 class NotAgain(logging.Filter):
     """Drops a line that says what the last one from the same place said.
 
     Of warnings and errors, and of what is marked as ``routine`` (``extra=ROUTINE``), the numbers
     do not count, but for sizes: a trouble is the same one in the next cycle, unless a line between
-    them from the same module says that something has changed. What was dropped is counted, and
+    them from the same module says that something has changed. Each of the ``servers`` has troubles
+    of its own, by its name in the line, whose digits count. What was dropped is counted, and
     told with the next line from there. What is marked as an ``event`` (``extra=EVENT``, or
     ``event_of`` somebody) happened again, and is told again, as is a traceback, but at most
     ``MOST_A_MINUTE`` times a minute; so is what is ``BOUNDED``, unless it was said last.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, now: Callable[[], float] = time.monotonic, servers: Collection[str] = ()
+    ) -> None:
         super().__init__()
         self._now = now
+        self._words = _names_and_numbers(servers)
         # What each said last, when, and whether it was a trouble.
-        self._last: dict[tuple[str, int], tuple[str, float, bool]] = {}
+        self._last: dict[_Place, tuple[str, float, bool]] = {}
         self._dropped: dict[_Place, int] = {}
         self._minutes: dict[_Place, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        place = (record.pathname, record.lineno)
+        place: _Place = (record.pathname, record.lineno)
         event = getattr(record, "event", None)
         if event is not None or record.exc_info:
-            return self._told_in_bounds((*place, str(event)), record)
+            return self._told_in_bounds((record.pathname, record.lineno, str(event)), record)
         text = record.getMessage()
         routine = getattr(record, "routine", False)
         is_trouble = record.levelno >= logging.WARNING
         if routine or is_trouble:
-            text = _NUMBER.sub("#", text)
+            names = [found["name"] for found in self._words.finditer(text) if found["name"]]
+            text = self._words.sub(lambda found: found["name"] or "#", text)
+            if names and is_trouble:
+                place = (record.pathname, record.lineno, names[0])
         now = self._now()
         usual_seconds = REPEAT_SECONDS if is_trouble else NEWS_SECONDS
         again_seconds = ROUTINE_SECONDS if routine else usual_seconds

@@ -35,7 +35,8 @@ def execute(options: argparse.Namespace) -> int:
 
     set_up_log(verbose=options.verbose)
     config = load_config(options.config)
-    set_up_log(config.log.format, verbose=options.verbose)
+    servers = [server.name for server in config.servers]
+    set_up_log(config.log.format, verbose=options.verbose, servers=servers)
     with node_lock(config):
         sidecar = Sidecar(config)
         for number in (signal.SIGTERM, signal.SIGINT):

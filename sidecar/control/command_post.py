@@ -175,7 +175,8 @@ class CommandPost:
         if control.wait is not None:
             ended.append("no plan has to wait")
         if control.held:
-            ended.append(f"{', '.join(control.held)} take part in plans again")
+            take = "takes" if len(control.held) == 1 else "take"
+            ended.append(f"{', '.join(control.held)} {take} part in plans again")
         return "; ".join(ended) or "there was nothing to resume"
 
     def _rollback(self, order: Order) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,27 +11,33 @@ from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
+# Codes of servers whose size stays, whatever the sum is.
+_STAYS = ("no_eviction:", "refuses:", "held:")
+
 
 def problems_of(
     servers: Sequence[Mapping[str, Any]],
     budget: Mapping[str, Any],
     state: SidecarState,
+    mode: str,
     silence: Silence | None,
 ) -> list[str]:
-    """A sentence each, with its remedy where there is one."""
+    """A sentence each, with its remedy where there is one. ``mode``: that is in force."""
+    command = _command_to_set(state, mode)
     found = [f"{one['name']} does not answer: {one['error']}" for one in servers if not one["up"]]
     if silence is not None:
         found.append(silence.words())
     unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]
-    # Nothing is set in a pause, whoever orders it.
-    remedy = "spreds resume" if state.control.pause else "spreds apply"
     if unlimited:
-        found.append(f"{', '.join(unlimited)} has no maxmemory: '{remedy}' gives it one")
+        who = command or "the sidecar"
+        found.append(f"{', '.join(unlimited)} has no maxmemory: {who} gives it one")
     if budget["maxmemory_bytes"] > budget["bytes"]:
+        then = _what_becomes_of_it(servers)
+        if command:
+            then = f"{command} brings it below, or raise memory.budget"
         found.append(
             f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
-            f"budget of {format_size(budget['bytes'])}: '{remedy}' brings it below, or raise "
-            "memory.budget"
+            f"budget of {format_size(budget['bytes'])}: {then}"
         )
     if budget["rss_budget_bytes"] and budget["rss_bytes"] > budget["rss_budget_bytes"]:
         found.append(
@@ -54,3 +61,32 @@ def problems_of(
         for name, hold in state.control.held.items()
     ]
     return found
+
+
+def _command_to_set(state: SidecarState, mode: str) -> str | None:
+    """After which sizes are set, ``None`` if they are already, as far as they can be."""
+    if state.control.pause:
+        return "'spreds resume'"  # nothing is set in a pause, whoever orders it
+    return None if state.control.engaged or mode == "apply" else "'spreds apply'"
+
+
+def _what_becomes_of_it(servers: Sequence[Mapping[str, Any]]) -> str:
+    """Of a sum of sizes above the budget, where the sidecar sets sizes."""
+    fixed = [
+        one["name"]
+        for one in servers
+        if not one["up"] or (one["keep_reason"] or "").startswith(_STAYS)
+    ]
+    shrinking = [
+        one["name"]
+        for one in servers
+        if one["name"] not in fixed and one["maxmemory_bytes"] > (one["target_bytes"] or math.inf)
+    ]
+    if shrinking:
+        have = "has" if len(shrinking) == 1 else "have"
+        return f"the sidecar is bringing it below: {', '.join(shrinking)} {have} still to shrink"
+    why = "none may be smaller"
+    if fixed:
+        keep = "keeps its size" if len(fixed) == 1 else "keep their sizes"
+        why = f"{', '.join(fixed)} {keep}"
+    return f"it stays above, for {why}: raise memory.budget"

@@ -13,7 +13,6 @@ from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import ServerState
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
@@ -34,7 +33,6 @@ class KnownServers(NamedTuple):
     seen: dict[str, ServerObservation]
     planned: dict[str, ServerPlan]
     predicted_hit_ratios: dict[str, float]
-    states: dict[str, ServerState]
     errors: dict[str, str]
 
     @classmethod
@@ -45,7 +43,6 @@ class KnownServers(NamedTuple):
             {server.name: server for server in observation.servers} if observation else {},
             {server.name: server for server in plan.servers} if plan else {},
             room.predicted_hit_ratios(),
-            {state.name: state for state in actuator.latest},
             actuator.errors(),
         )
 
@@ -90,7 +87,7 @@ def server_status(
         "weight": wanted.weight,
         "settings_by": settings.set_by if settings else None,
         "settings_version": settings.version if settings else None,
-        "keep_reason": _keep_reason(seen, known.states.get(name), state, name),
+        "keep_reason": _keep_reason(seen, reading, state, name),
         "held": _held(state, name),
         "last_change": room.last_changes.get(name),
     }
@@ -98,12 +95,14 @@ def server_status(
 
 def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) -> bool:
     """Whether its curve says anything: one that may be off by anything does not. A server that is
-    held tells no other reason, so its policy is looked at as well."""
+    held tells no other reason, so its policy and sampler are looked at as well."""
     if seen is None or (seen.keep_reason or "").startswith(_NO_CURVE):
         return False
     if seen.curve_error_ratio >= 1:
         return False
-    return reading is None or no_curve_reason(reading) is None
+    if reading is None:
+        return True
+    return reading.sampler_prefix is not None and no_curve_reason(reading) is None
 
 
 def _seen_part(seen: ServerObservation | None, has_curve: bool) -> dict[str, Any]:
@@ -153,11 +152,11 @@ def _access(seen: ServerObservation | None, hit_ratio: float | None) -> float | 
 
 
 def _keep_reason(
-    seen: ServerObservation | None, now: ServerState | None, state: SidecarState, name: str
+    seen: ServerObservation | None, reading: ServerReading | None, state: SidecarState, name: str
 ) -> str | None:
     """As in the last observation, unless it is over since."""
     if seen is None:
-        return "no_eviction: it does not evict" if now and not now.evicts else None
+        return reading.keep_reason() if reading else None
     was_held = (seen.keep_reason or "").startswith("held:")
     return None if was_held and name not in state.control.held else seen.keep_reason
 

@@ -47,7 +47,7 @@ def status_document(
     known = KnownServers.of(actuator, cycle, room)
     servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
     budget = _budget(actuator)
-    found = problems_of(servers, budget, state, silence)
+    found = problems_of(servers, budget, state, room.mode, silence)
     return {
         "kind": KIND,
         "version": VERSION,

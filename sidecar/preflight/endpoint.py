@@ -6,20 +6,31 @@ import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from sidecar.preflight.finding import Finding
 from sidecar.samples.endpoint import socket_path
+from sidecar.servers.server_reading import ServerReading
 
 _KEY = "sampling.endpoint"
 
 
 def check_endpoint(endpoint: str, running: bool) -> Iterator[Finding]:
-    """Whether it can be bound. ``running``: our sidecar has it already."""
+    """Whether it can be bound. ``running``: our sidecar may have it already."""
     path = socket_path(endpoint)
-    if running:
+    if running and _is_bound(endpoint):
         yield Finding("ok", _KEY, f"{endpoint} is bound by the running sidecar")
-    elif path is not None:
+        return
+    if running:
+        yield Finding(
+            "advice",
+            _KEY,
+            f"nothing listens at {endpoint}, though the sidecar runs: it was started with another "
+            "endpoint, or the socket's file was deleted",
+            "restart the sidecar: it binds no other endpoint while it runs",
+        )
+    if path is not None:
         yield _file(endpoint, path)
     elif endpoint.startswith("tcp://"):
         yield _port(endpoint)
@@ -30,7 +41,7 @@ def check_endpoint(endpoint: str, running: bool) -> Iterator[Finding]:
 def _file(endpoint: str, path: Path) -> Finding:
     if path.exists() and not path.is_socket():
         return Finding("problem", _KEY, f"{path} exists and is not a socket", "choose another path")
-    if path.exists() and _listens(path):
+    if path.exists() and _listens(str(path)):
         return Finding(
             "problem", _KEY, f"another program listens at {path}", "end it, or choose another path"
         )
@@ -55,10 +66,18 @@ def _file(endpoint: str, path: Path) -> Finding:
     return Finding("ok", _KEY, f"{endpoint} can be bound")
 
 
-def _listens(path: Path) -> bool:
+def _is_bound(endpoint: str) -> bool:
+    """By whomever."""
+    scheme, _, address = endpoint.partition("://")
+    if scheme == "tcp":
+        return _port(endpoint).level != "ok"
+    return _listens(address.replace("@", "\0", 1) if address.startswith("@") else address)
+
+
+def _listens(address: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
-            probe.connect(str(path))
+            probe.connect(address)
         except OSError:
             return False
     return True
@@ -82,6 +101,37 @@ def _port(endpoint: str) -> Finding:
             "choose an address of this machine and a free port",
         )
     return Finding("ok", _KEY, f"{endpoint} can be bound")
+
+
+def check_taken_by(name: str, reading: ServerReading, endpoint: str) -> Iterator[Finding]:
+    """Whether a server that runs takes it from the sidecar, or has it already: what its clients
+    may set must not send samples elsewhere (``transport_is_local``)."""
+    prefix = reading.sampler_prefix
+    if prefix is None or _is_local(endpoint) or reading.config[f"{prefix}endpoint"] == endpoint:
+        return
+    protected = reading.config.get("enable-protected-configs", "no")
+    # The sidecar is local to a server whose samples reach it, but the module cannot tell.
+    if protected == "yes" or (protected == "local" and prefix == "spreds-"):
+        return
+    yield Finding(
+        "problem",
+        name,
+        f"does not take sampling.endpoint {endpoint} while it runs: only ipc:// and tcp:// to a "
+        "loopback address",
+        "take ipc:///PATH or tcp://127.0.0.1:PORT, or set enable-protected-configs yes in the "
+        "server's file",
+    )
+
+
+def _is_local(endpoint: str) -> bool:
+    scheme, _, address = endpoint.partition("://")
+    host = address.rpartition(":")[0]
+    if scheme == "ipc" or host in ("localhost", "[::1]"):
+        return True
+    try:
+        return IPv4Address(host).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 @dataclass(frozen=True)

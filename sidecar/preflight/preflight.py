@@ -5,7 +5,12 @@ from __future__ import annotations
 from sidecar.config.node import SidecarConfig
 from sidecar.preflight.budget import check_sums
 from sidecar.preflight.cloud import check_cloud
-from sidecar.preflight.endpoint import check_endpoint, check_way_for, server_process
+from sidecar.preflight.endpoint import (
+    check_endpoint,
+    check_taken_by,
+    check_way_for,
+    server_process,
+)
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.listen import check_listen
 from sidecar.preflight.machine import check_machine
@@ -28,6 +33,7 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     endpoint = config.sampling.endpoint
     findings += check_endpoint(endpoint, running)
     for name, reading in readings.items():
+        findings += check_taken_by(name, reading, endpoint)
         server = server_process(name, reading.process_id) if reading.process_id else None
         obstacle = check_way_for(server, endpoint, config.sampling.group) if server else None
         if obstacle is not None:

@@ -19,6 +19,10 @@ WANTED = {
 # A knob that the sidecar never changes: setting it to the value that it has sets nothing.
 HARMLESS_KNOB = "lfu-log-factor"
 DEFAULT_USER = "spreds"
+OTHER_NAME = (
+    "the command may have another name (rename-command in its file), or be switched off by who "
+    "hosts the server: SPREDS needs it as it is"
+)
 
 
 def acl_line(username: str | None = None) -> str:
@@ -51,6 +55,5 @@ def check_rights(config: ServerConfig, server: RedisServer) -> Iterator[Finding]
                 "problem" if why is None else "advice",
                 config.name,
                 f"{right.removeprefix('+').replace('|', ' ').upper()} is refused: {error}",
-                "the command may have another name (rename-command in its file), or be switched "
-                "off by who hosts the server: SPREDS needs it as it is",
+                OTHER_NAME,
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.preflight.finding import Finding
-from sidecar.preflight.rights import acl_line, check_rights
+from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
 from sidecar.servers.redis_server import (
     MissingRightError,
     RedisServer,
@@ -46,6 +46,8 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
             return "see ssl_ca_certs, ssl_certfile and ssl_check_hostname of this server"
         case ServerDownError():
             return f"is the server started, and is {config.url} its address?"
+        case _ if "unknown command" in str(error):
+            return OTHER_NAME
         case _:
             return "see what the server says"
 
@@ -67,12 +69,15 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
             "MODULE LOAD",
         )
     if reading.why_no_eviction is not None:
+        remedy = "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not"
+        if reading.role == "slave":
+            remedy = "nothing, if it is to be one: it takes part once it is a master"
         yield Finding(
             "advice",
             config.name,
             f"does not evict ({reading.why_no_eviction}): it keeps its size, and only the others "
             "share what is left",
-            "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not",
+            remedy,
         )
         if not reading.maxmemory_bytes:
             yield Finding(

@@ -30,6 +30,7 @@ _READ_SETTINGS = (
     "active-defrag-cycle-us",
     "active-defrag-ignore-bytes",
     "activedefrag",
+    "enable-protected-configs",
     "hz",
     "latency-tracking",
     "lfu-decay-time",

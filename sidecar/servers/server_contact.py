@@ -161,4 +161,7 @@ class ServerContact:
             self._server.close()
         if self._reach.lose(error):
             self._metrics.servers_lost.labels(self.name).inc()
-            log.warning("server %s is out of reach, the others go on: %s", self.name, error)
+            how = "is out of reach"
+            if isinstance(error, ServerRefusedError):
+                how = "answers, but cannot be read"
+            log.warning("server %s %s, the others go on: %s", self.name, how, error)

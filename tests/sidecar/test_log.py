@@ -23,7 +23,7 @@ from sidecar.base.log_setup import (
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from tests.sidecar.sidecar_process import sidecar_process
+from tests.sidecar.sidecar_process import WITHOUT_BOTO3, sidecar_process
 from workloads.local_server import LocalServer
 
 log = logging.getLogger("sidecar.tests")
@@ -46,7 +46,7 @@ class Lines(logging.Handler):
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(logging.INFO)
-        self.addFilter(NotAgain(clock))
+        self.addFilter(NotAgain(clock, ["cache-1", "cache-12", "6379"]))
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self.lines: list[str] = []
 
@@ -91,6 +91,38 @@ def test_what_changes_is_always_told(clock: Clock, lines: list[str]) -> None:
         _say(logging.INFO, "plan: a 1 MiB -> %d MiB", number)
         _say(logging.WARNING, "server %s is out of reach", "abc"[number])
     assert len(lines) == 6
+
+
+def test_servers_whose_names_differ_in_digits_have_a_trouble_each(
+    clock: Clock, lines: list[str]
+) -> None:
+    for minute in range(125):
+        clock.seconds = 60.0 * minute
+        for name in ("cache-1", "cache-12", "6379"):
+            _say(logging.WARNING, "server %s takes nothing: next try in %d s", name, minute)
+        log.warning("%s", f"cache-{12 if minute else 1} lost {minute} times")
+    told = [line.partition(" WARNING ")[2] for line in lines]
+    assert [line.partition(" takes")[0] for line in told if "takes" in line] == 3 * [
+        *("server cache-1", "server cache-12", "server 6379")
+    ]
+    assert told[-2].endswith("next try in 120 s (and 59 times before, not logged)")
+    assert [line for line in told if "lost" in line] == [
+        "cache-1 lost 0 times",
+        "cache-12 lost 1 times",
+        "cache-12 lost 61 times (and 59 times before, not logged)",
+        "cache-12 lost 121 times (and 59 times before, not logged)",
+    ]
+
+
+def test_each_server_that_is_down_is_told_by_its_name(write_node: Callable[..., Path]) -> None:
+    path = write_node({f"cache-{place}": f"redis://127.0.0.1:{place}" for place in (1, 2)})
+    with sidecar_process(path, WITHOUT_BOTO3.replace(', "--verbose"', "")) as process:
+        for _ in range(2):
+            process.read_until("is out of reach")
+        assert process.end() == 0
+    told = " ".join(process.lines)
+    assert "server cache-1 is out of reach" in told
+    assert "server cache-2 is out of reach" in told
 
 
 def test_what_each_cycle_has_is_told_when_its_reason_changes(

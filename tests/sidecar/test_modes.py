@@ -437,6 +437,7 @@ def test_the_end_of_a_pause_leaves_sizes_set_by_hand(
         wait_for(lambda: sidecar.status()["pause"] is None, sidecar)
         assert sidecar.status()["servers"][0]["held"]["bytes"] == 9 * MB
         assert sidecar.status()["sets_sizes"]
+        assert sidecar.order(Order("resume", "ann")) == "s0 takes part in plans again"
 
 
 def test_apply_looks_at_the_bounds_of_now(path: Path, servers: dict[str, LocalServer]) -> None:

@@ -14,9 +14,10 @@ from sidecar.cli import main
 from sidecar.control.server_status import _has_curve
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
+from tests.sidecar.monitored_load import STATS
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
 from workloads.local_node import sidecar_in_thread
-from workloads.local_server import LocalServer
+from workloads.local_server import BUILD, LocalServer
 
 MB = 1 << 20
 OF_A_CURVE = (
@@ -58,6 +59,40 @@ def test_without_a_curve_no_command_tells_what_another_size_would_bring(
     figures = {key: status[0][key] for key in OF_A_CURVE}
     assert set(figures.values()) == {None}, figures
     assert status[1]["predicted_hit_ratio"] is not None
+
+
+def test_an_idle_server_without_a_sampler_keeps_its_size_and_is_told_no_figure(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+) -> None:
+    """What nobody has told of is not nothing: its keys are what it has, read or not."""
+    stock = start_server("8mb", BUILD / "bin" / "redis-server-stock")
+    while stock.client.info("memory")["used_memory"] < 7 * MB:
+        stock.client.mset({f"{stock.client.dbsize()}-{place}": b"x" * 900 for place in range(500)})
+    keys = stock.client.dbsize()
+    read = [start_server("8mb") for _ in range(2)]
+    urls = {"stock": stock.url, "a": read[0].url, "b": read[1].url}
+    more = f'{CYCLE}[controller]\nkind = "embedded"\n'
+    path = write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=more)
+    with Load(read), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.cycles >= 8 and sidecar.last_plan, sidecar)
+        told = sidecar.status()["servers"][0]
+        problems = " ".join(sidecar.status()["problems"])
+    assert told["keep_reason"].startswith("no_sampler:")
+    assert {told[key] for key in OF_A_CURVE} == {None}
+    assert "stock has neither the patch nor the module: plans leave its size alone" in problems
+    assert stock.client.config_get("maxmemory")["maxmemory"] == str(8 * MB)
+    assert stock.client.dbsize() == keys
+
+
+def test_a_server_that_is_held_and_has_no_sampler_has_no_curve_either() -> None:
+    held = ServerObservation(
+        *("a", 10 * MB, MB, 1.0, 0.0, 1e-4, 1e-2),
+        MissRatioCurve(np.array([1.0 * MB]), np.array([0.0])),
+        keep_reason="held: it was resized by hand",
+    )
+    sampled = replace(STATS, config={"spreds-endpoint": ""})
+    assert _has_curve(held, sampled)
+    assert not _has_curve(held, replace(sampled, config={}))
 
 
 def test_a_curve_that_may_be_off_by_anything_says_nothing() -> None:

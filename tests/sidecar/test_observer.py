@@ -123,6 +123,7 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
     [
         (None, False, 0.1, "no_sampler"),
         (_estimate(keep_reason="few_samples: 0"), False, 0.1, "no_sampler"),
+        (_estimate(request_rate_per_second=0.0, miss_ratio=None), False, 0.1, "no_sampler"),
         (None, True, 0.1, "no_samples"),
         (_estimate(), True, None, "no_backend_latency"),
         (_estimate(keep_reason="few_samples: two"), True, 0.1, "few_samples"),

@@ -75,12 +75,15 @@ def test_each_problem_has_its_remedy(
     fixed = start_server("40mb", **{"maxmemory-policy": "noeviction"})
     stock = start_server("12mb", binary=BUILD / "bin" / "redis-server-stock")
     boundless = start_server(0, **{"maxmemory-policy": "noeviction"})
+    replica = start_server("1mb")
+    replica.client.replicaof("127.0.0.1", 1)
     urls = {
         "good": good.url,
         "again": f"{good.url}?db=1",
         "fixed": fixed.url,
         "stock": stock.url,
         "boundless": boundless.url,
+        "replica": replica.url,
         "down": "redis://127.0.0.1:1",
     }
     path = write_node(urls, budget="30mb")
@@ -89,10 +92,12 @@ def test_each_problem_has_its_remedy(
     found = check(path, 1)
     assert _one(found, "again", "is the same server as good")["level"] == "problem"
     assert _one(found, "fixed", "does not evict (noeviction)")["level"] == "advice"
+    remedy = _one(found, "replica", "does not evict (a replica)")["remedy"]
+    assert remedy == "nothing, if it is to be one: it takes part once it is a master"
     assert "spreds.so" in _one(found, "stock", "has no sampler")["remedy"]
     assert _one(found, "boundless", "has no maxmemory and does not evict")["level"] == "problem"
     assert _one(found, "down", "Connection refused")["level"] == "problem"
-    assert _one(found, "memory.budget", "have 40 MiB, more than the budget")["level"] == "problem"
+    assert _one(found, "memory.budget", "have 41 MiB, more than the budget")["level"] == "problem"
 
 
 def test_what_is_known_of_the_budget_is_told_and_no_more(
@@ -145,6 +150,21 @@ def _again(server: LocalServer) -> str:
     link = server.folder / "link.sock"
     os.link(server.socket, link)
     return f'name = "again"\nurl = "unix://{link}"'
+
+
+@pytest.mark.parametrize("command", ["INFO", "CONFIG"])
+def test_a_server_whose_commands_have_other_names_is_not_called_absent(
+    command: str,
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    check: Check,
+) -> None:
+    server = start_server("12mb", **{"rename-command": f"{command} hidden"})
+    path = write_node({"a": server.url}, budget="24mb")
+    assert "rename-command" in _one(check(path, 1), "a", f"{command}")["remedy"]
+    with sidecar_process(path) as process:
+        process.read_until("server a answers, but cannot be read, the others go on: ", command)
+        assert process.end() == 0
 
 
 @pytest.mark.parametrize("right", [*NEEDED, *WANTED])

@@ -173,6 +173,20 @@ def test_a_server_that_evicts_no_longer_is_not_shrunk_by_a_plan_that_is_under_wa
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
 
 
+def test_status_says_why_a_server_does_not_evict_also_before_the_first_observation(
+    start_server: Callable[..., LocalServer], write_node: Callable[..., Path]
+) -> None:
+    replica = start_server("8mb")
+    replica.client.replicaof("127.0.0.1", 1)
+    path = write_node({"a": replica.url, "b": start_server("8mb").url}, budget="24mb")
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: all(s["up"] for s in sidecar.status()["servers"]), sidecar.status)
+        told = [server["keep_reason"] for server in sidecar.status()["servers"]]
+        assert not sidecar.cycles
+    assert told[0].startswith("no_eviction: a replica;")
+    assert told[1] is None
+
+
 def test_the_policy_is_asked_once_more_just_before_a_shrink(
     make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,97 @@
+"""The problems that status names: each with what is done about it by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.control.problems import problems_of
+from sidecar.state.control_state import ControlState, Pause
+from sidecar.state.sidecar_state import SidecarState
+from tests.sidecar.test_modes import in_mode, problems, sizes, wait_for
+from workloads.local_node import sidecar_in_thread
+from workloads.local_server import LocalServer
+
+MB = 1 << 20
+WATCHED = ControlState()
+SET = ControlState(engaged=True)
+PAUSED = ControlState(engaged=True, pause=Pause("ann", 1.0))
+
+
+def _server(name: str, size: int, target: int, keeps: str | None = None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "up": True,
+        "sampler": "patch",
+        "maxmemory_bytes": size * MB,
+        "target_bytes": target * MB,
+        "keep_reason": keeps,
+    }
+
+
+def _said(control: ControlState, *servers: dict[str, Any], mode: str = "recommend") -> str:
+    total = sum(server["maxmemory_bytes"] for server in servers)
+    budget = {"bytes": 24 * MB, "maxmemory_bytes": total, "rss_budget_bytes": None}
+    return " ".join(problems_of(servers, budget, SidecarState(control=control), mode, None))
+
+
+@pytest.mark.parametrize(
+    ("control", "words"),
+    [
+        (WATCHED, "'spreds apply' brings it below, or raise memory.budget"),
+        (PAUSED, "'spreds resume' brings it below, or raise memory.budget"),
+        (SET, "the sidecar is bringing it below: a has still to shrink"),
+    ],
+)
+def test_who_brings_sizes_below_the_budget(control: ControlState, words: str) -> None:
+    said = _said(control, _server("a", 20, 12), _server("b", 12, 12))
+    assert "maxmemory of all servers is 32 MiB, more than the budget of 24 MiB: " in said
+    assert words in said
+
+
+def test_sizes_that_stay_above_the_budget_have_their_reason() -> None:
+    fixed = "no_eviction: noeviction; a smaller maxmemory would make writes fail"
+    said = _said(SET, _server("a", 40, 12, fixed), _server("b", 8, 1), _server("c", 1, 1))
+    assert "b has still to shrink" in said
+    said = _said(SET, _server("a", 40, 12, fixed), _server("b", 1, 1))
+    assert "it stays above, for a keeps its size: raise memory.budget" in said
+    assert "apply" not in said
+    said = _said(SET, _server("a", 20, 20), _server("b", 5, 5))
+    assert "it stays above, for none may be smaller: raise memory.budget" in said
+
+
+@pytest.mark.parametrize(
+    ("control", "words"),
+    [
+        (WATCHED, "'spreds apply' gives it one"),
+        (PAUSED, "'spreds resume' gives it one"),
+        (SET, "the sidecar gives it one"),
+    ],
+)
+def test_who_gives_a_server_a_limit(control: ControlState, words: str) -> None:
+    assert f"a has no maxmemory: {words}" in _said(control, _server("a", 0, 12))
+
+
+@pytest.mark.parametrize("is_engaged", [False, True])
+def test_nobody_is_told_to_apply_what_is_applied(
+    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], is_engaged: bool
+) -> None:
+    servers = {name: start_server("12mb") for name in ("s0", "s1")}
+    path = in_mode(write_node({n: s.url for n, s in servers.items()}, budget="24mb"), "apply")
+
+    def change() -> None:
+        servers["s0"].client.config_set("maxmemory-policy", "noeviction")
+        servers["s0"].client.config_set("maxmemory", "40mb")
+
+    if not is_engaged:
+        change()
+    with sidecar_in_thread(path) as sidecar:
+        if is_engaged:
+            wait_for(lambda: sidecar._store.now.control.engaged, sidecar)
+            change()
+        wait_for(lambda: "for s0 keeps its size" in problems(sidecar), sidecar)
+        assert "spreds apply" not in problems(sidecar)
+        assert sizes(servers)["s0"] == 40 * MB
