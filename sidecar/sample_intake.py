@@ -60,8 +60,8 @@ class SampleIntake:
         self._slice(chain(self._receiving(receiver, 0), held), stop)
 
     def silent_seconds(self, server: str) -> float:
-        """Since its last batch, of which a sampler sends one a second at least; 0 before the
-        first."""
+        """Since its last batch, of which a sampler sends one a second at least, or since the
+        sidecar began."""
         return self._joiners[server].silent_seconds
 
     def _slice(self, works: Iterator[Callable[[], None]], stop: Event) -> bool:

@@ -54,13 +54,12 @@ class BatchJoiner:
         self._held: list[Batch] = []
         self._records = 0
         self._since_seconds = 0.0
-        self._heard_at_seconds: float | None = None
+        self._heard_at_seconds = now()
 
     @property
     def silent_seconds(self) -> float:
-        """Since the last batch; 0 before the first."""
-        heard_at_seconds = self._heard_at_seconds
-        return 0.0 if heard_at_seconds is None else self._now() - heard_at_seconds
+        """Since the last batch, or since there could be one: who never tells is silent, too."""
+        return self._now() - self._heard_at_seconds
 
     def add(self, batch: Batch) -> None:
         """The next batch."""

@@ -153,3 +153,14 @@ def test_where_objects_live_for_seconds_each_is_taken_by_itself(
     assert len(taken) == takes
     assert sum(len(batch.records) for batch in taken) == 7
     assert intake._metrics.value("samples") == 7
+
+
+def test_who_never_tells_is_silent_from_the_beginning() -> None:
+    """Its samples may not reach us, and then it is not idle for all that is known."""
+    now = 100.0
+    joiner = BatchJoiner(lambda _: None, lambda: now)
+    now = 107.0
+    assert joiner.silent_seconds == 7.0
+    joiner.add(batches_of([int(Operation.READ_MISS)], [1], [False], 1)[0])
+    now = 109.0
+    assert joiner.silent_seconds == 2.0
