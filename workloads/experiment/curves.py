@@ -113,7 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
                         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
         except BaseException:
             print("experiment curves: ends the replays that have begun", file=sys.stderr)
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Waited for here: the pool's own end would take the others up again.
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
     _print_summary(results)
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)

@@ -115,7 +115,8 @@ def _results(mixes: dict[Path, Mix], seed: int, salts: list[int]) -> Iterator[Re
             for path, mix in mixes.items():
                 yield _result(mix, [one for task in tasks[path] for one in task.result()])
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Waited for here: the pool's own end would take the others up again.
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 
