@@ -124,10 +124,10 @@ __attribute__((noinline)) static void observe_ranges(RedisModuleCommandFilterCtx
 /* Most of what a cache is asked for: their names are found by one comparison. */
 #define USUAL_LENGTH 3
 #define NO_LETTERS UINT32_MAX /* four, which no three letters are */
+_Static_assert(SHORT_TEXT_MOST < SAMPLER_SEEDS, "each short key has a seed at hand");
 
 typedef struct {
-    uint32_t
-        letters; /* see three_letters(); 0, which no name has: the server has no such command */
+    uint32_t letters; /* see three_letters(); NO_LETTERS: there is no such command */
     const command_slot *slot;
 } usual;
 

@@ -10,11 +10,9 @@ import numpy.typing as npt
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.references import Accesses
-from sidecar.mrc.pure import mix, salted
+from sidecar.mrc.sampled_requests import sampled_requests
 from sidecar.mrc.trace_curve import TraceCurve
 from sidecar.samples.wire_format import Operation
-from sidecar.traces.lines import unused_columns
-from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,18 +45,15 @@ def simulate_lfu_of_file(
     """
     simulation = MiniatureSimulation(np.array(sizes, np.float64), EvictionSettings())
     simulation.set_rate(rate)
-    threshold = np.uint64(min(round(rate * 2**64), 2**64) - 1)
-    may_lack = unused_columns(in_bytes=in_bytes, timed=True)
-    for chunk in read_trace(path, format, progress=progress, in_bytes=in_bytes, may_lack=may_lack):
-        hashes = mix(chunk.keys ^ salted(salt))
-        mine = np.flatnonzero(hashes <= threshold)
-        weights = np.maximum(chunk.sizes_bytes[mine], 1) if in_bytes else np.ones_like(mine)
-        minutes = (chunk.times_seconds[mine] // 60).astype(np.int64)
+    for part in sampled_requests(
+        path, format, in_bytes=in_bytes, rate=rate, salt=salt, progress=progress
+    ):
+        minutes = (part.times_seconds // 60).astype(np.int64)
         # A cache has one clock for all that it takes at once.
-        ends = [*(np.flatnonzero(np.diff(minutes)) + 1).tolist(), len(mine)]
+        ends = [*(np.flatnonzero(np.diff(minutes)) + 1).tolist(), len(minutes)]
         for start, end in zip([0, *ends], ends, strict=False):
             if start < end:
-                accesses = _reads(hashes[mine[start:end]], weights[start:end])
+                accesses = _reads(part.keys[start:end], part.weights[start:end])
                 simulation.access(accesses, 1, int(minutes[start]) * 60, rate)
     misses = simulation.misses.new.sum(axis=0) / max(1, lru.requests)
     ratios = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
@@ -67,14 +62,14 @@ def simulate_lfu_of_file(
     )
 
 
-def _reads(keys: npt.NDArray[np.uint64], weights: npt.NDArray[np.integer]) -> Accesses:
+def _reads(keys: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64]) -> Accesses:
     """Of objects that are put into every cache that misses them."""
     count = len(keys)
     nothing = np.zeros(count, np.uint8)
     return Accesses(
         keys,
         np.full(count, int(Operation.READ_HIT), np.uint8),
-        weights.astype(np.int64),
+        weights,
         nothing,
         nothing.astype(np.bool_),
     )

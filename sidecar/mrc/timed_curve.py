@@ -11,11 +11,9 @@ from sidecar.curves.compiled_lifetimes import new_lifetimes
 from sidecar.curves.compiled_stack import new_stack
 from sidecar.curves.lifetimes import TimedAccesses
 from sidecar.curves.lru_stack import COLD
-from sidecar.mrc.pure import mix, salted
+from sidecar.mrc.sampled_requests import sampled_requests
 from sidecar.mrc.trace_curve import TraceCurve
 from sidecar.samples.wire_format import Operation
-from sidecar.traces.lines import unused_columns
-from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,19 +110,14 @@ def timed_curve_of_file(
         TraceError: the file cannot be read, or its format has no times.
     """
     caches = _TimedMisses([*sizes, np.iinfo(np.int64).max], ttl_seconds, rate)
-    threshold = np.uint64(min(round(rate * 2**64), 2**64) - 1)
-    may_lack = unused_columns(in_bytes=in_bytes, timed=True)
     now = 0.0
-    for chunk in read_trace(
-        path, format, progress=progress, in_bytes=in_bytes, timed=True, may_lack=may_lack
+    for part in sampled_requests(
+        path, format, in_bytes=in_bytes, rate=rate, salt=salt, timed=True, progress=progress
     ):
-        hashes = mix(chunk.keys ^ salted(salt))
-        mine = np.flatnonzero(hashes <= threshold)
-        weights = np.maximum(chunk.sizes_bytes[mine], 1) if in_bytes else np.ones_like(mine)
         # A clock may step back.
-        times = np.maximum.accumulate(np.maximum(chunk.times_seconds[mine], now))
+        times = np.maximum.accumulate(np.maximum(part.times_seconds, now))
         now = float(times[-1]) if len(times) else now
-        caches.take(hashes[mine], weights.astype(np.int64), times)
+        caches.take(part.keys, part.weights, times)
     misses = caches.misses() / max(1, forever.requests)
     *ratios, compulsory = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
     return TraceCurve(
