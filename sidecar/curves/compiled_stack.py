@@ -60,6 +60,12 @@ class CompiledStack:
         weight = self._library.spreds_stack_held(self.handle, count.ctypes.data)
         return int(count[0]), int(weight)
 
+    def grown(self) -> tuple[int, int, int]:
+        told = np.zeros(2, np.int64)
+        first, count = told[:1], told[1:]
+        weight = self._library.spreds_stack_grown(self.handle, first.ctypes.data, count.ctypes.data)
+        return int(count[0]), int(first[0]), int(weight)
+
     def access(
         self, keys: UIntArray, operations: Integers, weights: Integers, default_weight: int
     ) -> tuple[IntArray, IntArray]:

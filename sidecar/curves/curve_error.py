@@ -15,6 +15,8 @@ _LEAST_SHARE = 0.1
 # Of loops that hardly fit, the worst that there is for it, the model is off by so much of what it
 # changes; of others by far less.
 _MODEL_SHARE = 0.25
+# Sizes that vary by chance are off by less than this share in their sum.
+_LITTLE_GROWTH = 0.05
 # An error of 1 is kept for a curve of which nothing is known.
 _MOST_ERROR = 0.99
 
@@ -33,10 +35,12 @@ def stated_error(
     depth_bytes: float,
     budget_bytes: int,
     swing_bytes: int,
+    first_share: float,
 ) -> float:
     """What is expected in the next window, of a curve by the memory ``length``: the error of
-    sampling, that of windows before and a part of what the model of the server's eviction changes
-    together; or the drift, if that is more. The rest as in ``sampling_error``."""
+    sampling, that of windows before, a part of what the model of the server's eviction changes and
+    what growing values do, together; or the drift, if that is more. The rest as in
+    ``sampling_error`` and ``growth_error``."""
     exact = None if counts.simulation else counts.histogram.miss_ratios(length)
     sampled = sampling_error(
         counts.histogram,
@@ -45,8 +49,10 @@ def stated_error(
         budget_bytes=budget_bytes,
         swing_bytes=swing_bytes,
     )
-    bending = counts.bending(least_depth_bytes(depth_bytes, budget_bytes), budget_bytes)
-    together = math.hypot(sampled, counts.window_error.ratio, _MODEL_SHARE * bending)
+    least_bytes = least_depth_bytes(depth_bytes, budget_bytes)
+    bending = counts.bending(least_bytes, budget_bytes)
+    grown = growth_error(*counts.miss_ratios(length), first_share, least_bytes, budget_bytes)
+    together = math.hypot(sampled, counts.window_error.ratio, _MODEL_SHARE * bending, grown)
     return min(_MOST_ERROR, max(together, abs(drift_ratio)))
 
 
@@ -70,3 +76,27 @@ def sampling_error(
         less = np.interp(np.maximum(EDGES_BYTES - swing_bytes, 0), EDGES_BYTES, miss_ratios)
         swing = float((less - miss_ratios)[first : last + 1].max()) / 2
     return max(swing, float(histogram.standard_errors()[first : last + 1].max()))
+
+
+def growth_error(
+    depths_bytes: FloatArray,
+    miss_ratios: FloatArray,
+    first_share: float,
+    least_bytes: float,
+    most_bytes: float,
+) -> float:
+    """Of the curve ``miss_ratios`` over ``depths_bytes``, shapes (k,), between two depths, where
+    objects weighed ``first_share`` of what they weigh when the server came to hold them.
+
+    The curve gives each the weight that it has in the server's own size. In a smaller cache values
+    begin anew before they have grown so much, in a larger one they grow on: by about as much again,
+    it is assumed. So it is off by as much as it changes if all depths are multiplied so.
+    """
+    if abs(1 - first_share) <= _LITTLE_GROWTH:
+        return 0.0
+    within = (depths_bytes >= least_bytes) & (depths_bytes <= most_bytes)
+    changes = [
+        np.interp(depths_bytes * factor, depths_bytes, miss_ratios) - miss_ratios
+        for factor in (first_share, 1 / first_share)
+    ]
+    return float(np.abs(changes)[:, within].max(initial=0.0))

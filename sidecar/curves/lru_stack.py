@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -11,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.earlier_from_above import earlier_from_above
+from sidecar.curves.held_objects import HeldObjects
+from sidecar.curves.stack_holes import StackHoles
 from sidecar.samples.wire_format import Operation
 
 FloatArray = npt.NDArray[np.float64]
@@ -49,10 +50,8 @@ class LruStack:
         self._slots: dict[int, int] = {}
         self._weights: IntArray = np.zeros(_SPARE_SLOTS, dtype=np.int64)
         self._used = 0
-        # Slots of the holes in order, and their weights.
-        self._holes: list[int] = []
-        self._left: dict[int, int] = {}
-        self._absent: set[int] = set()  # objects that the server itself does not hold
+        self._holes = StackHoles()
+        self._held = HeldObjects()
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -77,8 +76,15 @@ class LruStack:
     def held(self) -> tuple[int, int]:
         """Of the live objects that the server itself holds, as far as is known: how many, and
         their weight."""
-        slots = [self._slots[key] for key in self._slots.keys() - self._absent]
+        slots = [self._slots[key] for key in self._slots.keys() - self._held.absent]
         return len(slots), int(self._weights[slots].sum())
+
+    def grown(self) -> tuple[int, int, int]:
+        """Of those of ``held`` whose weight is known since the server came to hold them: how many,
+        what they weighed then, and what they weigh now."""
+        firsts = self._held.first_weights
+        slots = [self._slots[key] for key in firsts]
+        return len(slots), sum(firsts.values()), int(self._weights[slots].sum())
 
     def access(
         self,
@@ -119,12 +125,12 @@ class LruStack:
     ) -> tuple[IntArray, IntArray]:
         begin = self._take_slots(weights)
         scalars = self._weights.data
-        slots, holes, absent = self._slots, self._holes, self._absent
+        slots, holes, hold = self._slots, self._holes, self._held.access
         befores: list[int] = []
         note = befores.append
         refilled: list[int] = []
         fills: list[tuple[int, int, int]] = []
-        top_hole = holes[-1] if holes else COLD
+        top_hole = holes.topmost
         for slot, key, operation, weight in zip(
             range(begin, self._used), keys, operations.tolist(), weights.tolist(), strict=True
         ):
@@ -132,9 +138,9 @@ class LruStack:
                 note(COLD)
                 if key in slots:
                     self._leave(key, operation)
-                    top_hole = holes[-1] if holes else COLD
+                    top_hole = holes.topmost
                 continue
-            before = slots.pop(key, COLD)
+            before, told = slots.pop(key, COLD), weight
             if before >= 0:
                 note(before)
                 if not weight:
@@ -143,7 +149,7 @@ class LruStack:
                     # Caches too small for the object fill a hole above it with it; the larger
                     # ones have the hole where it was.
                     refilled.append(slot)
-                    top_hole = self._fill_holes(slot, self._make_hole(before), fills)
+                    top_hole = holes.fill(slot, self._make_hole(before), fills)
             elif operation == _READ_MISS:
                 # Without a write it will not be in a cache of any size.
                 note(COLD)
@@ -153,9 +159,9 @@ class LruStack:
                 if not weight:
                     weight = scalars[slot] = default_weight
                 if top_hole >= 0:
-                    top_hole = self._fill_holes(slot, weight, fills)
+                    top_hole = holes.fill(slot, weight, fills)
             slots[key] = slot
-            (absent.add if operation == _READ_MISS else absent.discard)(key)
+            hold(key, told, is_held=operation != _READ_MISS)
         return self._distances(
             begin, np.array(befores, dtype=np.int64), operations, refilled, fills
         )
@@ -171,37 +177,15 @@ class LruStack:
 
     def _leave(self, key: int, operation: int) -> None:
         if operation == _EVICTION:
-            self._absent.add(key)
+            self._held.access(key, 0, is_held=False)
         else:
             self.delete([key])
 
     def _make_hole(self, slot: int) -> int:
         """Returns its weight."""
-        insort(self._holes, slot)
-        weight = self._left[slot] = int(self._weights[slot])
+        weight = int(self._weights[slot])
+        self._holes.add(slot, weight)
         return weight
-
-    def _fill_holes(self, at: int, weight: int, fills: list[tuple[int, int, int]]) -> int:
-        """Take ``weight`` out of the holes, the topmost first, and note (at, hole, amount).
-
-        Returns:
-            The topmost hole that is left, or ``COLD``.
-        """
-        holes, left = self._holes, self._left
-        while holes:
-            hole = holes[-1]
-            room = left[hole]
-            if room > weight:
-                fills.append((at, hole, weight))
-                left[hole] = room - weight
-                return hole
-            fills.append((at, hole, room))
-            weight -= room
-            del left[hole]
-            holes.pop()
-            if not weight:
-                break
-        return holes[-1] if holes else COLD
 
     def _distances(
         self,
@@ -249,15 +233,11 @@ class LruStack:
         lowest of very many holes, are forgotten: that bounds the memory."""
         live = self._live()
         lowest = live[0] if len(live) else self._used
-        self._holes = [slot for slot in self._holes if slot > lowest][-(len(live) + 1024) :]
+        self._holes.forget_below(lowest, len(live))
         kept = live
-        if self._holes:
-            kept = np.sort(np.concatenate((live, np.array(self._holes))))
-            left = [self._left[slot] for slot in self._holes]
-            self._holes = np.searchsorted(kept, self._holes).tolist()
-            self._left = dict(zip(self._holes, left, strict=True))
-        else:
-            self._left = {}
+        if self._holes.slots:
+            kept = np.sort(np.concatenate((live, np.array(self._holes.slots))))
+            self._holes.renumber(np.searchsorted(kept, self._holes.slots).tolist())
         weights = np.zeros(2 * len(kept) + _SPARE_SLOTS, dtype=np.int64)
         weights[: len(kept)] = self._weights[kept]
         self._slots = dict(zip(self._slots, np.searchsorted(kept, live).tolist(), strict=True))
@@ -267,29 +247,30 @@ class LruStack:
         """Take objects out as if they had never been there: no holes."""
         for key in keys:
             del self._slots[key]
-        self._absent &= self._slots.keys()
+            self._held.remove(key)
         self._write_anew()
 
     def delete(self, keys: Iterable[int]) -> None:
         """Delete objects; they leave holes."""
         for key in keys:
             self._make_hole(self._slots.pop(key))
-            self._absent.discard(key)
+            self._held.remove(key)
 
     def rename(self, names: dict[int, int]) -> None:
         """Give objects other keys, all at once; recency stays."""
         self._slots = {names.get(key, key): slot for key, slot in self._slots.items()}
-        self._absent = {names.get(key, key) for key in self._absent}
+        self._held.rename(names)
 
     def add_weight(self, more: int) -> None:
         """Make each object ``more`` heavier (lighter, if negative), but 1 at least."""
         live = self._live()
         self._weights[live] = np.maximum(1, self._weights[live] + more)
+        self._held.add_weight(more)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._slots, self._holes, self._left, self._used = {}, [], {}, 0
-        self._absent.clear()
+        self._slots, self._holes, self._used = {}, StackHoles(), 0
+        self._held.clear()
 
     def below(self, depth: int) -> list[int]:
         """The objects with more than ``depth`` weight above them, least recently used first."""

@@ -209,6 +209,7 @@ class ServerMonitor:
             depth_bytes=self._depth_bytes,
             budget_bytes=budget_bytes,
             swing_bytes=swing_bytes,
+            first_share=self.shards.first_share(),
         )
         error = 1.0 if memory and self.counts.outlook.is_unknown else error
         keep_reason = unknown_reason(

@@ -32,6 +32,8 @@ from sidecar.samples.wire_format import (
 
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
+# Of fewer objects than these no mean is taken.
+_FEWEST_HELD = 32
 _READ_MISS, _WRITE, _FLUSH = map(int, (Operation.READ_MISS, Operation.WRITE, Operation.FLUSH))
 
 
@@ -244,11 +246,17 @@ class Shards:
 
     def mean_held_weight(self) -> float | None:
         """Mean bytes of the sampled objects that the server holds; ``None`` if they are fewer than
-        32."""
+        ``_FEWEST_HELD``."""
         count, weight = self.stack.held()
         count += len(self.pinned)
         weight += self.pinned.total_weight
-        return weight / count if count >= 32 else None
+        return weight / count if count >= _FEWEST_HELD else None
+
+    def first_share(self) -> float:
+        """What the sampled objects that the server holds weighed when it came to hold them, of what
+        they weigh now; 1 where fewer than 32 are known from the start."""
+        count, first, weight = self.stack.grown()
+        return first / weight if count >= _FEWEST_HELD else 1.0
 
     def reweigh(self, more_bytes: int) -> None:
         """Add ``more_bytes`` (or take, if negative) to each object."""

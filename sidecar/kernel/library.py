@@ -36,6 +36,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_stack_has": (ctypes.c_int, [_POINTER, _U64]),
     "spreds_stack_total_weight": (_I64, [_POINTER]),
     "spreds_stack_held": (_I64, [_POINTER, _POINTER]),
+    "spreds_stack_grown": (_I64, [_POINTER, _POINTER, _POINTER]),
     "spreds_stack_list": (None, [*[_POINTER] * 3]),
     "spreds_stack_remove": (ctypes.c_int, [_POINTER, _POINTER, _U64, ctypes.c_int]),
     "spreds_stack_rename": (None, [_POINTER, _POINTER]),

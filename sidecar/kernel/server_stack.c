@@ -76,9 +76,11 @@ int64_t spreds_stack_access(struct stack_slots *s, const uint64_t *keys, const u
             if (leave(s, place, operation)) return -1;
             continue;
         }
-        int64_t lies_above = COLD, weighs = 0;
+        int64_t lies_above = COLD, weighs = 0, first = weight;
         if (place->number) {
             uint64_t before = place->number - 1;
+            if (s->kinds[before] == LIVE && s->first_weights[before])
+                first = s->first_weights[before];
             lies_above = slots_above(s, before);
             weighs = s->weights[before];
             if (!weight) weight = weighs;
@@ -94,6 +96,7 @@ int64_t spreds_stack_access(struct stack_slots *s, const uint64_t *keys, const u
         if (lies_above != COLD) {
             place->number = slot + 1;
             s->keys[slot] = key;
+            s->first_weights[slot] = first;
             s->kinds[slot] = operation == READ_MISS ? ABSENT : LIVE;
             slots_add(s, slot, weight);
         }
@@ -125,6 +128,22 @@ int64_t spreds_stack_held(const struct stack_slots *s, uint64_t *count)
     for (uint64_t slot = s->lowest; slot < s->used; slot++) {
         if (s->kinds[slot] != LIVE) continue;
         weight += s->weights[slot];
+        ++*count;
+    }
+    return weight;
+}
+
+/* Of those that it holds itself, and whose weight is known since it came to hold them: what they weighed
+ * then, and how many they are; returns what they weigh now. */
+int64_t spreds_stack_grown(const struct stack_slots *s, int64_t *first_weight, uint64_t *count)
+{
+    int64_t weight = 0;
+    *first_weight = 0;
+    *count = 0;
+    for (uint64_t slot = s->lowest; slot < s->used; slot++) {
+        if (s->kinds[slot] != LIVE || !s->first_weights[slot]) continue;
+        weight += s->weights[slot];
+        *first_weight += s->first_weights[slot];
         ++*count;
     }
     return weight;
@@ -171,12 +190,16 @@ void spreds_stack_rename(struct stack_slots *s, const uint64_t *keys)
     }
 }
 
+static int64_t heavier(int64_t weight, int64_t more) { return weight + more > 1 ? weight + more : 1; }
+
 /* Makes each live object so much heavier, but 1 at least. */
 void spreds_stack_add_weight(struct stack_slots *s, int64_t more)
 {
-    for (uint64_t slot = slots_lowest(s); slot < s->used; slot++)
-        if (is_live(s->kinds[slot]))
-            s->weights[slot] = s->weights[slot] + more > 1 ? s->weights[slot] + more : 1;
+    for (uint64_t slot = slots_lowest(s); slot < s->used; slot++) {
+        if (!is_live(s->kinds[slot])) continue;
+        s->weights[slot] = heavier(s->weights[slot], more);
+        if (s->first_weights[slot]) s->first_weights[slot] = heavier(s->first_weights[slot], more);
+    }
     slots_sum_anew(s);
 }
 

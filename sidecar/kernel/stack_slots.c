@@ -62,17 +62,21 @@ static int allocate(struct stack_slots *s, uint64_t count)
 {
     s->keys = malloc(count * sizeof *s->keys);
     s->weights = calloc(count, sizeof *s->weights);
+    s->first_weights = malloc(count * sizeof *s->first_weights);
     s->kinds = calloc(count, 1);
     s->blocks = malloc(blocks_of(count) * sizeof *s->blocks);
     s->large_blocks = malloc(blocks_of(blocks_of(count)) * sizeof *s->large_blocks);
     s->count = count;
-    return s->keys && s->weights && s->kinds && s->blocks && s->large_blocks ? 0 : -1;
+    return s->keys && s->weights && s->first_weights && s->kinds && s->blocks && s->large_blocks
+               ? 0
+               : -1;
 }
 
 static void release(struct stack_slots *s)
 {
     free(s->keys);
     free(s->weights);
+    free(s->first_weights);
     free(s->kinds);
     free(s->blocks);
     free(s->large_blocks);
@@ -118,6 +122,7 @@ int slots_write_anew(struct stack_slots *s)
         else key_map_find(&s->live, s->keys[slot])->number = kept + 1;
         anew.keys[kept] = s->keys[slot];
         anew.weights[kept] = s->weights[slot];
+        anew.first_weights[kept] = s->first_weights[slot];
         anew.kinds[kept++] = s->kinds[slot];
     }
     release(s);

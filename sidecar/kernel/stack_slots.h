@@ -20,6 +20,7 @@ struct stack_slots {
 
     uint64_t *keys;
     int64_t *weights;
+    int64_t *first_weights; /* when the server came to hold it; 0: not known */
     uint8_t *kinds;
     int64_t *blocks;
     int64_t *large_blocks;

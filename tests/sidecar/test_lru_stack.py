@@ -160,7 +160,7 @@ def test_memory_is_bounded_when_keys_only_come_and_go() -> None:
         apply(stack, steps)
     assert len(stack) == 0
     assert len(stack._weights) < 40_000
-    assert len(stack._holes) == len(stack._left) < 40_000
+    assert len(stack._holes.slots) == len(stack._holes.left) < 40_000
 
 
 def same(stack: CompiledStack, twin: LruStack) -> bool:
@@ -170,6 +170,7 @@ def same(stack: CompiledStack, twin: LruStack) -> bool:
         and weights_of(stack) == weights_of(twin)
         and stack.total_weight == twin.total_weight
         and stack.held() == twin.held()
+        and stack.grown() == twin.grown()
     )
 
 
