@@ -202,16 +202,7 @@ class ServerMonitor:
         empty_bytes = self.counts.empty_bytes
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
-        error = stated_error(
-            self.counts,
-            length,
-            self.anchor.drift_ratio,
-            depth_bytes=self._depth_bytes,
-            budget_bytes=budget_bytes,
-            swing_bytes=swing_bytes,
-            first_share=self.shards.first_share(),
-        )
-        error = 1.0 if memory and self.counts.outlook.is_unknown else error
+        error = self._error(memory, budget_bytes, swing_bytes)
         keep_reason = unknown_reason(
             reading, self.warm_up, samples=self._samples_taken, reads=served.reads
         )
@@ -236,6 +227,19 @@ class ServerMonitor:
             fill_ratio=self.latency.fill_ratio,
             unevictable_bytes=reading.baseline_bytes + round(self.shards.pinned_bytes),
             keep_reason=keep_reason,
+        )
+
+    def _error(self, memory: Memory | None, budget_bytes: int, swing_bytes: int) -> float:
+        if memory and self.counts.outlook.is_unknown:
+            return 1.0
+        return stated_error(
+            self.counts,
+            memory.shape if memory else CYCLE,
+            self.anchor.drift_ratio,
+            depth_bytes=self._depth_bytes,
+            budget_bytes=budget_bytes,
+            swing_bytes=swing_bytes,
+            first_share=self.shards.first_share(),
         )
 
     def _tend_stack(self, reading: ServerReading, budget_bytes: int) -> None:
