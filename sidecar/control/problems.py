@@ -24,7 +24,7 @@ def problems_of(
 ) -> list[str]:
     """A sentence each, with its remedy where there is one. ``mode``: that is in force."""
     command = _command_to_set(state, mode)
-    found = [f"{one['name']} does not answer: {one['error']}" for one in servers if not one["up"]]
+    found = [f"{one['name']} cannot be read: {one['error']}" for one in servers if not one["up"]]
     if silence is not None:
         found.append(silence.words())
     unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]

@@ -328,7 +328,7 @@ def test_states_that_need_somebody(
         "Paused 5 min ago by ana, until somebody resumes it: a release."
         in _texts(browser, "#banner")[0]
     )
-    assert "does not answer" in _texts(browser, "article")[1]
+    assert "cannot be read" in _texts(browser, "article")[1]
     assert "An operator set 2 GiB by hand 50 min ago" in _texts(browser, "article")[2]
     picture(browser, "page-768-light-states")
     wait = {"until_seconds": now + 7200, "why": "it cost more", "failures": 1}

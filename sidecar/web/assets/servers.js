@@ -68,7 +68,7 @@ function facts(server, plan) {
 function tags(server) {
   const sampler = server.sampler ? `sampled by the ${server.sampler}` : "no sampler";
   return [
-    !server.up && element("span", { class: "tag bad" }, "does not answer"),
+    !server.up && element("span", { class: "tag bad" }, "cannot be read"),
     server.held && element("span", { class: "tag warn" }, "resized by hand"),
     server.keep_reason && element("span", { class: "tag" }, "keeps its size"),
     element("a", { class: server.sampler ? "tag" : "tag warn", href: "#term-sampler", title: GLOSSARY.sampler }, sampler),
