@@ -18,10 +18,12 @@ class _Known:
             has not been read yet.
         used_bytes: as last read; of two readings in one step the lesser, for the sidecar goes by
             what it read when the step began.
+        evicts: as last read: what somebody changes while a command is on its way nobody can know.
     """
 
     limit_bytes: float | None = None
     used_bytes: int = 0
+    evicts: bool = True
     in_step: int = -1
 
 
@@ -53,12 +55,12 @@ class ModelRules:
         """Number of the sidecar, from 0."""
         return self._life
 
-    def seen(self, name: str, limit_bytes: float, used_bytes: int) -> None:
+    def seen(self, name: str, limit_bytes: float, used_bytes: int, *, evicts: bool) -> None:
         """The sidecar has read this of a server."""
         known = self._known[name]
         if known.in_step == self._step:
             used_bytes = min(used_bytes, known.used_bytes)
-        self._known[name] = _Known(limit_bytes, used_bytes, in_step=self._step)
+        self._known[name] = _Known(limit_bytes, used_bytes, evicts, in_step=self._step)
 
     def begin_step(self) -> None:
         """The sidecar begins to read them all."""
@@ -77,7 +79,7 @@ class ModelRules:
                     f"{server.name} was given {_words(size_bytes)} instead of "
                     f"{_words(known.limit_bytes)}, beside {_words(others)} of the others"
                 )
-        elif size_bytes < known.limit_bytes and not server.evicts:
+        elif size_bytes < known.limit_bytes and not known.evicts:
             self._break(f"{server.name} does not evict and was cut to {_words(size_bytes)}")
 
     def sent(self, server: ModelServer, size_bytes: float) -> None:

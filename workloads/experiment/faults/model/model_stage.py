@@ -99,11 +99,12 @@ class ModelStage:
             raise _Killed
 
     def seen(self, server: ModelServer) -> None:
-        self.rules.seen(server.name, server.limit_bytes, server.used_bytes)
+        self.rules.seen(server.name, server.limit_bytes, server.used_bytes, evicts=server.evicts)
 
     def _read(self, reading: ServerReading) -> None:
         name, _, _start = reading.run_id.partition("-")
-        self.rules.seen(name, reading.maxmemory_bytes or math.inf, reading.counted_bytes)
+        limit_bytes = reading.maxmemory_bytes or math.inf
+        self.rules.seen(name, limit_bytes, reading.counted_bytes, evicts=reading.evicts)
 
     def plan(self, *shares: int) -> None:
         spare_bytes = BUDGET_BYTES - len(self.servers) * DEFAULT_MINIMUM_BYTES
