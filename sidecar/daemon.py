@@ -71,7 +71,7 @@ class Sidecar:
         self._control = ControlRoom(config, self._store, self._lock, self._actuator, self.metrics)
         self._service = ServiceNotice(self.metrics)
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
-        self._budget = BudgetKeeper(self._actuator, self.metrics)
+        self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)
         self._settings = SettingsReader(
             make_settings_store(config.controller),
             config,

@@ -25,6 +25,7 @@ from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_size
 
 LOOK_SECONDS = 1.0
 # Where sizes cannot be set, somebody may have made room since.
@@ -142,6 +143,20 @@ class ControlRoom:
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
 
+    def fitted(
+        self, before_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int], why: str
+    ) -> None:
+        """Sizes were changed for the budget's sake, and by no plan."""
+        with self._lock:
+            moved = {n: size for n, size in sizes_bytes.items() if size != before_bytes[n]}
+            for name, size_bytes in moved.items():
+                self._resized(name, before_bytes[name], size_bytes, why)
+            ways = ", ".join(
+                f"{name} {format_size(before_bytes[name])} -> {format_size(size)}"
+                for name, size in moved.items()
+            )
+            self.history.add("budget", f"{why}: {ways}")
+
     def note_step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over that took so long."""
         with self._lock:
@@ -193,7 +208,7 @@ class ControlRoom:
         self.recommended = RecommendedGain(time.time())
 
     def _resized(self, name: str, from_bytes: int, to_bytes: int, words: str) -> None:
-        """By an order: what was recommended is told from then on."""
+        """By no plan: what was recommended is told from then on."""
         self._note_change(name, from_bytes, to_bytes, words)
         self.recommended = RecommendedGain(time.time())
 
@@ -205,7 +220,7 @@ class ControlRoom:
     def _recommended(self, plan: AdaptationPlan) -> None:
         if self.observation is not None and self.observation.cycle == plan.cycle:
             sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
-            self.recommended.recommend(self.observation.servers, sizes)
+            self.recommended.recommend(self.observation.servers, sizes, time.time())
 
     def _note_changes(self, entry: Mapping[str, Any]) -> None:
         """Of an earlier process."""

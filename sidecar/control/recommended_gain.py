@@ -11,7 +11,7 @@ from solver_lambda.documents.observation import ServerObservation
 
 
 class RecommendedGain:
-    """Since ``since_seconds`` (Unix time).
+    """Since ``since_seconds`` (Unix time), when the first of them was made.
 
     Caches are taken to be full at once, so it is a little more than would have been had.
     """
@@ -23,9 +23,14 @@ class RecommendedGain:
         self._sizes_bytes: Mapping[str, int] = {}
 
     def recommend(
-        self, servers: Sequence[ServerObservation], sizes_bytes: Mapping[str, int]
+        self,
+        servers: Sequence[ServerObservation],
+        sizes_bytes: Mapping[str, int],
+        now_seconds: float,
     ) -> None:
         """From now on with these sizes."""
+        if not self._servers:
+            self.since_seconds = now_seconds
         self._servers, self._sizes_bytes = servers, dict(sizes_bytes)
 
     def step(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
@@ -12,10 +12,14 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import with_minima_that_fit
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.transitions import ServerState
+from sidecar.state.room_made import RoomMade
+from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
+
+TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
 
 
 def claims_bytes(states: Sequence[ServerState]) -> dict[str, int]:
@@ -97,11 +101,19 @@ def _limit_words(state: ServerState) -> str:
 
 class BudgetKeeper:
     """Shrinks the others when a server that cannot be shrunk leaves them too little, and for one
-    that would refuse writes, because what it cannot evict takes all that it has."""
+    that would refuse writes, because what it cannot evict takes all that it has. What they gave
+    for the former they get back when it needs less, or can be shrunk again.
 
-    def __init__(self, actuator: Actuator, metrics: Metrics) -> None:
+    ``tell``: told of the planned sizes before and after, in bytes, and why.
+    """
+
+    def __init__(
+        self, actuator: Actuator, store: StateStore, metrics: Metrics, tell: TellSizes
+    ) -> None:
         self._actuator = actuator
+        self._store = store
         self._metrics = metrics
+        self._tell = tell
         self._too_little: str | None = None
         self._not_put_back: set[str] = set()
 
@@ -109,31 +121,22 @@ class BudgetKeeper:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         if self._actuator.looks_on or not self._actuator.settled:
             return
-        budget_bytes = self._actuator.budget.bytes
         states, too_small = self._actuator.latest, self._actuator.too_small
         self._tell_not_put_back(not_put_back(states))
-        fixed, hang, sizes = unmovable(states), hanging(states), shrunk_bytes(states)
-        over = bool(fixed | hang) and sum(sizes.values()) > budget_bytes
-        if not over and not too_small:
+        fixed, hang, shrunk = unmovable(states), hanging(states), shrunk_bytes(states)
+        beside = {name: shrunk[name] for name in fixed | hang}
+        over = bool(beside) and sum(shrunk.values()) > self._actuator.budget.bytes
+        targets = {state.name: state.target_bytes for state in states}
+        wanted = self._wanted_again(targets, beside)
+        if not over and not too_small and wanted is None:
             self._too_little = None
             return
-        targets = {state.name: state.target_bytes for state in states}
         # Those who have not grown yet, because they have not filled, are still to grow.
-        sizes = {**targets, **{name: sizes[name] for name in fixed | hang}}
-        # Nothing here may wait for the actuator, which may wait for a server that hangs.
-        least = self._actuator.latest_least_bytes
-        sizes |= {name: least[name] for name in too_small & least.keys()}  # of two steps, perhaps
-        try:
-            kept = {name: sizes[name] for name in fixed}
-            servers = with_minima_that_fit(servers, kept, budget_bytes)
-            sizes |= _within_reason(servers, sizes, fixed, targets, hang, budget_bytes, least)
-            sizes = initial_sizes(servers, sizes, fixed | hang, budget_bytes, least)
-        except DocumentError as error:
-            if self._too_little != str(error):
-                self._too_little = str(error)
-                self._metrics.budgets_exceeded.inc()
-                log.warning("the budget is exceeded: %s", error)
+        sizes = {**(wanted or targets), **beside}
+        fitted = self._fitted(servers, sizes, fixed, hang, targets)
+        if fitted is None:
             return
+        sizes, counted = fitted
         sizes |= {name: targets[name] for name in hang}  # where it is brought when it answers
         if sizes == targets:
             return  # it is all that there is
@@ -141,9 +144,82 @@ class BudgetKeeper:
         if too_small:
             names = ", ".join(sorted(too_small))
             log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
-            self._actuator.set_targets(sizes, f"room for what {names} cannot evict")
+            self._set(targets, sizes, f"room for what {names} cannot evict", None)
+            return
+        made = RoomMade(wanted or self._before(targets), sizes, {**beside, **counted})
+        names = ", ".join(sorted(beside))
+        if wanted is None:
+            self._set(targets, sizes, f"room beside {names}", made)
+        elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
+            self._set(targets, sizes, f"less room beside {names}", made, at_once=True)
         else:
-            self._actuator.set_targets(sizes, f"room beside {', '.join(sorted(fixed | hang))}")
+            self._set(targets, sizes, "room that was made is given back", None, at_once=True)
+
+    def _fitted(
+        self,
+        servers: Sequence[ServerConfig],
+        sizes_bytes: dict[str, int],
+        fixed: Collection[str],
+        hang: Collection[str],
+        targets_bytes: Mapping[str, int],
+    ) -> tuple[dict[str, int], dict[str, int]] | None:
+        """These sizes within M, and what those that ``hang`` count with; ``None``, and it is
+        logged: they cannot be."""
+        budget_bytes, sizes = self._actuator.budget.bytes, dict(sizes_bytes)
+        # Nothing here may wait for the actuator, which may wait for a server that hangs.
+        least = self._actuator.latest_least_bytes
+        # Of two steps, perhaps.
+        sizes |= {name: least[name] for name in self._actuator.too_small & least.keys()}
+        try:
+            kept = {name: sizes[name] for name in fixed}
+            servers = with_minima_that_fit(servers, kept, budget_bytes)
+            counted = _within_reason(
+                servers, sizes, fixed, targets_bytes, hang, budget_bytes, least
+            )
+            beside = {*fixed, *hang}
+            return initial_sizes(servers, sizes | counted, beside, budget_bytes, least), counted
+        except DocumentError as error:
+            if self._too_little != str(error):
+                self._too_little = str(error)
+                self._metrics.budgets_exceeded.inc()
+                log.warning("the budget is exceeded: %s", error)
+            return None
+
+    def _before(self, targets_bytes: dict[str, int]) -> dict[str, int]:
+        """The sizes that were planned before any room was made."""
+        room = self._store.now.room
+        return targets_bytes if room is None else room.before_bytes
+
+    def _wanted_again(
+        self, targets_bytes: Mapping[str, int], beside_bytes: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        """The sizes from before room was made, where less of it is needed; ``None``: nothing is to
+        be given back, perhaps because somebody has planned other sizes since."""
+        room = self._store.now.room
+        if room is None:
+            return None
+        if room.made_bytes != targets_bytes:
+            with self._store.update() as state:
+                state.room = None
+            return None
+        return room.before_bytes if room.is_needed_less(beside_bytes) else None
+
+    def _set(
+        self,
+        before_bytes: Mapping[str, int],
+        sizes_bytes: Mapping[str, int],
+        purpose: str,
+        room: RoomMade | None,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        if at_once:
+            self._actuator.engage(sizes_bytes, sizes_bytes, purpose)
+        else:
+            self._actuator.set_targets(sizes_bytes, purpose)
+        with self._store.update() as state:
+            state.room = room
+        self._tell(before_bytes, sizes_bytes, purpose)
 
     def _tell_not_put_back(self, words: Mapping[str, str]) -> None:
         for name in words.keys() - self._not_put_back:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sidecar.state.control_state import ControlState, Told
+from sidecar.state.room_made import RoomMade
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
 from solver_lambda.documents.words import backend_latency_words
@@ -82,6 +83,7 @@ class SidecarState:
         latencies: of the servers of the last observation, for ``spreds status``.
         first_bytes: the sizes from before there were plans, by server.
         control: who decides over the sizes.
+        room: that was made and is to be given back; ``None``: none.
     """
 
     last_cycle: int = 0
@@ -95,6 +97,7 @@ class SidecarState:
     latencies: dict[str, ObservedLatency] = field(default_factory=dict)
     first_bytes: dict[str, int] = field(default_factory=dict)
     control: ControlState = field(default_factory=ControlState)
+    room: RoomMade | None = None
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -113,7 +116,8 @@ class SidecarState:
         replaced = {name: item.__dict__ for name, item in self.replaced.items()}
         latencies = {name: item.__dict__ for name, item in self.latencies.items()}
         nested = {"asked": asked, "replaced": replaced, "latencies": latencies}
-        return {**self.__dict__, **nested, "control": self.control.to_json()}
+        room = self.room.to_json() if self.room is not None else None
+        return {**self.__dict__, **nested, "control": self.control.to_json(), "room": room}
 
     @classmethod
     def from_json(cls, fields: Fields) -> SidecarState:
@@ -142,6 +146,7 @@ class SidecarState:
                 if fields.has("control")
                 else _CONTROL_BEFORE_MODES
             ),
+            room=RoomMade.from_json(fields.table("room")) if fields.has("room") else None,
         )
 
 

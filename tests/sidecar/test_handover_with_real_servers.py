@@ -130,7 +130,8 @@ def test_room_for_what_cannot_be_evicted_leaves_the_others_on_their_way(
     for number in range(3):
         node.servers["s2"].client.script_load(f"return {number} --" + "x" * MB)
     node.step_until(lambda: node.actuator.too_small and node.actuator.settled)
-    BudgetKeeper(node.actuator, node.metrics).keep(node.config.servers)
+    keeper = BudgetKeeper(node.actuator, node.store, node.metrics, lambda *_: None)
+    keeper.keep(node.config.servers)
     targets = node.actuator.targets()
     assert targets["s2"] > 4 * MB
     assert targets["s1"] > 32 * MB

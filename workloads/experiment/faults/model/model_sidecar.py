@@ -34,7 +34,7 @@ class ModelSidecar:
         self._actuator = Actuator(lines, memory, _SAMPLING, store, _METRICS, gradual=gradual)
         config: Any = SimpleNamespace(servers=tuple(configs))
         self._engagement = Engagement(config, store, self._actuator)
-        self._keeper = BudgetKeeper(self._actuator, _METRICS)
+        self._keeper = BudgetKeeper(self._actuator, store, _METRICS, lambda *_: None)
         self._is_begun = False
 
     @property

@@ -1,0 +1,118 @@
+"""What servers gave for the room that another one took by hand, or by not being movable, they get
+back when it is not needed any more: not with the next plan, an hour later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.control.order import Order
+from sidecar.state.room_made import RoomMade
+from sidecar.state.sidecar_state import SidecarState
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.reader import Fields
+from tests.sidecar.actuated_node import MB, fill
+from tests.sidecar.test_sizes_put_back import THIRD, ThreeServers
+from workloads.experiment.faults.model.model import maker
+from workloads.experiment.faults.model.model_server import MIB
+from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
+from workloads.experiment.faults.model.simulated_time import simulated_time
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
+from workloads.silence import silence
+
+
+@pytest.fixture(params=["actuator", "handover"])
+def three(request: pytest.FixtureRequest) -> Iterator[ThreeServers]:
+    with silence(), simulated_time() as clock:
+        stage = ModelStage(clock, 3, maker(request.param, clock))
+        stage.wait(3)
+        yield ThreeServers(stage)
+
+
+def test_beside_one_that_does_not_evict(three: ThreeServers) -> None:
+    """It gets more and more, and then evicts again."""
+    three.stage.policy(0, "noeviction")
+    for size, others in ((36, 6), (40, 4)):
+        three.stage.set_by_hand(0, size)
+        three.stage.wait(10)
+        assert three.sizes == [size * MIB, others * MIB, others * MIB]
+    three.stage.policy(0, "allkeys-lru")
+    three.stage.wait(60)
+    assert set(three.actuator.targets().values()) == {THIRD}
+    assert three.sizes == [THIRD] * 3
+
+
+def test_beside_one_that_hung_with_more_than_it_is_to_have(three: ThreeServers) -> None:
+    three.stage.hang_server(0)
+    three.stage.plan(1, 3, 5)
+    three.stage.wait(3)
+    planned = three.actuator.targets()
+    three.stage.wake_server(0)
+    three.stage.wait(60)
+    assert three.actuator.targets() == planned
+    assert sum(three.sizes) <= BUDGET_BYTES
+
+
+def test_a_plan_since_then_is_what_counts(three: ThreeServers) -> None:
+    three.stage.policy(0, "noeviction")
+    three.stage.set_by_hand(0, 36)
+    three.stage.wait(10)
+    made = three.actuator.targets()
+    three.actuator.set_targets({"s0": 36 * MIB, "s1": 4 * MIB, "s2": 8 * MIB}, "plan")
+    three.stage.wait(10)
+    planned = three.actuator.targets()
+    assert planned != made
+    three.stage.policy(0, "allkeys-lru")
+    three.stage.wait(60)
+    assert three.actuator.targets() == planned
+
+
+@pytest.mark.parametrize("end", ["undone", "resumed", "resumed after a restart"])
+def test_a_slip_by_hand_costs_the_others_nothing_for_long(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer], end: str
+) -> None:
+    servers = {name: start_server("16mb") for name in "abc"}
+    for server in servers.values():
+        fill(server, 8)
+    urls = {name: server.url for name, server in servers.items()}
+    path = write_node(urls, memory='rss_wait = "0s"')
+
+    def sizes() -> list[int]:
+        found = [server.client.config_get("maxmemory")["maxmemory"] for server in servers.values()]
+        return [int(str(size)) for size in found]
+
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        servers["a"].client.config_set("maxmemory", "40mb")
+        wait_until(lambda: sizes() == [40 * MB, 4 * MB, 4 * MB], sidecar.metrics.snapshot)
+        wait_until(lambda: sidecar._store.now.room is not None, sidecar.metrics.snapshot)
+        changes = {one["name"]: one["last_change"] for one in sidecar.status()["servers"]}
+        assert changes["b"]["words"] == "room beside a"
+        assert (changes["b"]["from_bytes"], changes["b"]["to_bytes"]) == (16 * MB, 4 * MB)
+        assert any("room beside a: " in entry["words"] for entry in sidecar.history(9))
+        if end == "undone":
+            servers["a"].client.config_set("maxmemory", "16mb")
+        elif end == "resumed":
+            sidecar.order(Order("resume", "me"))
+        if end != "resumed after a restart":
+            wait_until(lambda: sizes() == [16 * MB] * 3, sidecar.metrics.snapshot)
+            wait_until(lambda: sidecar._store.now.room is None, sidecar.metrics.snapshot)
+            assert sidecar.history(1)[0]["words"].startswith("room that was made is given back")
+            return
+    with sidecar_in_thread(path) as sidecar:
+        assert sizes() == [40 * MB, 4 * MB, 4 * MB]
+        sidecar.order(Order("resume", "me"))
+        wait_until(lambda: sizes() == [16 * MB] * 3, sidecar.metrics.snapshot)
+
+
+def test_it_is_on_file(tmp_path: Path) -> None:
+    made = RoomMade({"a": 16, "b": 16}, {"a": 30, "b": 2}, {"a": 30})
+    store = StateStore(tmp_path / "state.json")
+    with store.update() as state:
+        state.room = made
+    assert StateStore(tmp_path / "state.json").now.room == made
+    document = {**SidecarState().to_json(), "room": None}
+    assert SidecarState.from_json(Fields(document, "state")).room is None
