@@ -51,7 +51,7 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     """
     limit = f"; {found.limit}" if found.limit else ""
     in_force: Sizes = observation.in_force_bytes
-    if found.wanted == in_force:
+    if found.wanted == in_force or (observation.goes_back and _is_there(found.wanted, observation)):
         return Decision("keep", _best_found(found, observation), in_force)
     if found.sizes != in_force:
         if must := _must_move(observation):
@@ -89,6 +89,15 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
         "keep",
         f"step_limit: {the_way}, but a step towards it gains nothing and costs much{limit}",
         in_force,
+    )
+
+
+def _is_there(sizes: Sizes, observation: Observation) -> bool:
+    """Whether no server is a unit away: sizes that were fitted into a budget are off by some bytes,
+    and to go back by these would be a plan for nothing."""
+    return all(
+        abs(sizes[server.name] - server.maxmemory_bytes) < observation.unit_bytes
+        for server in observation.servers
     )
 
 

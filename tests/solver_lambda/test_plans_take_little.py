@@ -370,6 +370,11 @@ def test_going_back_needs_no_gain_and_no_curve_stops_it():
     there = plan(bounded("a", 32, 32), bounded("b", 32, 32))
     assert there.decision == "keep"
     assert there.reason.startswith("back: the sizes in force are those from before")
+    byte = 1 / MIB
+    nearly = plan(bounded("a", 32 - 40 * byte, 32), bounded("b", 32 + 40 * byte, 32))
+    assert (nearly.decision, nearly.reason) == ("keep", there.reason)
+    unit = plan(bounded("a", 32 - 1 / 16, 32), bounded("b", 32 + 1 / 16, 32))
+    assert (unit.decision, sizes_mib(unit)) == ("apply", [32, 32])
 
 
 def test_where_too_little_is_known_the_best_is_said_to_be_the_best_of_what_is_allowed():
