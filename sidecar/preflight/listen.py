@@ -8,18 +8,27 @@ from collections.abc import Iterator
 from sidecar.preflight.finding import Finding
 
 _KEY = "operators.listen"
+_PATIENCE_SECONDS = 1.0
 
 
 def check_listen(listen: tuple[str, int] | None, running: bool) -> Iterator[Finding]:
-    """Whether it can be bound. ``running``: our sidecar has it already."""
+    """Whether it can be bound. ``running``: our sidecar may have it already."""
     if listen is None:
         return
     host, port = listen
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if running:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if running and _listens(family, host, port):
         yield Finding("ok", _KEY, f"{shown} is served by the running sidecar")
         return
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if running:
+        yield Finding(
+            "advice",
+            _KEY,
+            f"nothing listens at {shown}, though the sidecar runs: it was started with another "
+            "address",
+            "restart the sidecar: it listens nowhere else while it runs",
+        )
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -33,3 +42,9 @@ def check_listen(listen: tuple[str, int] | None, running: bool) -> Iterator[Find
         )
         return
     yield Finding("ok", _KEY, f"{shown} can be bound")
+
+
+def _listens(family: socket.AddressFamily, host: str, port: int) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PATIENCE_SECONDS)
+        return probe.connect_ex((host, port)) == 0

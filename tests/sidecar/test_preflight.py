@@ -7,6 +7,7 @@ import os
 import shlex
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from sidecar.preflight.endpoint import (
     check_way_for,
     server_process,
 )
+from sidecar.preflight.listen import check_listen
 from sidecar.preflight.machine import check_machine
 from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state.node_lock import node_lock
@@ -385,6 +387,31 @@ def test_a_lock_is_seen_without_being_taken(write_node: Callable[..., Path]) -> 
     with node_lock(config):
         assert is_locked(config)
     assert not is_locked(config)
+
+
+def test_a_sidecar_with_another_state_file_is_not_this_one(
+    write_node: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Though it has this one's endpoint: who starts this one beside it is refused."""
+    from sidecar.state.node_lock import is_locked
+
+    config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
+    with node_lock(replace(config, state_file=tmp_path / "other.json")):
+        assert not is_locked(config)
+    with node_lock(replace(config, sampling=replace(config.sampling, endpoint="ipc:///tmp/none"))):
+        assert is_locked(config)
+
+
+def test_a_running_sidecar_that_listens_elsewhere_is_told() -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        listen = busy.getsockname()
+        (served,) = check_listen(listen, running=True)
+    assert (served.level, "is served by the running sidecar" in served.what) == ("ok", True)
+    elsewhere, _can_be_bound = check_listen(listen, running=True)
+    assert elsewhere.level == "advice"
+    assert "nothing listens at 127.0.0.1:" in elsewhere.what
 
 
 def test_the_iam_policy_is_what_the_stack_gives_its_node(
