@@ -53,7 +53,12 @@ def server_sentences(
     config: ServerConfig, told: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """Why this server has its size, and what another one would bring."""
-    (server,) = [item for item in told["servers"] if item["name"] == config.name]
+    server = next((item for item in told["servers"] if item["name"] == config.name), None)
+    if server is None:
+        return [
+            f"The sidecar that runs does not know {config.name}: it was started before the file "
+            "had it. Restart the sidecar."
+        ]
     plan = told["last_plan"]
     planned = {item["name"]: item for item in plan["servers"]} if plan else {}
     return [
@@ -63,7 +68,7 @@ def server_sentences(
         *_worth(server, planned.get(config.name)),
         *_hits(server, plan),
         *_limits(config, server),
-        *_backend(server),
+        *_backend(config, server),
     ]
 
 
@@ -157,8 +162,17 @@ def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list
     found = []
     curve, size = server["curve"], server["maxmemory_bytes"]
     if not curve:
-        why = "" if server["sampler"] else ", for neither the patch nor the module is in it"
-        return [f"Its curve is not known{why}: nor is what more or less memory would do for it."]
+        # What does not answer tells nothing of its sampler.
+        unsampled = server["up"] and not server["sampler"]
+        why = ", for neither the patch nor the module is in it" if unsampled else ""
+        found = [f"Its curve is not known{why}: nor is what more or less memory would do for it."]
+        if why or not server["up"] or server["keep_reason"]:
+            return found
+        return [
+            *found,
+            "Until it is, a plan takes nothing from it, and what it says of more memory for it is "
+            "a guess from its first reads.",
+        ]
     gain = server["marginal_gain_seconds_per_mebibyte"]
     if gain is None and planned is not None:
         gain = planned["marginal_gain_seconds_per_mebibyte"]
@@ -236,8 +250,14 @@ def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _backend(server: Mapping[str, Any]) -> list[str]:
+def _backend(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     seconds = server["backend_latency_seconds"]
+    if seconds is None and config.backend_latency_seconds is not None:
+        seconds = config.backend_latency_seconds
+        return [
+            f"Its backend latency is {time_or(seconds)} in the node's file; nothing was observed "
+            "yet."
+        ]
     if seconds is None:
         return ["Its backend latency is not known yet."]
     source = _SOURCES.get(server["backend_latency_source"], "as measured")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sidecar.cli import main
 from sidecar.commands import explain
-from sidecar.commands.explain_words import of_which_change
+from sidecar.commands.explain_words import of_which_change, server_sentences
+from sidecar.config.node import ServerConfig
 from sidecar.curves.remembered import HALF_LIVES_CYCLES
+from tests.sidecar.example_sidecar import example_status
 
 NODE = """
 node = "n"
@@ -65,3 +68,39 @@ def test_milliseconds_stand_beside_the_amount_that_they_were_computed_for() -> N
         assert said.endswith(f": {words}")
     assert of_which_change(words, None, have) == words
     assert of_which_change("given back", have, have - step) == "given back"
+
+
+def _sentences(name: str, changes: dict[str, Any], **config: Any) -> str:
+    status = example_status()
+    for server in status["servers"]:
+        server.update(changes)
+    return "\n".join(server_sentences(ServerConfig(name, "", **config), status, []))
+
+
+def test_a_server_that_the_running_sidecar_does_not_know_is_told() -> None:
+    said = _sentences("new", {})
+    assert said.startswith("The sidecar that runs does not know new")
+    assert "Restart the sidecar" in said
+
+
+def test_who_is_down_is_not_said_to_have_no_sampler() -> None:
+    gone = {"curve": None, "sampler": None, "keep_reason": None}
+    assert "neither the patch nor the module" in _sentences("sessions", gone)
+    down = _sentences("sessions", {**gone, "up": False, "error": "Connection refused."})
+    assert "Its curve is not known: nor" in down
+    assert "neither the patch" not in down
+
+
+def test_without_a_curve_what_a_plan_says_of_more_memory_is_called_a_guess() -> None:
+    unknown = {"curve": None, "keep_reason": None}
+    assert "a guess from its first reads" in _sentences("sessions", unknown)
+    assert "a guess" not in _sentences("sessions", {})
+    assert "a guess" not in _sentences("sessions", {**unknown, "keep_reason": "too few samples"})
+
+
+def test_a_configured_latency_is_known_before_the_first_observation() -> None:
+    unseen = {"backend_latency_seconds": None}
+    assert "20 ms in the node's file" in _sentences(
+        "sessions", unseen, backend_latency_seconds=0.02
+    )
+    assert "is not known yet" in _sentences("sessions", unseen)
