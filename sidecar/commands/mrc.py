@@ -59,9 +59,10 @@ def _columns() -> str:
 
     named = {column: ", ".join(names) for column, names in COLUMN_NAMES.items()}
     return (
-        "A CSV has the columns time,key,size (seconds; any text; bytes), or a header that names "
-        f"its columns, in any order: of the key ({named['key']}); of the size, for --bytes "
-        f"({named['size']}); of the time, for allkeys-lfu and --ttl ({named['time']}). Of the "
+        "A CSV has the columns time,key,size (seconds; any text without commas; bytes), or a "
+        f"header that names its columns, in any order: of the key ({named['key']}); of the size, "
+        f"for --bytes ({named['size']}); of the time, for allkeys-lfu and --ttl "
+        f"({named['time']}). Of the "
         f"requests with an {OPERATION}, only {', '.join(read.decode() for read in READS)} count."
     )
 

@@ -39,8 +39,11 @@ def execute(options: argparse.Namespace) -> int:
         raise DocumentError("plan: give either the node's FILE or --document FILE.json")
     unknown: list[str] = []
     if options.document:
-        with options.document.open("rb") as file:
-            text = file.read(MAX_PLAN_BYTES + 1)
+        try:
+            with options.document.open("rb") as file:
+                text = file.read(MAX_PLAN_BYTES + 1)
+        except OSError as error:
+            raise DocumentError(f"{options.document}: cannot be read: {error.strerror}") from error
         plan: dict[str, Any] = AdaptationPlan.loads(text, str(options.document)).to_json()
     else:
         told = status_of(load_config(options.config))

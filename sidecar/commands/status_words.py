@@ -112,7 +112,7 @@ def mode_words(told: dict[str, Any]) -> str:
     """The mode and who set it."""
     words = f"mode {told['mode']}: {_MODES.get(told['mode'], 'unknown')}"
     if told["mode"] == "recommend" and told["sets_sizes"]:
-        words = "mode recommend: the sizes in force are held, and no new plans are carried out"
+        words = "mode recommend: the planned sizes are kept, and no new plans are carried out"
     order = told["mode_by"]
     return f"{words} ({_by(order) if order else 'as the file says'})"
 
@@ -209,7 +209,7 @@ def _notes(
             f"{time_of_day(held['at_seconds'])}: `spreds resume FILE {server['name']}` ends that"
         )
     if told.get("up") and told["backend_latency_seconds"] is None:
-        notes.append("backend: its latency is not in an observation yet")
+        notes.append("backend: its latency is known with the first observation")
     elif server["backend_latency"]:
         notes.append(f"backend: {ObservedLatency(**server['backend_latency']).words()}")
     if told.get("settings_by"):

@@ -193,8 +193,17 @@ class CommandPost:
         self._verification.forget()
         self._change(before_plan_bytes={})
         self._set_mode("recommend", order)
-        near = "" if sizes == before else ", as near as budget and bounds allow"
+        near = "" if sizes == before else f", as near as {self._limits()} allow"
         return f"back to {_sizes(sizes)}{near}; no more plans are carried out until 'spreds apply'"
+
+    def _limits(self) -> str:
+        """What keeps sizes from being had, for people."""
+        kept = ", ".join(self._actuator.kept())
+        return (
+            f"budget, bounds and what cannot be given another size now ({kept})"
+            if kept
+            else ("budget and bounds")
+        )
 
     def _give_back(self, order: Order) -> str:
         sizes, missing = self._engagement.give_back()

@@ -43,7 +43,8 @@ class ServerSampler:
             return
         try:
             if self._server.start_sampling(reading, self._sampling):
-                log.info("server %s samples to %s", name, self._sampling.endpoint)
+                again = "" if is_new else " again: somebody had changed its sampler's settings"
+                log.info("server %s samples to %s%s", name, self._sampling.endpoint, again)
                 self._refused.reset()
         except (ServerDownError, ServerRefusedError) as error:
             self._metrics.sampler_refused.labels(name).inc()
