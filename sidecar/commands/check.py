@@ -121,6 +121,13 @@ def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
         for line in _lines(table):
             print(line)
         print_wrapped(f"# {headroom_rule(config.memory)}", "# ")
+        planner = config.controller
+        if planner.kind == "auto" and planner.cloud is None and planner.service is None:
+            print_wrapped(
+                '# controller.kind = "auto" without a cloud or a service plans in the sidecar '
+                'itself, as "embedded" does',
+                "# ",
+            )
 
 
 def _lines(value: object, path: str = "") -> list[str]:
