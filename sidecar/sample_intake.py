@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,6 +14,8 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.batch import Batch
 from sidecar.samples.joining import BatchJoiner
 from sidecar.samples.receiver import SampleReceiver
+
+log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.1
 RECEIVE_SECONDS = 0.1
@@ -42,6 +45,8 @@ class SampleIntake:
         self._run_ids = run_ids
         self._metrics = metrics
         self._took_all = False
+        # Of each server: the process that its last samples came from, and their salt.
+        self._salts: dict[str, tuple[int, int]] = {}
         self.by_instance: dict[int, BatchJoiner] = {}
 
     def take(self, receiver: SampleReceiver, stop: Event) -> None:
@@ -98,7 +103,18 @@ class SampleIntake:
         is_fleeting = monitor.lifetimes.shortest_seconds < SHORT_LIFETIME_SECONDS
         for part in batch.parts if is_fleeting and batch.parts else (batch,):
             monitor.take(part)
+        self._note_salt(monitor.name, batch)
         self._metrics.samples.inc(len(batch.records))
+
+    def _note_salt(self, name: str, batch: Batch) -> None:
+        instance, salt_id = self._salts.get(name, (batch.instance, batch.salt_id))
+        if instance == batch.instance and salt_id != batch.salt_id:
+            log.warning(
+                "server %s samples with another salt, which the sidecar does not set: each of its "
+                "keys is a new one now, and its curve begins anew",
+                name,
+            )
+        self._salts[name] = batch.instance, batch.salt_id
 
     def _learn_instances(self, receiver: SampleReceiver) -> None:
         self.by_instance = {

@@ -164,3 +164,20 @@ def test_who_never_tells_is_silent_from_the_beginning() -> None:
     joiner.add(batches_of([int(Operation.READ_MISS)], [1], [False], 1)[0])
     now = 109.0
     assert joiner.silent_seconds == 2.0
+
+
+def test_another_salt_of_one_process_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    intake = SampleIntake({"a": ServerMonitor("a")}, dict, Metrics())
+
+    def told(instance: int, salt: int) -> int:
+        caplog.clear()
+        hashes = number_hashes(np.arange(5), salt)
+        for message in SampledServer(instance=instance, salt=salt).batches(hashes, 1):
+            intake._joiners["a"].add(decode_batch(message))
+        intake._joiners["a"].give()
+        return len(caplog.messages)
+
+    assert [told(1, 3), told(1, 3), told(2, 4), told(2, 4)] == [0, 0, 0, 0]
+    assert told(2, 5) == 1
+    assert "server a samples with another salt" in caplog.text
+    assert told(2, 5) == 0
