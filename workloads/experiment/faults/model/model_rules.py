@@ -18,7 +18,7 @@ class _Known:
             has not been read yet.
         used_bytes: as last read; of two readings in one step the lesser, for the sidecar goes by
             what it read when the step began.
-        evicts: as last read: what somebody changes while a command is on its way nobody can know.
+        evicts: as last read.
     """
 
     limit_bytes: float | None = None
@@ -79,7 +79,9 @@ class ModelRules:
                     f"{server.name} was given {_words(size_bytes)} instead of "
                     f"{_words(known.limit_bytes)}, beside {_words(others)} of the others"
                 )
-        elif size_bytes < known.limit_bytes and not known.evicts:
+        elif size_bytes < known.limit_bytes and not server.evicts:
+            if server.delay_seconds and known.evicts:
+                return  # it was so when it was looked at, and the answer came late
             self._break(f"{server.name} does not evict and was cut to {_words(size_bytes)}")
 
     def sent(self, server: ModelServer, size_bytes: float) -> None:
