@@ -202,7 +202,7 @@ class CommandPost:
         return (
             f"budget, bounds and what cannot be given another size now ({kept})"
             if kept
-            else ("budget and bounds")
+            else "budget and bounds"
         )
 
     def _give_back(self, order: Order) -> str:

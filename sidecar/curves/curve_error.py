@@ -30,6 +30,7 @@ def least_depth_bytes(depth_bytes: float, budget_bytes: int) -> float:
 def stated_error(
     counts: ReadCounts,
     length: int,
+    curve: tuple[FloatArray, FloatArray],
     drift_ratio: float,
     *,
     depth_bytes: float,
@@ -37,7 +38,8 @@ def stated_error(
     swing_bytes: int,
     first_share: float,
 ) -> float:
-    """What is expected in the next window, of a curve by the memory ``length``: the error of
+    """What is expected in the next window, of the ``curve`` by the memory ``length``
+    (depths in bytes and miss ratios, shapes (k,)): the error of
     sampling, that of windows before, a part of what the model of the server's eviction changes and
     what growing values do, together; or the drift, if that is more. The rest as in
     ``sampling_error`` and ``growth_error``."""
@@ -51,7 +53,7 @@ def stated_error(
     )
     least_bytes = least_depth_bytes(depth_bytes, budget_bytes)
     bending = counts.bending(least_bytes, budget_bytes)
-    grown = growth_error(*counts.miss_ratios(length), first_share, least_bytes, budget_bytes)
+    grown = growth_error(*curve, first_share, least_bytes, budget_bytes)
     together = math.hypot(sampled, counts.window_error.ratio, _MODEL_SHARE * bending, grown)
     return min(_MOST_ERROR, max(together, abs(drift_ratio)))
 

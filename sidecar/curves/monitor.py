@@ -12,7 +12,7 @@ from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curves.compiled_batch import new_batch_taker
 from sidecar.curves.compiled_lifetimes import new_lifetimes
 from sidecar.curves.curve_error import least_depth_bytes, stated_error
-from sidecar.curves.curve_points import curve_through
+from sidecar.curves.curve_points import FloatArray, curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
@@ -202,7 +202,7 @@ class ServerMonitor:
         empty_bytes = self.counts.empty_bytes
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
-        error = self._error(memory, budget_bytes, swing_bytes)
+        error = self._error(memory, (depths, raw), budget_bytes, swing_bytes)
         keep_reason = unknown_reason(
             reading, self.warm_up, samples=self._samples_taken, reads=served.reads
         )
@@ -229,12 +229,19 @@ class ServerMonitor:
             keep_reason=keep_reason,
         )
 
-    def _error(self, memory: Memory | None, budget_bytes: int, swing_bytes: int) -> float:
+    def _error(
+        self,
+        memory: Memory | None,
+        curve: tuple[FloatArray, FloatArray],
+        budget_bytes: int,
+        swing_bytes: int,
+    ) -> float:
         if memory and self.counts.outlook.is_unknown:
             return 1.0
         return stated_error(
             self.counts,
             memory.shape if memory else CYCLE,
+            curve,
             self.anchor.drift_ratio,
             depth_bytes=self._depth_bytes,
             budget_bytes=budget_bytes,

@@ -126,9 +126,9 @@ class ControlState:
             pause=_pause(fields.table("pause")) if fields.has("pause") else None,
             wait=_wait(fields.table("wait")) if fields.has("wait") else None,
             held={name: _hold(held.table(name)) for name in held.names()},
-            installed_bytes=_sizes(fields.table("installed_bytes", {})),
-            before_plan_bytes=_sizes(fields.table("before_plan_bytes", {})),
-            restoring_bytes=_sizes(fields.table("restoring_bytes", {})),
+            installed_bytes=read_sizes(fields.table("installed_bytes", {})),
+            before_plan_bytes=read_sizes(fields.table("before_plan_bytes", {})),
+            restoring_bytes=read_sizes(fields.table("restoring_bytes", {})),
         )
 
 
@@ -153,7 +153,8 @@ def _hold(fields: Fields) -> Hold:
     return Hold(fields.integer("bytes", low=0, high=MOST_BYTES), fields.number("at_seconds", low=0))
 
 
-def _sizes(fields: Fields) -> dict[str, int]:
+def read_sizes(fields: Fields) -> dict[str, int]:
+    """A table of sizes in bytes, by server. Raises DocumentError."""
     return {name: fields.integer(name, low=0, high=MOST_BYTES) for name in fields.names()}
 
 

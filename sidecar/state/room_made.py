@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from solver_lambda.documents.reader import MOST_BYTES, Fields
+from sidecar.state.control_state import read_sizes
+from solver_lambda.documents.reader import Fields
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,5 @@ class RoomMade:
     @classmethod
     def from_json(cls, fields: Fields) -> RoomMade:
         """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
-        tables = [fields.table(key) for key in ("before_bytes", "made_bytes", "beside_bytes")]
-        return cls(
-            *(
-                {name: table.integer(name, low=0, high=MOST_BYTES) for name in table.names()}
-                for table in tables
-            )
-        )
+        keys = ("before_bytes", "made_bytes", "beside_bytes")
+        return cls(*(read_sizes(fields.table(key)) for key in keys))

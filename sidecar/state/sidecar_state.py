@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sidecar.state.control_state import ControlState, Told
+from sidecar.state.control_state import ControlState, Told, read_sizes
 from sidecar.state.room_made import RoomMade
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
@@ -123,24 +123,20 @@ class SidecarState:
     def from_json(cls, fields: Fields) -> SidecarState:
         """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
         asked = [_asked(item) for item in fields.tables("asked", least=0, most=ASKED_LIMIT)]
-        targets, changed = fields.table("targets_bytes"), fields.table("changed_at_seconds")
+        changed = fields.table("changed_at_seconds")
         replaced, latencies = fields.table("replaced"), fields.table("latencies", {})
-        before, first = fields.table("before_shrink", {}), fields.table("first_bytes", {})
+        before = fields.table("before_shrink", {})
         return cls(
             last_cycle=fields.integer("last_cycle", low=0, high=MOST_CYCLE),
             applied_cycle=fields.integer("applied_cycle", low=0, high=MOST_CYCLE),
             asked={item.cycle: item for item in asked},
-            targets_bytes={
-                name: targets.integer(name, low=0, high=MOST_BYTES) for name in targets.names()
-            },
+            targets_bytes=read_sizes(fields.table("targets_bytes")),
             settled=fields.boolean("settled"),
             changed_at_seconds={name: changed.number(name, low=0) for name in changed.names()},
             replaced={name: _replaced(replaced.table(name)) for name in replaced.names()},
             before_shrink={name: _texts(before.table(name)) for name in before.names()},
             latencies={name: _latency(latencies.table(name)) for name in latencies.names()},
-            first_bytes={
-                name: first.integer(name, low=0, high=MOST_BYTES) for name in first.names()
-            },
+            first_bytes=read_sizes(fields.table("first_bytes", {})),
             control=(
                 ControlState.from_json(fields.table("control"))
                 if fields.has("control")

@@ -14,7 +14,10 @@ from tests.sidecar.actuated_node import ActuatedNode
 from tests.sidecar.model_node import Node
 from tests.sidecar.played_function import Function
 from tests.sidecar.signed_cloud import SignedCloud
+from tests.sidecar.three_servers import ThreeServers
 from tests.sidecar.waiting_sidecar import WaitingSidecar, waiting_sidecar
+from workloads.experiment.faults.model.model import maker
+from workloads.experiment.faults.model.model_stage import ModelStage
 from workloads.experiment.faults.model.simulated_time import simulated_time
 from workloads.local_server import BUILD, LocalServer
 from workloads.silence import silence
@@ -145,3 +148,12 @@ def node() -> Iterator[Node]:
     """Two models of servers with half of the budget each, in simulated time."""
     with silence(), simulated_time() as clock:
         yield Node(clock)
+
+
+@pytest.fixture(params=["actuator", "handover"])
+def three(request: pytest.FixtureRequest) -> Iterator[ThreeServers]:
+    """Models with a third of the budget each."""
+    with silence(), simulated_time() as clock:
+        stage = ModelStage(clock, 3, maker(request.param, clock))
+        stage.wait(3)
+        yield ThreeServers(stage)

@@ -3,7 +3,7 @@ back when it is not needed any more: not with the next plan, an hour later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,22 +15,11 @@ from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import Fields
 from tests.sidecar.actuated_node import MB, fill
-from tests.sidecar.test_sizes_put_back import THIRD, ThreeServers
-from workloads.experiment.faults.model.model import maker
+from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
-from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
-from workloads.experiment.faults.model.simulated_time import simulated_time
+from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
-from workloads.silence import silence
-
-
-@pytest.fixture(params=["actuator", "handover"])
-def three(request: pytest.FixtureRequest) -> Iterator[ThreeServers]:
-    with silence(), simulated_time() as clock:
-        stage = ModelStage(clock, 3, maker(request.param, clock))
-        stage.wait(3)
-        yield ThreeServers(stage)
 
 
 def test_beside_one_that_does_not_evict(three: ThreeServers) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,48 +20,11 @@ from sidecar.servers.claims import BudgetKeeper, claims_bytes, not_put_back, to_
 from sidecar.servers.transitions import ServerState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill
-from workloads.experiment.faults.model.model import maker
+from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
-from workloads.experiment.faults.model.model_sidecar import ModelSidecar
-from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
-from workloads.experiment.faults.model.simulated_time import simulated_time
+from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
-from workloads.silence import silence
-
-THIRD = BUDGET_BYTES // 3
-
-
-class ThreeServers:
-    """Models with a third of the budget each, and the least that each had since."""
-
-    def __init__(self, stage: ModelStage) -> None:
-        self.stage = stage
-        sidecar = stage._sidecar
-        assert isinstance(sidecar, ModelSidecar)
-        self.actuator = sidecar._actuator
-        self.metrics = sidecar._keeper._metrics
-        self.least_bytes = self.sizes
-        live = stage._clock.on_advance
-
-        def look(seconds: float) -> None:
-            live(seconds)
-            pairs = zip(self.least_bytes, self.sizes, strict=True)
-            self.least_bytes = [min(pair) for pair in pairs]
-
-        stage._clock.on_advance = look
-
-    @property
-    def sizes(self) -> list[int]:
-        return [server.maxmemory_bytes for server in self.stage.servers]
-
-
-@pytest.fixture(params=["actuator", "handover"])
-def three(request: pytest.FixtureRequest) -> Iterator[ThreeServers]:
-    with silence(), simulated_time() as clock:
-        stage = ModelStage(clock, 3, maker(request.param, clock))
-        stage.wait(3)
-        yield ThreeServers(stage)
 
 
 def test_what_somebody_sets_over_and_over_is_put_back_and_takes_nothing(
