@@ -26,6 +26,7 @@ VERBS: dict[tuple[str, ...], str] = {
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "all"): "workloads.experiment.everything.command",
     ("experiment", "commands"): "workloads.experiment.commands.command",
+    ("experiment", "attacks"): "workloads.experiment.attacks.command",
     ("experiment", "faults"): "workloads.experiment.faults.command",
     ("experiment", "fuzz"): "workloads.experiment.fuzz.command",
     ("experiment", "gain"): "workloads.experiment.gain.command",

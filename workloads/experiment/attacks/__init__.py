@@ -1,0 +1,1 @@
+"""Attacks on a whole sidecar with real servers: a table."""

@@ -1,0 +1,1 @@
+"""The attacks themselves, a file for each kind of door."""

@@ -1,0 +1,8 @@
+"""Every attack of the table."""
+
+from __future__ import annotations
+
+from workloads.experiment.attacks.attack import Attack
+from workloads.experiment.attacks.rows import order_rows
+
+ALL_ATTACKS: list[Attack] = [*order_rows.ROWS]

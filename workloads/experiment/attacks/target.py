@@ -1,0 +1,265 @@
+"""What is attacked: real servers, and ``spreds run`` as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import redis
+
+from sidecar.control.client import SidecarClient
+from workloads.experiment.attacks.attack import FellError
+from workloads.local_server import LocalServer, free_port
+
+ROOT = Path(__file__).resolve().parents[3]
+MIB = 1 << 20
+SERVER_BYTES = 16 * MIB
+WAIT_SECONDS = 30.0
+_COMMAND = "import sys; from sidecar.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+class Target:
+    """Servers with some keys, a node's file, and the sidecar; a context manager.
+
+    Args:
+        names: of the servers, each with ``SERVER_BYTES``.
+        sections: what the node's file has beside its defaults here, for each section its lines;
+            the key ``""`` has those above the sections.
+        server_lines: for a server's name, more lines of its ``[[server]]``.
+        token: whether orders may be given at the port.
+        user: run the sidecar as this user, and not as our own (needs root).
+
+    Attributes:
+        folder: with mode 0700: node.toml, state.json, the log, the samples' socket.
+        port: where the page is.
+        servers: by name.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str] = ("pages", "sessions"),
+        sections: Mapping[str, str] | None = None,
+        server_lines: Mapping[str, str] | None = None,
+        *,
+        token: bool = True,
+        user: str | None = None,
+    ) -> None:
+        self._held = ExitStack()
+        self._names = names
+        self._sections = dict(sections or {})
+        self._server_lines = dict(server_lines or {})
+        self._user = user
+        self.folder = Path(
+            self._held.enter_context(tempfile.TemporaryDirectory(prefix="spreds-attack-"))
+        )
+        self.file = self.folder / "node.toml"
+        self.log = self.folder / "log"
+        self.port = free_port()
+        self.token = secrets.token_hex(16) if token else None
+        self.servers: dict[str, LocalServer] = {}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Start the servers, write the file, start the sidecar and wait until it works."""
+        try:
+            self.prepare()
+            self.start()
+        except BaseException:
+            self._held.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._held.close()
+
+    def prepare(self) -> None:
+        """The servers and the file, without the sidecar."""
+        for name in self._names:
+            server = self._held.enter_context(
+                LocalServer({"maxmemory": SERVER_BYTES, "maxmemory-policy": "allkeys-lru"})
+            )
+            self.servers[name] = server
+        if self.token is not None:
+            secret = self.folder / "token"
+            secret.write_text(self.token)
+            secret.chmod(0o600)
+        self.write_file()
+        if self._user is not None:
+            # The sidecar's user owns what it works in, and may use the servers' sockets.
+            subprocess.run(["chown", "-R", self._user, str(self.folder)], check=True)
+            for server in self.servers.values():
+                server.folder.chmod(0o755)
+                server.socket.chmod(0o777)
+
+    def write_file(self) -> None:
+        """``node.toml`` anew, from the sections as they are now."""
+        token = 'token_file = "token"\n' if self.token is not None else ""
+        defaults = {
+            "memory": f'budget = "{len(self._names) * SERVER_BYTES}"\n',
+            "sampling": f'endpoint = "ipc://{self.folder}/samples"\nrate = 1.0\n',
+            "cycle": 'maximum_age = "2s"\n',
+            "controller": 'kind = "embedded"\nfolder = "documents"\n',
+            "operators": f'listen = "127.0.0.1:{self.port}"\n{token}',
+        }
+        top = self._sections.get("", 'mode = "apply"\n')
+        text = f'node = "attacked"\nstate_file = "state.json"\n{top}'
+        for section in {**defaults, **self._sections}:
+            if section:
+                lines = self._sections.get(section, defaults.get(section, ""))
+                text += f"[{section}]\n{lines}"
+        for name, server in self.servers.items():
+            more = self._server_lines.get(name, "")
+            text += f'[[server]]\nname = "{name}"\nurl = "{server.url}"\n'
+            text += f'backend_latency = "5ms"\n{more}'
+        self.file.write_text(text)
+
+    def start(self, ready: bool = True) -> None:
+        """Start the sidecar; with ``ready``, wait until it works."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _COMMAND, "run", str(self.file), "--verbose"],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=log,
+                stderr=log,
+                user=self._user,
+                start_new_session=True,
+            )
+        if ready:
+            self.until(lambda: self.status()["actuator_at_seconds"], "the sidecar does not begin")
+
+    def end(self) -> int | None:
+        """SIGTERM, and SIGKILL after ten seconds; the exit code."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        return self.process.wait()
+
+    def client(self, name: str, **options: Any) -> redis.Redis:
+        """A client of a server, of its own."""
+        return redis.Redis(unix_socket_path=str(self.servers[name].socket), **options)
+
+    def fill(self, name: str, keys: int = 2000, value_bytes: int = 1000) -> None:
+        """Write and read keys of a server once."""
+        pipe = self.servers[name].client.pipeline(transaction=False)
+        for number in range(keys):
+            pipe.set(f"key:{number}", b"x" * value_bytes)
+            pipe.get(f"key:{number}")
+        pipe.execute()
+
+    def sizes(self) -> dict[str, int]:
+        """``maxmemory`` of all servers, bytes."""
+        return {
+            name: int(server.client.config_get("maxmemory")["maxmemory"])
+            for name, server in self.servers.items()
+        }
+
+    def evicted(self) -> int:
+        """Keys that all servers have evicted."""
+        infos = [server.client.info("stats") for server in self.servers.values()]
+        return sum(int(info["evicted_keys"]) for info in infos)
+
+    def ask(self) -> SidecarClient:
+        """Speaks over the sidecar's socket, as the operator."""
+        return SidecarClient(self.folder / "state.json.sock")
+
+    def status(self) -> dict[str, Any]:
+        """The status document, over the socket."""
+        return self.ask().status()
+
+    def raw(
+        self,
+        request: bytes,
+        *,
+        port: int | None = None,
+        host: str = "127.0.0.1",
+        seconds: float = 5,
+    ) -> bytes:
+        """Send bytes to a port, and all that comes back until it is closed."""
+        answer = b""
+        with socket.create_connection((host, port or self.port), seconds) as connection:
+            connection.sendall(request)
+            try:
+                while part := connection.recv(65536):
+                    answer += part
+            except ConnectionResetError:
+                pass  # closed with bytes unread
+        return answer
+
+    def order(
+        self, target: str = "/api/orders", body: str = '{"what": "pause"}', **headers: str
+    ) -> bytes:
+        """POST an order to the port as a client without good manners; the whole answer."""
+        lines = {
+            "Host": f"127.0.0.1:{self.port}",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        return self.raw(f"POST {target} HTTP/1.1\r\n{head}\r\n{body}".encode("latin-1"))
+
+    def command(self, *words: str, user: str | None = None) -> subprocess.CompletedProcess[str]:
+        """One of ``spreds``' commands, to its end."""
+        return subprocess.run(
+            [sys.executable, "-c", _COMMAND, *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            user=user,
+            check=False,
+        )
+
+    def log_text(self) -> str:
+        return self.log.read_text("utf-8", "replace")
+
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def descriptors(self) -> int:
+        """Open files of the sidecar."""
+        assert self.process is not None
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def resident_bytes(self) -> int:
+        """Of the sidecar."""
+        assert self.process is not None
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in text.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    def until(
+        self, condition: Callable[[], object], otherwise: str, seconds: float = WAIT_SECONDS
+    ) -> None:
+        """Wait until the condition holds. Raises FellError: it does not in time."""
+        end = time.monotonic() + seconds
+        last: Exception | None = None
+        while time.monotonic() < end:
+            try:
+                if condition():
+                    return
+            except OSError as error:
+                last = error
+            if self.process is not None and self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        why = f": {last}" if last else ""
+        raise FellError(f"{otherwise}{why}; the log ends: {self.log_text()[-1500:]}")
