@@ -12,7 +12,7 @@ from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
 # Codes of servers whose size stays, whatever the sum is.
-_STAYS = ("no_eviction:", "refuses:", "held:")
+_STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
 
 
 def problems_of(
@@ -55,6 +55,11 @@ def problems_of(
         "sampling.endpoint, and is the module still loaded?"
         for one in servers
         if (one["keep_reason"] or "").startswith("silent:")
+    ]
+    found += [
+        f"{one['name']} is left alone: {reason_words(one['keep_reason'])}"
+        for one in servers
+        if (one["keep_reason"] or "").startswith("taken:")
     ]
     found += [
         f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"

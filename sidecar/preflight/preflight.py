@@ -11,6 +11,7 @@ from sidecar.preflight.endpoint import (
     check_way_for,
     server_process,
 )
+from sidecar.preflight.files import check_files
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.listen import check_listen
 from sidecar.preflight.machine import check_machine
@@ -27,6 +28,7 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     findings = list(check_servers(config, readings))
     running = is_locked(config)
     findings += [*check_taken(config, readings, running), *check_sums(config, readings)]
+    findings += check_files(config)
     findings += check_listen(config.operators.listen, running)
     findings += check_service(config.controller)
     findings += check_cloud(config.node, config.controller)

@@ -14,13 +14,15 @@ from redis.retry import Retry
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.connection_words import connection_words
-from sidecar.servers.server_lock import CLIENT_NAME, check_clients
+from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_reading import SAMPLER_PREFIXES, ServerReading
 from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
+# Whether another sidecar has let a server go is seen after this time.
+LOOK_AGAIN_SECONDS = 5.0
 # Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
@@ -72,6 +74,8 @@ class RedisServer:
 
     Attributes:
         config: what it was made from.
+        taken_by: the other sidecar that controls it, as a sentence; ``None``: as far as is known,
+            there is none.
         may_ask_for_memory: whether its user may, as far as is known, on this connection.
 
     Raises:
@@ -100,6 +104,9 @@ class RedisServer:
         except (ValueError, TypeError) as error:
             raise DocumentError(f"server {self.name}: url {config.url!r}: {error}") from error
         self._announced = False
+        self._owned_run_id: str | None = None
+        self._look_again_at = 0.0
+        self.taken_by: str | None = None
         self.may_ask_for_memory = True
 
     def close(self) -> None:
@@ -119,21 +126,27 @@ class RedisServer:
             self.close()
         return ended
 
-    def announce(self) -> None:
-        """On a new connection: say who we are, and look who else controls the server.
+    def announce(self, run_id: str) -> None:
+        """On a new connection: say who we are, and look who else controls this process of the
+        server; ``taken_by`` has the answer, and is asked for again while there is somebody.
 
-        A user who may not do so is not told: then only sidecars of this machine see each other.
-
-        Raises:
-            ServerTakenError: another sidecar came before us.
+        A process that was ours stays ours: who came while our connection was broken does not count.
+        A user who may not list clients is not told: then only sidecars of this machine see each
+        other.
         """
-        if self._announced:
+        if self._announced and (self.taken_by is None or time.monotonic() < self._look_again_at):
             return
+        self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
         try:
             self._ask("CLIENT SETNAME", CLIENT_NAME)
-            check_clients(self._ask("CLIENT LIST"))
+            if self._owned_run_id != run_id:
+                check_clients(self._ask("CLIENT LIST"))
+            self.taken_by, self._owned_run_id = None, run_id
+        except ServerTakenError as error:
+            self.taken_by = str(error)
         except (ServerRefusedError, *_NONSENSE) as error:
             log.debug("server %s: sidecars elsewhere are not seen: %s", self.name, error)
+            self.taken_by = None
         self._announced = True
 
     def read(self, wait_seconds: float = TIMEOUT_SECONDS) -> ServerReading:
