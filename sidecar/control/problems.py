@@ -57,11 +57,6 @@ def problems_of(
         if (one["keep_reason"] or "").startswith("silent:")
     ]
     found += [
-        f"{one['name']} is left alone: {reason_words(one['keep_reason'])}"
-        for one in servers
-        if (one["keep_reason"] or "").startswith("taken:")
-    ]
-    found += [
         f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
         for name, hold in state.control.held.items()
     ]

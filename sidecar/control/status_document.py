@@ -74,9 +74,20 @@ def status_document(
         "gain": _gain(room),
         "recommended_gain": _recommended_gain(room),
         "controller": _controller(config, silence),
-        "problems": [*room.problems(), *found, *contests, *_not_put_back(actuator)],
+        "problems": [
+            *room.problems(),
+            *found,
+            *contests,
+            *_not_put_back(actuator),
+            *_taken(actuator),
+        ],
         "servers": servers,
     }
+
+
+def _taken(actuator: Actuator) -> list[str]:
+    """Of servers that another sidecar controls."""
+    return [f"{name} is left alone: {who}" for name, who in actuator.taken().items()]
 
 
 def spreds_version() -> str:

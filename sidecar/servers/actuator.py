@@ -160,8 +160,7 @@ class Actuator:
         """Whether nothing more will happen by itself to reach the targets, until a server fills."""
         return self._arrival.is_settled
 
-    def claim(self) -> None:
-        """As ``claim_all``. Raises NodeLockedError."""
+    def claim(self) -> None:  # raises NodeLockedError
         with self._lock:
             claim_all(self._watches)
 
@@ -174,12 +173,10 @@ class Actuator:
             self._follow_budget()
             return found
 
-    def targets(self) -> dict[str, int]:
-        """The planned sizes in bytes."""
+    def targets(self) -> dict[str, int]:  # planned; bytes
         return dict(self._store.now.targets_bytes)
 
-    def under_way(self) -> dict[str, int]:
-        """The sizes to which servers are on the way, as far as they can be had; in bytes."""
+    def under_way(self) -> dict[str, int]:  # the sizes that come next, as far as can be; bytes
         with self._lock:
             return self.waypoints.under_way(self.states())
 
@@ -214,6 +211,9 @@ class Actuator:
     def errors(self) -> dict[str, str]:
         """Why servers do not answer, as last seen; waits for nobody."""
         return {name: w.contact.error for name, w in self._watches.items() if w.contact.error}
+
+    def taken(self) -> dict[str, str]:  # by another sidecar: which one
+        return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
 
     def run_ids(self) -> dict[str, str]:
         """Of the servers' processes, as last seen."""

@@ -86,7 +86,8 @@ class ServerWatch:
         if reading is None:
             return None
         is_back = self.contact.is_back
-        expected = self._at_most_bytes if not is_back and not self._refusal.reason else None
+        is_sure = not (is_back or self._refusal.reason or self.contact.taken_by)
+        expected = self._at_most_bytes if is_sure else None
         control = self._store.now.control
         changed = tell_changes(self.name, self._last, reading, expected, self._metrics, control)
         if changed and not self.contact.may_be_ours(reading.maxmemory_bytes):
@@ -119,8 +120,7 @@ class ServerWatch:
         self._sampler.follow(self._last, self._is_new)
         self._is_new = self._is_read = False
 
-    def has_come(self) -> bool:
-        """Whether, since the last call, it was found to be another process or to answer again."""
+    def has_come(self) -> bool:  # another process, or answers again, since the last call
         has_come, self._has_come = self._has_come, False
         return has_come
 

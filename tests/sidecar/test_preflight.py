@@ -399,7 +399,9 @@ def test_a_sidecar_with_another_state_file_is_not_this_one(
     config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
     with node_lock(replace(config, state_file=tmp_path / "other.json")):
         assert not is_locked(config)
-    with node_lock(replace(config, sampling=replace(config.sampling, endpoint="ipc:///tmp/none"))):
+    with node_lock(
+        replace(config, sampling=replace(config.sampling, endpoint=f"ipc://{tmp_path}/none"))
+    ):
         assert is_locked(config)
 
 
