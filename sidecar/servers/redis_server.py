@@ -13,6 +13,7 @@ from redis.retry import Retry
 
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
+from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_reading import SAMPLER_PREFIXES, ServerReading
@@ -23,6 +24,12 @@ log = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 1.0
 # Whether another sidecar has let a server go is seen after this time.
 LOOK_AGAIN_SECONDS = 5.0
+# A reply that has begun must end within this time, and has some tens of KB where it is honest: INFO,
+# settings, a line for each of many databases.
+REPLY_SECONDS = 2.0
+MOST_REPLY_BYTES = 4 << 20
+# Clients choose their names, which have no bound.
+MOST_CLIENT_LIST_BYTES = 16 << 20
 # Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
@@ -101,6 +108,7 @@ class RedisServer:
             )
             self._connection: Any = self._client.connection_pool.make_connection()
             _keep_library_to_itself(self._connection)
+            self._replies = BoundedReplies(self._connection)
         except (ValueError, TypeError) as error:
             raise DocumentError(f"server {self.name}: url {config.url!r}: {error}") from error
         self._announced = False
@@ -117,6 +125,7 @@ class RedisServer:
 
     def hung_up(self) -> bool:
         """Whether the server has closed the connection since it last answered; sends nothing."""
+        self._replies.begin(MOST_REPLY_BYTES, REPLY_SECONDS)
         try:
             # Nothing is asked, so whatever there is to read is the end.
             ended = bool(self._connection.can_read())
@@ -147,6 +156,8 @@ class RedisServer:
         except (ServerRefusedError, *_NONSENSE) as error:
             log.debug("server %s: sidecars elsewhere are not seen: %s", self.name, error)
             self.taken_by = None
+            if isinstance(error.__cause__, ReplyTooLargeError):
+                self._ask("CLIENT SETNAME", CLIENT_NAME)  # they see us, on a new connection
         self._announced = True
 
     def read(self, wait_seconds: float = TIMEOUT_SECONDS) -> ServerReading:
@@ -222,6 +233,8 @@ class RedisServer:
         return found
 
     def _ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
+        most_bytes = MOST_CLIENT_LIST_BYTES if command[0] == "CLIENT LIST" else MOST_REPLY_BYTES
+        self._replies.begin(most_bytes, wait_seconds + REPLY_SECONDS)
         try:
             self._connection.send_command(*command)
             if wait_seconds > TIMEOUT_SECONDS and not self._connection.can_read(wait_seconds):
@@ -236,6 +249,9 @@ class RedisServer:
             raise WrongPasswordError(
                 f"{command[0]}: {_wrong_password(self._config)}: {error}"
             ) from error
+        except ReplyTooLargeError as error:
+            self.close()
+            raise ServerRefusedError(f"{command[0]}: {error}") from error
         except (redis.RedisError, OSError) as error:
             # A reply may still be on its way: never take it for the next command's.
             self.close()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import redis
 
@@ -80,15 +81,23 @@ def _abstract_names() -> None:
         must(not any(run_id in shown for run_id in run_ids), "/proc/net/unix tells a run id")
 
 
+def ask(client: redis.Redis, *words: str) -> object:
+    """A command in its own words."""
+    return client.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
 def _is_managed(target: Target, names: list[str]) -> None:
     """The sidecar puts back a size that exceeds the budget."""
     for name in names:
-        client = target.servers[name].client
-        client.config_set("maxmemory", 900 * MIB)
+        target.servers[name].client.config_set("maxmemory", 900 * MIB)
         target.until(
-            lambda client=client: int(client.config_get("maxmemory")["maxmemory"]) < 64 * MIB,
+            partial(_is_below, target, name),
             f"{name} keeps 900 MiB in a budget of {2 * SERVER_BYTES // MIB} MiB",
         )
+
+
+def _is_below(target: Target, name: str) -> bool:
+    return target.sizes()[name] < 64 * MIB
 
 
 def _client_names() -> None:
@@ -97,17 +106,17 @@ def _client_names() -> None:
         others = []
         for server in target.servers.values():
             rules = ("on", "nopass", "~*", "+@all", "-@admin", "-@dangerous")
-            server.client.execute_command("ACL", "SETUSER", "application", *rules)
+            ask(server.client, "ACL", "SETUSER", "application", *rules)
             other = redis.Redis(
                 unix_socket_path=str(server.socket), username="application", password=""
             )
-            other.execute_command("CLIENT", "SETNAME", "spreds:evil-host:1:deadbeef")
+            ask(other, "CLIENT", "SETNAME", "spreds:evil-host:1:deadbeef")
             others.append(other)
         target.start()
         _is_managed(target, ["pages", "sessions"])
         # The sidecar's own connections break while it runs.
         for server in target.servers.values():
-            server.client.execute_command("CLIENT", "KILL", "USER", "default", "SKIPME", "yes")
+            ask(server.client, "CLIENT", "KILL", "USER", "default", "SKIPME", "yes")
         _is_managed(target, ["pages", "sessions"])
         for other in others:
             other.ping()
