@@ -11,6 +11,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from sidecar.base.plain_text import plain
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
@@ -24,12 +25,14 @@ log = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 1.0
 # Whether another sidecar has let a server go is seen after this time.
 LOOK_AGAIN_SECONDS = 5.0
-# A reply that has begun must end within this time, and has some tens of KB where it is honest: INFO,
+# A reply that has begun must end within this time; an honest one has some tens of KB: INFO,
 # settings, a line for each of many databases.
 REPLY_SECONDS = 2.0
 MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound.
 MOST_CLIENT_LIST_BYTES = 16 << 20
+# Of an error, which no server makes longer.
+MOST_WORDS = 1000
 # Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
@@ -54,7 +57,14 @@ _READ_SETTINGS = (
 _NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
-class ServerDownError(Exception):
+class _ServerError(Exception):
+    """Its words may be the server's: they are shortened, and made printable."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(plain(words[:MOST_WORDS]))
+
+
+class ServerDownError(_ServerError):
     """The server did not answer, or not in time; what was asked of it may still happen."""
 
 
@@ -62,7 +72,7 @@ class ServerSilentError(ServerDownError):
     """It may still be there, with the size that it had: it did not answer in time."""
 
 
-class ServerRefusedError(Exception):
+class ServerRefusedError(_ServerError):
     """The server answered that it will not do it."""
 
 
@@ -216,7 +226,10 @@ class RedisServer:
         gives ``knob`` the value that it has."""
         words = right.removeprefix("+").replace("|", " ").upper()
         if words == "CONFIG SET":
-            self.set({knob: self._ask("CONFIG GET", knob)[knob]})
+            found = self._table("CONFIG GET", knob)
+            if knob not in found:
+                raise ServerRefusedError(f"CONFIG GET: it tells nothing of {knob}")
+            self.set({knob: found[knob]})
         elif words == "CONFIG GET":
             self._ask(words, knob)
         elif words == "CLIENT SETNAME":

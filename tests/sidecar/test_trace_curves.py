@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-import zstandard
+from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -368,7 +368,7 @@ def test_command_prints_the_same_without_the_library(trace, capsys, monkeypatch,
 
 @pytest.mark.parametrize(
     ("package", "arguments"),
-    [("matplotlib", ["small.csv", "--plot", "a.svg"]), ("zstandard", ["a.csv.zst"])],
+    [("matplotlib", ["small.csv", "--plot", "a.svg"]), ("backports", ["a.csv.zst"])],
 )
 def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, package, arguments):
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
@@ -426,7 +426,7 @@ def test_command_refuses_bad_options(trace, capsys, arguments):
     assert arguments[1] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, zstd.compress])
 def test_command_reads_standard_input(trace, capsys, monkeypatch, pack):
     data = io.BufferedReader(io.BytesIO(pack(trace.read_bytes())))  # type: ignore[arg-type]
     assert main(["mrc", str(trace), "--json"]) == 0
