@@ -12,6 +12,7 @@ from typing import Any
 
 from sidecar.commands.arguments import add_command
 from sidecar.commands.printing import print_wrapped
+from sidecar.config.addresses import shown_url
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.servers.headroom_words import headroom_rule
 from solver_lambda.documents.reader import DocumentError
@@ -113,6 +114,8 @@ def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
         for secret in _SECRETS:
             if secret in part:
                 part[secret] = "(set)" if part[secret] is not None else None
+        if part.get("url"):
+            part["url"] = shown_url(part["url"])
         for key in _NOT_SHOWN:
             part.pop(key, None)
     if as_json:

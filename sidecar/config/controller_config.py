@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sidecar.config.addresses import shown_url
 from sidecar.config.fields import duration, secret
 from sidecar.config.tls import check_ca_certs
 from solver_lambda.documents.reader import Fields
@@ -138,7 +139,9 @@ def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
     ca_certs = folder / fields.text("ssl_ca_certs") if fields.has("ssl_ca_certs") else None
     if ca_certs is not None:
         if not url.startswith("https:"):
-            raise fields.refuse("ssl_ca_certs", f"is for an https url, and this one is {url!r}")
+            raise fields.refuse(
+                "ssl_ca_certs", f"is for an https url, and this one is {shown_url(url)!r}"
+            )
         check_ca_certs(fields, ca_certs)
     return ServiceConfig(url, _token(fields, folder), ca_certs)
 
@@ -161,11 +164,11 @@ def _account(fields: Fields) -> str:
 def _url(fields: Fields, key: str) -> str:
     url = fields.text(key)
     if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
-        raise fields.refuse(key, f"must be an http or https address, not {url!r}")
+        raise fields.refuse(key, f"must be an http or https address, not {shown_url(url)!r}")
     try:
         _ = urlsplit(url).port
     except ValueError as error:
-        raise fields.refuse(key, f"{url!r} is not an address: {error}") from error
+        raise fields.refuse(key, f"{shown_url(url)!r} is not an address: {error}") from error
     return url
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
+from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ServiceConfig
 from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
@@ -126,12 +127,12 @@ class SolverService:
         return text
 
     def _failure(self, words: str, status: int | None = None) -> ServiceError:
-        """On one line, printable, and without the token, which a service may send back."""
-        if self._config.token:
-            words = words.replace(self._config.token, "(token)")
+        """On one line, printable, and without token and query, which a service may send back."""
+        for secret in filter(None, (self._config.token, urlsplit(self._config.url).query)):
+            words = words.replace(secret, "(secret)")
         printable = "".join(sign if sign.isprintable() else " " for sign in words)
         words = " ".join(printable.split())[:MAX_REASON_CHARACTERS]
-        return ServiceError(f"{self._config.url}: {words}", status)
+        return ServiceError(f"{shown_url(self._config.url)}: {words}", status)
 
     def _connection(self) -> http.client.HTTPConnection:
         url = urlsplit(self._config.url)

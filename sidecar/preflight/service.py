@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.controllers.solver_service import ServiceError, SolverService
 from sidecar.preflight.finding import Finding
@@ -27,9 +28,9 @@ def check_service(controller: ControllerConfig) -> Iterator[Finding]:
             remedy = f"{verb} controller.token_file or token_env: the service's SPREDS_TOKEN"
         yield Finding("problem", _KEY, str(error), remedy)
         return
-    yield Finding("ok", _KEY, f"{config.url} answers")
+    yield Finding("ok", _KEY, f"{shown_url(config.url)} answers")
     if config.url.startswith("http:") and config.token is not None and not _is_own(config.url):
-        what = f"{config.url} is not encrypted: whoever sees the traffic has the token"
+        what = f"{shown_url(config.url)} is not encrypted: whoever sees the traffic has the token"
         yield Finding("advice", _KEY, what, "take https where others see the traffic")
 
 

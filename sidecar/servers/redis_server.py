@@ -12,6 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from sidecar.base.plain_text import plain
+from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
@@ -120,7 +121,9 @@ class RedisServer:
             _keep_library_to_itself(self._connection)
             self._replies = BoundedReplies(self._connection)
         except (ValueError, TypeError) as error:
-            raise DocumentError(f"server {self.name}: url {config.url!r}: {error}") from error
+            raise DocumentError(
+                f"server {self.name}: url {shown_url(config.url)!r}: {error}"
+            ) from error
         self._announced = False
         self._owned_run_id: str | None = None
         self._look_again_at = 0.0
