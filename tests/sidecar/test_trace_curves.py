@@ -25,7 +25,7 @@ from sidecar.commands.mrc_options import read_plainly
 from sidecar.commands.parser import make_parser
 from sidecar.kernel.library import library
 from sidecar.mrc import trace_curve
-from sidecar.mrc.compiled import CompiledStack
+from sidecar.mrc.compiled import CompiledStack, take_file
 from sidecar.mrc.pure import PureStack
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_of_file
 from sidecar.traces import file, text
@@ -275,6 +275,35 @@ def test_files_give_the_same_curve_compiled_and_pure(
     assert fast == slow
     assert fast.requests == len(requests) * times
     assert shares[-1] == 1.0
+
+
+@needs_library
+@pytest.mark.parametrize(
+    "how", [{}, {"in_bytes": True}, {"rate": 0.3}, {"limit_objects": 8, "in_bytes": True}]
+)
+def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path, how):
+    columns = "op_time,key,key_size,op,op_count,size\n"
+    lines = [
+        (at, f"k{at * 7 % 30}", 2 + (at * 7919 % 3) * 4000 * (at % 5 == 0)) for at in range(90)
+    ]
+    together, apart = tmp_path / "together.csv", tmp_path / "apart.csv"
+    text = "".join(f"{at},{key},2,GET,{count},{10 + at % 4}\n" for at, key, count in lines)
+    together.write_text(columns + text)
+    text = "".join(f"{at},{key},2,GET,1,{10 + at % 4}\n" * count for at, key, count in lines)
+    apart.write_text(columns + text)
+    assert any(count > 4000 for _, _, count in lines)
+    counted, spelt = (CompiledStack(**{"in_bytes": False, **how}) for _ in range(2))
+    take_file([counted], together)
+    take_file([spelt], apart)
+    assert (counted.requests, counted.sampled) == (spelt.requests, spelt.sampled)
+    assert [list(column) for column in counted.histogram()] == [
+        pytest.approx(list(column)) for column in spelt.histogram()
+    ]
+    # A huge count is arithmetic.
+    together.write_text(columns + "1,k,2,GET,16777215,10\n" * 5000)
+    huge = CompiledStack(in_bytes=False)
+    take_file([huge], together)
+    assert huge.requests == 5000 * 16777215
 
 
 @both

@@ -40,6 +40,7 @@ class Target:
         user: run the sidecar as this user, and not as our own (needs root).
 
     Attributes:
+        root: of the checkout.
         folder: with mode 0700: node.toml, state.json, the log, the samples' socket.
         port: where the page is.
         servers: by name.
@@ -59,6 +60,7 @@ class Target:
         self._sections = dict(sections or {})
         self._server_lines = dict(server_lines or {})
         self._user = user
+        self.root = ROOT
         self.folder = Path(
             self._held.enter_context(tempfile.TemporaryDirectory(prefix="spreds-attack-"))
         )
