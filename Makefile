@@ -1,4 +1,4 @@
-.PHONY: help setup demo evaluation deploy-local test check portable coverage mutation format clean
+.PHONY: help setup demo evaluation deploy-local test check portable coverage requirements mutation format clean
 .DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
@@ -58,6 +58,11 @@ coverage: ## branches of what decides over sizes, and over whom to believe; abou
 mutation: ## the same files, changed in many places: does a fast test fail? Five minutes; see docs/mutation.md
 	@.venv/bin/mutmut run --max-children 2
 	@.venv/bin/mutmut results
+
+requirements: ## docs/install/requirements.txt: what a node needs, with hashes, as the gate has it
+	@echo setuptools | .venv/bin/uv pip compile pyproject.toml - -q -c .ci/constraints.txt --universal \
+		--python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
+		-o docs/install/requirements.txt
 
 format: ## bring all sources into their form
 	@.venv/bin/ruff format .
