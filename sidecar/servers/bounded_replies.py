@@ -10,8 +10,11 @@ import time
 from typing import Any
 
 
-class ReplyTooLargeError(OSError):
-    """More came than any reply to such a question has."""
+class ReplyTooLargeError(Exception):
+    """More came than any reply to such a question has.
+
+    It is no OSError, of which redis-py would make an error of its own.
+    """
 
 
 class BoundedReplies:
