@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from workloads.experiment.attacks.attack import Attack
-from workloads.experiment.attacks.rows import byte_rows, file_rows, name_rows, order_rows
+from workloads.experiment.attacks.rows import byte_rows, file_rows, held_rows, name_rows, order_rows
 
 ALL_ATTACKS: list[Attack] = [
     *order_rows.ROWS,
     *name_rows.ROWS,
     *file_rows.ROWS,
     *byte_rows.ROWS,
+    *held_rows.ROWS,
 ]
