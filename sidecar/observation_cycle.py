@@ -19,6 +19,7 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import claims_bytes, excess_bytes, to_put_back
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.team_settings import TeamSettings
+from sidecar.state.asked_observations import AskedObservations
 from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
@@ -54,6 +55,7 @@ class ObservationCycle:
         changes_sizes: Callable[[], bool],
         settings: SettingsInTime,
         metrics: Metrics,
+        asked: AskedObservations,
     ) -> None:
         self.config = config
         self.last_observation: Observation | None = None
@@ -69,6 +71,7 @@ class ObservationCycle:
         self._changes_sizes = changes_sizes
         self._settings = settings
         self._metrics = metrics
+        self._asked = asked
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
 
@@ -159,6 +162,9 @@ class ObservationCycle:
                 state.latencies = {
                     server.name: ObservedLatency.of(server) for server in observation.servers
                 }
+            # The last one that was answered may still be carried out by order.
+            waiting = {*self._store.now.asked, self._store.now.applied_cycle}
+            self._asked.keep(observation, waiting)
         self._outstanding = (observation, time.monotonic())
         self.last_observation, self.last_settings = observation, settings
         self._metrics.observations.inc()
