@@ -181,7 +181,7 @@ class Actuator:
 
     def targets(self) -> dict[str, int]:
         """The planned sizes in bytes, as far as they may be had."""
-        return self.guard.held(self._store.now.targets_bytes)
+        return self.guard.held(self._store.now.targets_bytes, sets_sizes=not self.looks_on)
 
     def under_way(self) -> dict[str, int]:
         """The sizes to which servers are on the way, as far as they can be had; in bytes."""

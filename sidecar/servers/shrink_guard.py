@@ -52,9 +52,10 @@ class ShrinkGuard:
         self._judged_bytes = {}
         self.problem = None
 
-    def held(self, wanted_bytes: Sizes) -> dict[str, int]:
-        """What is wanted, or what was judged last: then that is logged and counted, once."""
-        judged = self._judged_bytes
+    def held(self, wanted_bytes: Sizes, *, sets_sizes: bool) -> dict[str, int]:
+        """What is wanted, or what was judged last: then that is logged and counted, once. Where
+        nobody ``sets_sizes``, anything may be wanted."""
+        judged = self._judged_bytes if sets_sizes else {}
         lowered = [name for name, size in wanted_bytes.items() if size < judged.get(name, 0)]
         if not lowered:
             return dict(wanted_bytes)
