@@ -30,7 +30,6 @@ from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.remembered_settings import RememberedSettings, remembered_path
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
-from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.state_store import StateStore
 from sidecar.storage.configured_stores import make_settings_store
 from sidecar.web.operators_server import OperatorsServer
@@ -69,10 +68,7 @@ class Sidecar:
             for server in config.servers
         }
         self._actuator = self._make_actuator()
-        asked = AskedObservations(asked_path(config.state_file))
-        self._control = ControlRoom(
-            config, self._store, self._lock, self._actuator, self.metrics, asked
-        )
+        self._control = ControlRoom(config, self._store, self._lock, self._actuator, self.metrics)
         self._service = ServiceNotice(self.metrics)
         self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)
@@ -97,7 +93,6 @@ class Sidecar:
             lambda: self._control.plans.changes_sizes,
             self._settings_in_time,
             self.metrics,
-            asked,
         )
         self._control.follow(self._cycle)
         self._controller = make_controller(config, self._control.plans.take, self.metrics)

@@ -41,6 +41,7 @@ class ObservationCycle:
         before_observation: called each time before the servers are looked at for one.
         take_samples: called when they have been: what they served is to be in the samples. The
             same is done at the end of each step.
+        asked: keeps them for those who judge plans.
         silent_seconds: of a server by its name, how long no sample has come.
     """
 
@@ -55,7 +56,6 @@ class ObservationCycle:
         changes_sizes: Callable[[], bool],
         settings: SettingsInTime,
         metrics: Metrics,
-        asked: AskedObservations,
     ) -> None:
         self.config = config
         self.last_observation: Observation | None = None
@@ -63,6 +63,7 @@ class ObservationCycle:
         self.before_observation: Callable[[], None] = lambda: None
         self.take_samples: Callable[[], None] = lambda: None
         self.silent_seconds: Callable[[str], float] = lambda _: 0.0
+        self.asked = AskedObservations(None)
         self._monitors = monitors
         self._forecast = forecast
         self._actuator = actuator
@@ -71,7 +72,6 @@ class ObservationCycle:
         self._changes_sizes = changes_sizes
         self._settings = settings
         self._metrics = metrics
-        self._asked = asked
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
 
@@ -164,7 +164,7 @@ class ObservationCycle:
                 }
             # The last one that was answered may still be carried out by order.
             waiting = {*self._store.now.asked, self._store.now.applied_cycle}
-            self._asked.keep(observation, waiting)
+            self.asked.keep(observation, waiting)
         self._outstanding = (observation, time.monotonic())
         self.last_observation, self.last_settings = observation, settings
         self._metrics.observations.inc()

@@ -21,7 +21,7 @@ from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
-from sidecar.state.asked_observations import AskedObservations
+from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
@@ -52,7 +52,6 @@ class ControlRoom:
         lock: threading.RLock,
         actuator: Actuator,
         metrics: Metrics,
-        asked: AskedObservations,
     ) -> None:
         self._store = store
         self._lock = lock
@@ -62,6 +61,7 @@ class ControlRoom:
         self._looked_at = self._next_try_at = 0.0
         self.trouble: str | None = None
         self.history = History(history_path(config.state_file) if config.state_file else None)
+        self._asked = asked = AskedObservations(asked_path(config.state_file))
         self._engagement = Engagement(config, store, actuator)
         self.plans = PlanApplication(
             config, store, lock, self._engagement, metrics, self.history, asked.get
@@ -92,6 +92,7 @@ class ControlRoom:
         """Judge plans by these observations."""
         self._cycle = cycle
         cycle.before_observation = self._conclude
+        cycle.asked = self._asked
 
     @property
     def observation(self) -> Observation | None:
