@@ -39,6 +39,14 @@ class CloudConfig:
     endpoint_url: str | None = None
     account_id: str | None = None
 
+    @property
+    def emulator_url(self) -> str | None:
+        """``endpoint_url``, unless it is one of Amazon's own: then nothing is believed that an
+        emulator may do."""
+        host = urlsplit(self.endpoint_url).hostname if self.endpoint_url else None
+        is_amazon = host is not None and re.search(r"(^|\.)amazonaws\.com(\.cn)?$", host)
+        return None if is_amazon else self.endpoint_url
+
 
 @dataclass(frozen=True)
 class ServiceConfig:

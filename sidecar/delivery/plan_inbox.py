@@ -70,7 +70,7 @@ class PlanInbox:
             self._metrics.notifications_deferred.inc()
             log.warning("notification cannot be dealt with now: %s", error)
             return Verdict.LATER
-        self._check.remember(notification.message_id)
+        self._check.remember(notification.digest)
         self._metrics.notifications_taken.inc()
         return Verdict.TAKEN
 

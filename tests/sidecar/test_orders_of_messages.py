@@ -53,7 +53,7 @@ def verdict(names: Sequence[str]) -> Verdict:
 @pytest.mark.usefixtures("silent")
 def test_every_order_loss_and_duplication_of_six_messages(cloud: SignedCloud) -> None:
     bodies = six_messages(cloud)
-    receiving = Receiving(cloud, SignatureCheck(cloud.endpoint_url))
+    receiving = Receiving(cloud, SignatureCheck(cloud.topic_arn, cloud.endpoint_url))
     seen = 0
 
     def go_on(names: tuple[str, ...]) -> None:
@@ -79,7 +79,7 @@ def test_a_message_that_cannot_be_dealt_with_now_comes_again_and_is_not_lost(
 ) -> None:
     """In every order of four: the bucket does not answer the n-th time that it is asked."""
     bodies = six_messages(cloud)
-    signature = SignatureCheck(cloud.endpoint_url)
+    signature = SignatureCheck(cloud.topic_arn, cloud.endpoint_url)
     for names in itertools.permutations(bodies, 4):
         receiving = Receiving(cloud, signature)
         asked = itertools.count(1)
@@ -104,7 +104,7 @@ def test_some_of_the_orders_through_a_real_bucket_and_queue(
     for key, document in stored_plans().items():
         cloud.s3.put_object(Bucket=cloud.plans_bucket, Key=key, Body=document)
     chance = random.Random(7)
-    signature = SignatureCheck(cloud.endpoint_url)
+    signature = SignatureCheck(cloud.topic_arn, cloud.endpoint_url)
     for number in range(8):
         names = chance.choices(list(bodies), k=MOST)
         queue_url = cloud.sqs.create_queue(QueueName=f"orders-{number}")["QueueUrl"]
