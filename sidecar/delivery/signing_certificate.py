@@ -93,16 +93,19 @@ def signing_key(
     if _is_authority(leaf):
         raise CertificateError("certificate_chain", "the certificate is an authority's")
     if len(chain) > 1:
-        _check_chain(chain, names[0], now, roots())
+        _check_chain(chain, names[0], now, roots)
     return key
 
 
 def _check_chain(
-    chain: Sequence[x509.Certificate], name: str, now: datetime, roots: list[x509.Certificate]
+    chain: Sequence[x509.Certificate],
+    name: str,
+    now: datetime,
+    roots: Callable[[], list[x509.Certificate]],
 ) -> None:
     builder = PolicyBuilder().time(now.replace(tzinfo=None))
     try:
-        builder = builder.store(Store(roots))
+        builder = builder.store(Store(roots()))
         builder.build_server_verifier(x509.DNSName(name)).verify(chain[0], list(chain[1:]))
     except (VerificationError, ValueError) as error:
         words = f"the certificate's chain leads to nobody that this machine believes: {error}"

@@ -7,6 +7,7 @@ and the newest that came is carried out.
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +20,16 @@ from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.delivery.plan_inbox import Verdict
 from sidecar.delivery.sqs_delivery import SqsDelivery
 from sidecar.storage.store_s3 import S3Store
-from tests.sidecar.plan_messages import NEW, OLD, Receiving, six_messages, stored_plans
+from solver_lambda.documents.keys import plan_key
+from tests.sidecar.plan_messages import (
+    NEW,
+    NODE,
+    OLD,
+    Receiving,
+    plan,
+    six_messages,
+    stored_plans,
+)
 from tests.sidecar.signed_cloud import SignedCloud
 from workloads.local_node import wait_until
 from workloads.silence import silence
@@ -139,3 +149,18 @@ def _noting(receiving: Receiving, bodies: dict[str, bytes]) -> list[str]:
 
     receiving.inbox.take = note  # type: ignore[method-assign]
     return came
+
+
+def test_a_stray_plan_of_a_later_cycle_ends_no_wait_but_its_own(cloud: SignedCloud) -> None:
+    receiving = Receiving(cloud, SignatureCheck(cloud.topic_arn, cloud.endpoint_url))
+    stray, waited = (plan_key(NODE, cycle) for cycle in (999, NEW))
+    receiving.plans.documents[stray] = plan(999).dumps()
+    message = cloud.sign(cloud.message(cloud.event(stray)))
+    with silence():
+        assert receiving.take(json.dumps(message).encode()) is Verdict.TAKEN
+    assert receiving.metrics.value("plans_refused", reason="unasked_cycle") == 1
+    assert receiving.inbox.has_taken(stray)
+    assert not receiving.inbox.has_taken(waited)
+    assert receiving.take(six_messages(cloud)["new"]) is Verdict.TAKEN
+    assert receiving.inbox.has_taken(waited)
+    assert receiving.inbox.has_taken(plan_key(NODE, OLD))
