@@ -54,8 +54,8 @@ class PlanInbox:
 
     def has_taken(self, key: str) -> bool:
         """Whether nobody need wait for the plan under ``key``: it has come, or one of a later cycle
-        was believed. The keys of one node sort as its cycles do. A stray one of a later cycle, which
-        is refused, ends no wait but its own."""
+        was believed. The keys of one node sort as its cycles do. A stray one of a later cycle that
+        is refused ends no wait but its own."""
         return key <= self._taken_until or key in self._refused
 
     def take(self, body: bytes) -> Verdict:
