@@ -46,7 +46,8 @@ def cycle_ranges(observation: Observation) -> dict[str, SizeRange]:
         for server in observation.servers:
             found = ranges[server.name]
             step = _step_range(server, found, observation, excess, most_ratio, False)
-            steps[server.name] = step._replace(kept_because=found.kept_because or step.kept_because)
+            because = f"{step.kept_because} {server.name}" if step.kept_because else None
+            steps[server.name] = step._replace(kept_because=found.kept_because or because)
         if least_bytes(steps) <= observation.budget_bytes:
             return steps
     return ranges

@@ -38,6 +38,7 @@ class Target:
         server_lines: for a server's name, more lines of its ``[[server]]``.
         token: whether orders may be given at the port.
         user: run the sidecar as this user, and not as our own (needs root).
+        environment: what the sidecar has in its own beside ours.
 
     Attributes:
         folder: with mode 0700: node.toml, state.json, the log, the samples' socket.
@@ -53,12 +54,14 @@ class Target:
         *,
         token: bool = True,
         user: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._held = ExitStack()
         self._names = names
         self._sections = dict(sections or {})
         self._server_lines = dict(server_lines or {})
         self._user = user
+        self._environment = dict(environment or {})
         self.folder = Path(
             self._held.enter_context(tempfile.TemporaryDirectory(prefix="spreds-attack-"))
         )
@@ -130,7 +133,7 @@ class Target:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _COMMAND, "run", str(self.file), "--verbose"],
                 cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), **self._environment},
                 stdout=log,
                 stderr=log,
                 user=self._user,
