@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from solver_lambda.documents.reader import Fields
@@ -76,6 +77,16 @@ def place_of(url: str) -> tuple[str, int]:
         return os.path.realpath(unquote(parts.path)), 0
     host = unquote(parts.hostname or "localhost")
     return "127.0.0.1" if host in _THIS_HOST else host, parts.port or REDIS_PORT
+
+
+def is_own(url: str) -> bool:
+    """Whether it is this machine's: no other one sees the traffic, or answers in its place."""
+    parts = urlsplit(url)
+    host = parts.hostname or ("localhost" if parts.scheme in ("unix", "redis", "rediss") else "")
+    try:
+        return ip_address(unquote(host)).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"
 
 
 def _is_port(text: str) -> bool:

@@ -127,7 +127,7 @@ def _inbox(
         topic_arn=cloud.topic_arn,
         plans_bucket=cloud.plans_bucket,
         node=config.node,
-        signature=SignatureCheck(cloud.endpoint_url),
+        signature=SignatureCheck(cloud.topic_arn, cloud.emulator_url),
         maximum_age_seconds=config.controller.maximum_plan_age_seconds,
         now=time.time,
     )

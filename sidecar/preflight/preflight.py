@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig
 from sidecar.preflight.budget import check_sums
 from sidecar.preflight.cloud import check_cloud
@@ -30,6 +31,10 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     findings += [*check_taken(config, readings, running), *check_sums(config, readings)]
     findings += check_files(config)
     findings += check_listen(config.operators.listen, running)
+    findings += [
+        Finding("advice" if link.is_open else "ok", f"link {link.name}", link.how)
+        for link in links(config)
+    ]
     findings += check_service(config.controller)
     findings += check_cloud(config.node, config.controller)
     endpoint = config.sampling.endpoint

@@ -14,6 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
+from solver_lambda.documents.document_key import (
+    HEADER,
+    answer_signature,
+    is_signature,
+    question_signature,
+)
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES
 from solver_lambda.function.answering import RefusedError, answer_document
 
@@ -38,16 +44,21 @@ class _Answer(NamedTuple):
 class SolverApplication:
     """Answers each observation with its plan and keeps neither.
 
-    Statuses: 200 the plan; 401 the token is wrong; 405, 411, 413 not such a request; 422 the
-    observation is refused; 503 too many at once. All but 200 carry ``{"error": sentence}``.
+    Statuses: 200 the plan; 401 the token is wrong; 403 the signature is; 405, 411, 413 not such a
+    request; 422 the observation is refused; 503 too many at once. All but 200 carry
+    ``{"error": sentence}``.
 
     Args:
         token: that a request must carry (``Authorization: Bearer``); empty: none.
         environment: as for ``read_observation``.
+        key: by which requests must be signed, and answers are; empty: none.
     """
 
-    def __init__(self, token: str, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, token: str, environment: Mapping[str, str] = os.environ, key: bytes = b""
+    ) -> None:
         self._token = token
+        self._key = key
         self._environment = environment
         self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
 
@@ -69,12 +80,29 @@ class SolverApplication:
             why = "the token in the Authorization header is missing or wrong"
             return _refused(HTTPStatus.UNAUTHORIZED, why, ("WWW-Authenticate", "Bearer"))
         if method == "GET":
-            return _READY
+            return self._signed(request, b"", lambda _: _READY)
         if method != "POST":
             why = f"POST an observation, not {method}"
             return _refused(HTTPStatus.METHOD_NOT_ALLOWED, why, ("Allow", "GET, POST"))
         observation = _body(request)
-        return observation if isinstance(observation, _Answer) else self._plan(observation)
+        if isinstance(observation, _Answer):
+            return observation
+        return self._signed(request, observation, self._plan)
+
+    def _signed(
+        self, request: dict[str, Any], question: bytes, answer_to: Callable[[bytes], _Answer]
+    ) -> _Answer:
+        """The answer, if the question is signed, where there is a key."""
+        if not self._key:
+            return answer_to(question)
+        given = request.get("HTTP_X_SPREDS_SIGNATURE")
+        if not is_signature(given, question_signature(self._key, question)):
+            return _refused(HTTPStatus.FORBIDDEN, f"the signature in {HEADER} is missing or wrong")
+        answer = answer_to(question)
+        if answer.status is not HTTPStatus.OK:
+            return answer
+        signature = answer_signature(self._key, question, answer.body)
+        return answer._replace(headers=(*answer.headers, (HEADER, signature)))
 
     def _may_ask(self, authorization: str) -> bool:
         if not self._token:

@@ -38,6 +38,7 @@ class Target:
         server_lines: for a server's name, more lines of its ``[[server]]``.
         token: whether orders may be given at the port.
         user: run the sidecar as this user, and not as our own (needs root).
+        environment: what the sidecar has in its own beside ours.
 
     Attributes:
         root: of the checkout.
@@ -54,6 +55,7 @@ class Target:
         *,
         token: bool = True,
         user: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._held = ExitStack()
         self._names = names
@@ -61,6 +63,7 @@ class Target:
         self._server_lines = dict(server_lines or {})
         self._user = user
         self.root = ROOT
+        self._environment = dict(environment or {})
         self.folder = Path(
             self._held.enter_context(tempfile.TemporaryDirectory(prefix="spreds-attack-"))
         )
@@ -132,7 +135,7 @@ class Target:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _COMMAND, "run", str(self.file), "--verbose"],
                 cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), **self._environment},
                 stdout=log,
                 stderr=log,
                 user=self._user,

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from workloads.experiment.attacks.attack import Attack
-from workloads.experiment.attacks.rows import byte_rows, file_rows, held_rows, name_rows, order_rows
+from workloads.experiment.attacks.rows import (
+    byte_rows,
+    file_rows,
+    held_rows,
+    name_rows,
+    notification_rows,
+    order_rows,
+    plan_rows,
+)
 
 ALL_ATTACKS: list[Attack] = [
     *order_rows.ROWS,
     *name_rows.ROWS,
     *file_rows.ROWS,
+    *plan_rows.ROWS,
+    *notification_rows.ROWS,
     *byte_rows.ROWS,
     *held_rows.ROWS,
 ]
