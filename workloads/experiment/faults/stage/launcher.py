@@ -1,10 +1,11 @@
 """``spreds run`` as it is, but that plans are known, time can jump, and it ends at a chosen step.
 
 ``python -m workloads.experiment.faults.stage.launcher NODE.toml``, with the folder of the orders in
-``SPREDS_FAULTS``. What is replaced: the planner (sizes come from ``plan.json``, and the reasons for
-which too few samples let a server keep its size do not count), ``time.time`` (``clock`` has seconds
-to add, read when SIGUSR1 comes). What is counted: each CONFIG SET and each save of the state, in
-``steps``; ``switch`` names one before or after which the process ends by SIGKILL.
+``SPREDS_FAULTS``. What is replaced: the planner (sizes come from ``plan.json``; reasons for which
+too few samples let a server keep its size do not count, nor do curves, by which the sidecar would
+refuse such sizes), ``time.time`` (``clock`` has seconds to add, read when SIGUSR1 comes). What is
+counted: each CONFIG SET and each save of the state, in ``steps``; ``switch`` names one before or
+after which the process ends by SIGKILL.
 """
 
 from __future__ import annotations
@@ -16,20 +17,27 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import sidecar.controllers.embedded as embedded
 import sidecar.observer as observer
 import sidecar.state.state_store as state_store
 from sidecar.servers.redis_server import RedisServer
-from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+from solver_lambda.documents.planning_settings import PlanningSettings
 from workloads.experiment.faults.stage.orders import CLOCK, ORDERS, PLAN, STEPS, SWITCH, TRICK
 from workloads.experiment.faults.stage.parent_watch import end_with_parent
 from workloads.experiment.faults.stage.wanted_sizes import wanted_sizes
 
 # Of how many samples there are; the sizes do not come from them.
+FLAT = MissRatioCurve(np.array([1.0]), np.array([0.5]))
+READS_PER_SECOND = 1000.0
 SAMPLES_REASONS = ("no_sample", "few_samples", "no_backend_latency")
 
 
@@ -96,6 +104,16 @@ def replace_planner(folder: Path, steps: Steps) -> None:
         return None if reason and reason.startswith(SAMPLES_REASONS) else reason
 
     observer._keep_reason = kept
+    observe_server = observer._observe_server
+
+    def observed(seen: Any) -> ServerObservation:
+        server = observe_server(seen)
+        error = min(server.curve_error_ratio, PlanningSettings.maximum_curve_error_ratio)
+        return replace(
+            server, curve=FLAT, request_rate_per_second=READS_PER_SECOND, curve_error_ratio=error
+        )
+
+    observer._observe_server = observed
 
 
 def plan_of(
