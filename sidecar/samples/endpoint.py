@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.base.metrics import Metrics
+from sidecar.base.own_folder import make_own_folder
 from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
 
 _BACKLOG = 128
@@ -35,8 +36,8 @@ def bind_endpoint(
     removed at the end.
 
     Only this user may connect, and with a ``group`` its members; also the folder is theirs to
-    enter, if it is made here, or is this user's own and that is not root, to whom folders such as
-    /run belong. ``servers``: so many may connect at once.
+    enter, if it is this user's own; if that is root, to whom folders such as /run belong, only one
+    that nobody else may enter. ``servers``: so many may connect at once.
 
     Raises:
         OSError: it cannot be bound, or something else uses the path; one sentence.
@@ -103,23 +104,12 @@ def tcp_address(endpoint: str) -> tuple[socket.AddressFamily, Any]:
 
 
 def _make_folder(folder: Path, group: int | None) -> None:
-    user = os.geteuid()
-    is_ours = True
-    if folder.exists():
-        is_ours = user != 0 and folder.stat().st_uid == user
-    else:
-        for parent in reversed(folder.parents):
-            _make(parent, 0o755)
-        _make(folder, 0o700)
+    make_own_folder(folder)
+    found, user = folder.stat(), os.geteuid()
+    # To root belong folders such as /run, but none of those is closed to all others.
+    is_ours = found.st_uid == user and (user != 0 or not found.st_mode & 0o077)
     if group is not None and is_ours:
         _give(folder, group, 0o750)
-
-
-def _make(folder: Path, mode: int) -> None:
-    """With this mode whatever the umask is, which could take rights away here, too."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-        folder.chmod(mode)
 
 
 def _give(path: Path, group: int | None, mode: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from sidecar.base.own_folder import make_own_folder
 from sidecar.config.node import SidecarConfig
 from sidecar.samples.endpoint import socket_path
 
@@ -64,7 +65,7 @@ def is_locked(config: SidecarConfig) -> bool:
 @contextmanager
 def _file_lock(key: str, path: Path) -> Iterator[None]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_own_folder(path.parent)
         # Unbuffered: what a full disk does not take must not come up again when it is closed.
         file = path.open("a+b", buffering=0)
     except OSError as error:

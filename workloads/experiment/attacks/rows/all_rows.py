@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from workloads.experiment.attacks.attack import Attack
-from workloads.experiment.attacks.rows import order_rows
+from workloads.experiment.attacks.rows import order_rows, sample_rows
 
-ALL_ATTACKS: list[Attack] = [*order_rows.ROWS]
+ALL_ATTACKS: list[Attack] = [*order_rows.ROWS, *sample_rows.ROWS]
