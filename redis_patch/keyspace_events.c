@@ -100,7 +100,7 @@ static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     (void)ctx, (void)event, (void)subevent;
     if (!module->sampler.on) return;
     sampler_record(&module->sampler, 0, SAMPLER_SWAP, 0, (uint16_t)info->dbnum_first,
-                   (uint64_t)info->dbnum_second, SAMPLER_NO_TTL, now_us());
+                   (uint16_t)info->dbnum_second, SAMPLER_NO_TTL, now_us());
 }
 
 #define WATCH_DATABASES_US 60000000

@@ -178,6 +178,23 @@ void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint
     flush_after(s, 0, now_us); /* the reader learns it from the next tick's header */
 }
 
+void sampler_set_secret(sampler *s, const uint8_t secret[SAMPLER_SECRET_BYTES]) {
+    static const uint8_t none[SAMPLER_SECRET_BYTES];
+    memcpy(s->batch.header.secret, secret ? secret : none, SAMPLER_SECRET_BYTES);
+}
+
+int sampler_read_secret(const char *text, uint8_t secret[SAMPLER_SECRET_BYTES]) {
+    static const char digits[] = "0123456789abcdef";
+
+    if (strlen(text) != 2 * SAMPLER_SECRET_BYTES) return 0;
+    for (size_t i = 0; i < SAMPLER_SECRET_BYTES; i++) {
+        const char *high = strchr(digits, text[2 * i]), *low = strchr(digits, text[2 * i + 1]);
+        if (!high || !low) return 0;
+        secret[i] = (uint8_t)((high - digits) << 4 | (low - digits));
+    }
+    return 1;
+}
+
 void sampler_start(sampler *s, uint64_t now_us) {
     s->on = 1;
     flush_after(s, 0, now_us);

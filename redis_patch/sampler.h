@@ -38,8 +38,9 @@
 
 /* ------------------------------------------------------------------ wire format, WIRE_FORMAT.md */
 
-#define SAMPLER_VERSION 2
+#define SAMPLER_VERSION 3
 #define SAMPLER_BATCH_BYTES 16384
+#define SAMPLER_SECRET_BYTES 16
 
 enum { SAMPLER_SOURCE_PATCH = 1, SAMPLER_SOURCE_MODULE = 2 };
 
@@ -84,6 +85,7 @@ typedef struct {
     uint64_t seen_reads;
     uint64_t sampled;
     uint64_t dropped;
+    uint8_t secret[SAMPLER_SECRET_BYTES];
 } sampler_header;
 
 typedef struct {
@@ -104,7 +106,7 @@ typedef struct {
     sampler_record_t records[SAMPLER_BATCH_RECORDS];
 } sampler_batch;
 
-_Static_assert(sizeof(sampler_header) == 104, "the header is 104 bytes on the wire");
+_Static_assert(sizeof(sampler_header) == 120, "the header is 120 bytes on the wire");
 _Static_assert(sizeof(sampler_record_t) == 24, "a record is 24 bytes on the wire");
 
 /* ----------------------------------------------------------------------------------- the sampler */
@@ -155,6 +157,13 @@ void sampler_init(sampler *s, int source, uint64_t instance, uint64_t now_ms, sa
 /* Changes T, P (a power of two up to SAMPLER_MAX_MODULUS; T at most P) and the salt, at once. */
 void sampler_set_sampling(sampler *s, uint64_t threshold, uint64_t modulus, uint64_t salt,
                           uint64_t now_us);
+
+/* Lets each batch from now on carry a secret, by which the reader knows that it is this sampler's; NULL
+ * takes it away again. */
+void sampler_set_secret(sampler *s, const uint8_t secret[SAMPLER_SECRET_BYTES]);
+
+/* Reads a secret from its 32 hexadecimal digits. Returns 0 if `text` is something else. */
+int sampler_read_secret(const char *text, uint8_t secret[SAMPLER_SECRET_BYTES]);
 
 /* Begins and ends to look at accesses. */
 void sampler_start(sampler *s, uint64_t now_us);

@@ -3,6 +3,7 @@
  *
  *   init SOURCE INSTANCE [now_ms]                a new sampler
  *   sampling T P SALT now
+ *   secret DIGITS
  *   start now | stop now | tick now | flush now
  *   read KEY OPERATION FLAGS DB SIZE TTL now     counts a read, records it if it is sampled
  *   other KEY OPERATION FLAGS DB SIZE TTL now    the same for other accesses
@@ -68,6 +69,7 @@ int main(void) {
     uint64_t a, b, c, now;
     int64_t ttl;
     int operation, flags, db;
+    uint8_t secret[SAMPLER_SECRET_BYTES];
 
     while (fgets(line, sizeof line, stdin)) {
         b = 0;
@@ -76,6 +78,9 @@ int main(void) {
         } else if (sscanf(line, "sampling %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &a, &b, &c,
                           &now) == 4) {
             if (sampler_sampling_is_valid(a, b)) sampler_set_sampling(&s, a, b, c, now);
+            else printf("invalid\n");
+        } else if (sscanf(line, "secret %s", hex) == 1) {
+            if (sampler_read_secret(hex, secret)) sampler_set_secret(&s, secret);
             else printf("invalid\n");
         } else if (sscanf(line, "start %" SCNu64, &now) == 1) {
             sampler_start(&s, now);

@@ -107,6 +107,7 @@ const char *switch_endpoint(module_state *module, const char *wanted) {
     if (!why) {
         free(endpoint);
         endpoint = *wanted ? strdup(wanted) : NULL;
+        sampler_set_secret(&module->sampler, NULL); /* which was for the old one */
     }
     follow_endpoint(module);
     return why;

@@ -13,9 +13,11 @@ static struct {
     module_state *module;
     RedisModuleString *endpoint;
     long long threshold, modulus;
-    unsigned long long salt;       /* 0 is replaced by a random one */
-    RedisModuleString *shown_salt; /* in place of the salt, which nobody learns from here */
-    int may_set_protected;         /* this server lets CONFIG SET change what is protected */
+    unsigned long long salt; /* 0 is replaced by a random one */
+    uint8_t secret[SAMPLER_SECRET_BYTES];
+    int has_secret;           /* one that is still to be put into effect */
+    RedisModuleString *shown; /* in place of salt and secret, which nobody learns from here */
+    int may_set_protected;    /* this server lets CONFIG SET change what is protected */
 } settings;
 
 /* ------------------------------------------------------------------------------------ one setting */
@@ -50,9 +52,9 @@ static int set_endpoint(const char *name, RedisModuleString *value, void *data,
     return REDISMODULE_OK;
 }
 
-static RedisModuleString *get_salt(const char *name, void *data) {
+static RedisModuleString *get_hidden(const char *name, void *data) {
     (void)name, (void)data;
-    return settings.shown_salt;
+    return settings.shown;
 }
 
 /* Setting what is shown changes nothing. */
@@ -67,6 +69,17 @@ static int set_salt(const char *name, RedisModuleString *value, void *data,
         return refuse(err, "spreds.salt must be a number below 2^64");
     }
     settings.salt = salt;
+    return REDISMODULE_OK;
+}
+
+static int set_secret(const char *name, RedisModuleString *value, void *data,
+                      RedisModuleString **err) {
+    const char *digits = RedisModule_StringPtrLen(value, NULL);
+    (void)name, (void)data;
+    if (*digits && !sampler_read_secret(digits, settings.secret)) {
+        return refuse(err, "spreds.secret must be 32 hexadecimal digits, in small letters");
+    }
+    settings.has_secret = *digits != 0;
     return REDISMODULE_OK;
 }
 
@@ -102,13 +115,16 @@ static int apply(RedisModuleCtx *ctx, void *data, RedisModuleString **err) {
     sampler *s = &settings.module->sampler;
     unsigned long long salt = settings.salt;
     (void)ctx, (void)data;
+    int has_secret = settings.has_secret;
     settings.salt = s->salt; /* if it is refused, the server does not bring this one back */
+    settings.has_secret = 0;
     if (!sampler_sampling_is_valid((uint64_t)settings.threshold, (uint64_t)settings.modulus)) {
         return refuse(err, "spreds.modulus must be a power of two up to 4294967296, "
                            "and spreds.threshold at most spreds.modulus");
     }
     const char *why = apply_endpoint(settings.module);
     if (why) return refuse(err, why);
+    if (has_secret) sampler_set_secret(s, settings.secret);
     while (salt == 0) RedisModule_GetRandomBytes((unsigned char *)&salt, sizeof salt);
     settings.salt = salt;
     sampler_set_sampling(s, (uint64_t)settings.threshold, (uint64_t)settings.modulus, salt,
@@ -126,7 +142,9 @@ static int register_settings(RedisModuleCtx *ctx) {
                                               REDISMODULE_CONFIG_DEFAULT, 1, SAMPLER_MAX_MODULUS,
                                               get_number, set_number, apply, &settings.modulus) &&
            !RedisModule_RegisterStringConfig(ctx, "salt", "", REDISMODULE_CONFIG_SENSITIVE,
-                                             get_salt, set_salt, apply, NULL) &&
+                                             get_hidden, set_salt, apply, NULL) &&
+           !RedisModule_RegisterStringConfig(ctx, "secret", "", REDISMODULE_CONFIG_SENSITIVE,
+                                             get_hidden, set_secret, apply, NULL) &&
            !RedisModule_RegisterNumericConfig(ctx, "size-estimates", SIZE_ESTIMATES_DEFAULT,
                                               REDISMODULE_CONFIG_DEFAULT, 0, SIZE_ESTIMATES_MOST,
                                               get_number, set_number, NULL,
@@ -138,7 +156,7 @@ int take_settings(module_state *module, RedisModuleCtx *ctx) {
     RedisModuleString *err = NULL;
 
     settings.module = module;
-    settings.shown_salt = RedisModule_CreateString(NULL, "", 0);
+    settings.shown = RedisModule_CreateString(NULL, "", 0);
     settings.may_set_protected = may_set_protected(ctx);
     if (!register_settings(ctx)) return 0;
     if (apply(ctx, NULL, &err) == REDISMODULE_OK) return 1;
@@ -150,5 +168,5 @@ int take_settings(module_state *module, RedisModuleCtx *ctx) {
 
 void free_settings(void) {
     if (settings.endpoint) RedisModule_FreeString(NULL, settings.endpoint);
-    RedisModule_FreeString(NULL, settings.shown_salt);
+    RedisModule_FreeString(NULL, settings.shown);
 }

@@ -1,5 +1,5 @@
-/* The settings spreds.endpoint, .threshold, .modulus, .salt and .size-estimates, and what CONFIG SET may
- * do to them. */
+/* The settings spreds.endpoint, .threshold, .modulus, .salt, .secret and .size-estimates, and what CONFIG
+ * SET may do to them. */
 
 #ifndef SPREDS_SETTINGS_H
 #define SPREDS_SETTINGS_H

@@ -136,7 +136,7 @@ void spredsRecordRemoved(redisDb *db, uint64_t hash, int operation) {
     recordAbsent(db, hash, operation);
 }
 
-void spredsRecordDatabases(int operation, uint16_t db, uint64_t other) {
+void spredsRecordDatabases(int operation, uint16_t db, uint16_t other) {
     sampler_record(&spreds, 0, operation, 0, db, other, SAMPLER_NO_TTL, server.ustime);
 }
 
@@ -158,10 +158,27 @@ int spredsIsSalt(char *text, const char **err) {
     return 0;
 }
 
+int spredsIsSecret(char *text, const char **err) {
+    uint8_t secret[SAMPLER_SECRET_BYTES];
+
+    if (!*text || sampler_read_secret(text, secret)) return 1;
+    *err = "spreds-secret must be 32 hexadecimal digits, in small letters";
+    return 0;
+}
+
 /* Whether who runs CONFIG SET may set what is protected. */
 static int maySetProtected(void) {
     client *c = server.current_client;
     return c && c->conn && allowProtectedAction(server.enable_protected_configs, c);
+}
+
+static void takeSecret(void) {
+    uint8_t secret[SAMPLER_SECRET_BYTES];
+    char *text = spreds_settings.secret;
+
+    if (text && sampler_read_secret(text, secret)) sampler_set_secret(&spreds, secret);
+    zfree(text);
+    spreds_settings.secret = NULL;
 }
 
 int spredsApply(const char **err) {
@@ -185,10 +202,12 @@ int spredsApply(const char **err) {
         if (!*err) {
             sdsfree(spreds_endpoint);
             spreds_endpoint = sdsnew(endpoint);
+            sampler_set_secret(&spreds, NULL); /* which was for the old one */
         }
         if (sdslen(spreds_endpoint)) sampler_start(&spreds, server.ustime);
         if (*err) return 0;
     }
+    takeSecret();
     if (wanted->salt) string2ull(wanted->salt, &salt);
     zfree(wanted->salt);
     wanted->salt = NULL;

@@ -19,12 +19,14 @@
 
 extern sampler spreds;
 
-/* The configuration directives spreds-endpoint, -threshold, -modulus and -salt. */
+/* The configuration directives spreds-endpoint, -threshold, -modulus, -salt and -secret. */
 typedef struct {
     char *endpoint; /* where the sidecar listens; NULL: off */
     unsigned long long threshold;
     unsigned long long modulus;
-    char *salt; /* NULL: as it is; "0": a random one. Never kept here, where CONFIG GET looks. */
+    /* Never kept here, where CONFIG GET and CONFIG REWRITE look; NULL: as they are. */
+    char *salt; /* "0": a random one */
+    char *secret;
 } spreds_config;
 
 extern spreds_config spreds_settings;
@@ -32,8 +34,9 @@ extern spreds_config spreds_settings;
 /* Called once, when the server is a daemon, has a run id and has loaded its data. */
 void spredsInit(void);
 
-/* Whether CONFIG takes a text as spreds-salt. */
+/* Whether CONFIG takes a text as spreds-salt, or as spreds-secret. */
 int spredsIsSalt(char *text, const char **err);
+int spredsIsSecret(char *text, const char **err);
 
 /* Puts spreds_settings into effect, now. Returns 1, or 0 and the reason. */
 int spredsApply(const char **err);
@@ -44,7 +47,7 @@ sds spredsInfo(sds info);
 void spredsRecordRead(redisDb *db, robj *key, robj *val, uint64_t hash);
 void spredsRecordRemoved(redisDb *db, uint64_t hash, int operation);
 void spredsCountModified(redisDb *db, robj *key);
-void spredsRecordDatabases(int operation, uint16_t db, uint64_t other);
+void spredsRecordDatabases(int operation, uint16_t db, uint16_t other);
 void spredsAmendExpire(robj *key, long long when_ms);
 
 static inline uint64_t spredsHash(robj *key) {
@@ -90,7 +93,7 @@ static inline void spredsFlushed(int dbid) {
 }
 
 static inline void spredsSwapped(int first, int second) {
-    if (spreds.on) spredsRecordDatabases(SAMPLER_SWAP, (uint16_t)first, (uint64_t)second);
+    if (spreds.on) spredsRecordDatabases(SAMPLER_SWAP, (uint16_t)first, (uint16_t)second);
 }
 
 #endif

@@ -70,7 +70,9 @@ class Sidecar:
         self._actuator = self._make_actuator()
         self._control = ControlRoom(config, self._store, self._lock, self._actuator, self.metrics)
         self._service = ServiceNotice(self.metrics)
-        self._samples = SampleIntake(self._monitors, self._actuator.run_ids, self.metrics)
+        self._samples = SampleIntake(
+            self._monitors, self._actuator.run_ids, self._sampler_keys, self.metrics
+        )
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)
         self._settings = SettingsReader(
             make_settings_store(config.controller),
@@ -99,6 +101,8 @@ class Sidecar:
 
     def _make_actuator(self) -> Actuator:
         config = self.config
+        servers = [RedisServer(server) for server in config.servers]
+        self._sampler_keys = {server.name: server.sampler_key for server in servers}
         self._hands = Hands(
             self._store,
             lambda: self._actuator.budget.bytes,
@@ -107,7 +111,7 @@ class Sidecar:
             tell=lambda name, words: self._control.history.add("hand", words, server=name),
         )
         return Actuator(
-            [RedisServer(server) for server in config.servers],
+            servers,
             config.memory,
             config.sampling,
             self._store,
@@ -180,7 +184,9 @@ class Sidecar:
         """
         sampling = self.config.sampling
         with (
-            bind_endpoint(sampling.endpoint, self.metrics, sampling.group) as self._receiver,
+            bind_endpoint(
+                sampling.endpoint, self.metrics, sampling.group, len(self.config.servers)
+            ) as self._receiver,
             OperatorsServer(self.config.operators, self) as operators,
         ):
             try:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
+from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
@@ -179,7 +180,8 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
         return fixed
     # Also of one that is not read: what its keys are worth later, nothing will tell.
     if seen.reading.sampler_prefix is None:
-        return "no_sampler: neither the patch nor the module is in this server"
+        has_old = seen.reading.has_old_sampler
+        return f"no_sampler: {OLD_SAMPLER if has_old else 'neither patch nor module is in it'}"
     if seen.estimate is None:
         return "no_samples: nothing is known of its accesses yet"
     # What it counts as no reads are reads that nobody told of.

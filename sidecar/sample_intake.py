@@ -14,6 +14,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.batch import Batch
 from sidecar.samples.joining import BatchJoiner
 from sidecar.samples.receiver import SampleReceiver
+from sidecar.samples.sampler_key import SamplerKey
 
 log = logging.getLogger(__name__)
 
@@ -27,27 +28,31 @@ SLICE_SECONDS = 0.05
 
 
 class SampleIntake:
-    """``run_ids`` tells the servers' processes, by name, as last seen.
+    """``run_ids`` tells the servers' processes, by name, as last seen; ``keys`` has a key of each.
 
     Attributes:
-        by_instance: who takes a batch, by the number in its header.
+        by_instance: whose a batch is, by the number in its header.
     """
 
     def __init__(
         self,
         monitors: Mapping[str, ServerMonitor],
         run_ids: Callable[[], Mapping[str, str]],
+        keys: Mapping[str, SamplerKey],
         metrics: Metrics,
     ) -> None:
         self._joiners = {
             name: BatchJoiner(partial(self._give, monitor)) for name, monitor in monitors.items()
         }
         self._run_ids = run_ids
+        self._keys = keys
+        self._may_learn = True
+        self._told: set[str] = set()
         self._metrics = metrics
         self._took_all = False
         # Of each server: the process that its last samples came from, and their salt.
         self._salts: dict[str, tuple[int, int]] = {}
-        self.by_instance: dict[int, BatchJoiner] = {}
+        self.by_instance: dict[int, str] = {}
 
     def take(self, receiver: SampleReceiver, stop: Event) -> None:
         """Wait for samples, and take what is there, for one slice of processor time at most; more
@@ -84,19 +89,35 @@ class SampleIntake:
     def _receiving(
         self, receiver: SampleReceiver, wait_seconds: float
     ) -> Iterator[Callable[[], None]]:
-        batches = receiver.batches(wait_seconds)
-        return (partial(self._take, batch, receiver) for batch in batches)
+        self._may_learn = True  # once for all strangers that come: it may wait for a lock
+        batches = receiver.batches(wait_seconds, partial(self._is_ours, receiver))
+        return (partial(self._take, batch) for batch in batches)
 
     def _old(self) -> Iterator[Callable[[], None]]:
         return (joiner.give for joiner in self._joiners.values() if joiner.is_old)
 
-    def _take(self, batch: Batch, receiver: SampleReceiver) -> None:
-        if batch.instance not in self.by_instance:
+    def _is_ours(self, receiver: SampleReceiver, instance: int, secret: bytes) -> bool:
+        """Whether it is the secret of the server whose process this is."""
+        if instance not in self.by_instance:
             self._metrics.batches_of_unknown_instance.inc()
-            self._learn_instances(receiver)
-        joiner = self.by_instance.get(batch.instance)
-        if joiner is not None:
-            joiner.add(batch)
+            if self._may_learn:
+                self._may_learn = False
+                self._learn_instances(receiver)
+        name = self.by_instance.get(instance)
+        if name is None:
+            return False
+        is_ours = self._keys[name].opens(secret)
+        if not is_ours and name not in self._told:
+            self._told.add(name)
+            log.warning(
+                "server %s: a batch that says it is from it does not carry its secret, and is "
+                "dropped: it was forged, or made before this sidecar began",
+                name,
+            )
+        return is_ours
+
+    def _take(self, batch: Batch) -> None:
+        self._joiners[self.by_instance[batch.instance]].add(batch)
 
     def _give(self, monitor: ServerMonitor, batch: Batch) -> None:
         # What expires is taken out of a monitor once a batch.
@@ -117,7 +138,5 @@ class SampleIntake:
         self._salts[name] = batch.instance, batch.salt_id
 
     def _learn_instances(self, receiver: SampleReceiver) -> None:
-        self.by_instance = {
-            int(run_id[:16], 16): self._joiners[name] for name, run_id in self._run_ids().items()
-        }
+        self.by_instance = {int(run_id[:16], 16): name for name, run_id in self._run_ids().items()}
         receiver.keep_only(self.by_instance)

@@ -23,6 +23,7 @@ from sidecar.samples.wire_format import (
     K2,
     MAGIC,
     MAX_BATCH_RECORDS,
+    SECRET_BYTES,
     SOURCE_PATCH,
     VERSION,
     Operation,
@@ -60,11 +61,13 @@ class SampledServer:
         threshold: int = DEFAULT_MODULUS,
         modulus: int = DEFAULT_MODULUS,
         salt: int = 0,
+        secret: bytes = bytes(SECRET_BYTES),
     ) -> None:
         self.instance = instance
         self.threshold = threshold
         self.modulus = modulus
         self.salt = salt
+        self.secret = secret
         self._sequence = self._seen = self._seen_reads = self._sampled = 0
 
     def batches(
@@ -131,7 +134,7 @@ class SampledServer:
         header = HEADER.pack(
             MAGIC, VERSION, HEADER.size, records.dtype.itemsize, SOURCE_PATCH, len(records),
             self.instance, self._sequence, *times_us, self.threshold, self.modulus,
-            key_hash(b"spreds", self.salt), seen, seen_reads, self._sampled, 0,
+            key_hash(b"spreds", self.salt), seen, seen_reads, self._sampled, 0, self.secret,
         )  # fmt: skip
         self._sequence += 1
         return header + records.tobytes()

@@ -37,7 +37,12 @@ class Metrics:
     # Samples.
     samples = _Declared("Samples that came and belong to a server of this node")
     batches_lost = _Declared("Batches of samples that never came")
-    batches_malformed = _Declared("Messages that are not a batch of samples", "reason")
+    batches_malformed = _Declared(
+        "Messages that are not a batch of samples with its server's secret", "reason"
+    )
+    sample_connections_refused = _Declared(
+        "Connections to the samples' endpoint that were ended, or could not be taken", "reason"
+    )
     batches_of_unknown_instance = _Declared(
         "Batches from a server process that has not been read yet"
     )

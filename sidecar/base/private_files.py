@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import grp
 import os
+import pwd
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,6 +40,14 @@ def open_lock(path: Path) -> BinaryIO:
     os.fchmod(descriptor, 0o600)
     # Unbuffered: what a full disk does not take must not come up again when it is closed.
     return os.fdopen(descriptor, "r+b", buffering=0)
+
+
+def make_own_folder(folder: Path) -> None:
+    """Make a folder if it is missing, for its owner alone, and what is missing above it so that
+    others may pass, whatever the umask is. Raises OSError."""
+    for parent in reversed(folder.parents):
+        _make(parent, 0o755)
+    _make(folder, 0o700)
 
 
 def who_else_may_write(folder: Path) -> str | None:
@@ -77,6 +87,12 @@ def why_not_secret(descriptor: int) -> str | None:
     return None
 
 
+def _make(folder: Path, mode: int) -> None:
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)  # never more, not for a moment
+        folder.chmod(mode)
+
+
 def _has_others(group: int) -> bool:
     """Whether a group may have members beside us: it is not our own, or names some."""
     if group == 0:
@@ -91,8 +107,6 @@ def _has_others(group: int) -> bool:
 
 
 def _own_name() -> str:
-    import pwd
-
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

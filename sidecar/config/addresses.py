@@ -15,8 +15,9 @@ _SCHEMES = ("redis://", "rediss://", "unix://")
 _THIS_HOST = ("localhost", "::1")
 
 
-def read_endpoint(fields: Fields, key: str) -> str:
-    """``ipc:///path``, ``ipc://@name`` or ``tcp://host:port``. Raises DocumentError."""
+def read_endpoint(fields: Fields, key: str, opening: str) -> str:
+    """``ipc:///path``; where the key ``opening`` is true also ``ipc://@name`` or
+    ``tcp://host:port``, which have no owner. Raises DocumentError."""
     endpoint = fields.text(key)
     scheme, _, address = endpoint.partition("://")
     if scheme not in ("ipc", "tcp"):
@@ -31,6 +32,14 @@ def read_endpoint(fields: Fields, key: str) -> str:
         raise fields.refuse(key, f"must be ipc:// and an absolute path, not {endpoint!r}")
     else:
         _check_length(fields, key, address)
+    if not fields.boolean(opening, False) and not address.startswith("/"):
+        everybody = "who reaches that port" if scheme == "tcp" else "on this machine"
+        raise fields.refuse(
+            key,
+            f"{endpoint!r} has no owner: everybody {everybody} can connect, and only the servers' "
+            "secrets keep forged samples out. Take ipc:///PATH in a folder of the sidecar's own, "
+            f"or say {opening} = true",
+        )
     return endpoint
 
 

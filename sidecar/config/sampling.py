@@ -26,7 +26,7 @@ class SamplingConfig:
     Attributes:
         threshold, modulus: a key is sampled if hash mod ``modulus`` < ``threshold``.
         live_objects: of each server's SHARDS stack.
-        group: whose members may connect to the socket, as a number; ``None``: as the umask has it.
+        group: whose members may connect to the socket, as a number; ``None``: nobody's.
     """
 
     endpoint: str
@@ -45,7 +45,7 @@ def read_sampling(fields: Fields) -> SamplingConfig:
         raise fields.refuse("rate", "and threshold say the same thing: give one of them")
     rate = fields.number("rate", DEFAULT_RATE, above=0, high=1)
     sampling = SamplingConfig(
-        endpoint=read_endpoint(fields, "endpoint"),
+        endpoint=read_endpoint(fields, "endpoint", "open_endpoint"),
         threshold=fields.integer("threshold", max(1, round(rate * modulus)), low=1, high=modulus),
         modulus=modulus,
         group=_read_group(fields),

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sidecar.controllers.silence import Silence
+from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
 # Codes of servers whose size stays, whatever the sum is.
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
+_NO_SAMPLER = "has neither the patch nor the module"
 
 
 def problems_of(
@@ -45,8 +47,9 @@ def problems_of(
             f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
         )
     found += [
-        f"{one['name']} has neither the patch nor the module: plans leave its size alone; it "
-        "shrinks only where all must"
+        f"{one['name']} "
+        + (f"is not sampled, for {OLD_SAMPLER}" if one.get("sampler_is_old") else _NO_SAMPLER)
+        + ": plans leave its size alone; it shrinks only where all must"
         for one in servers
         if one["up"] and one["sampler"] is None
     ]

@@ -132,14 +132,15 @@ def _recommended_part(
 
 def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     if reading is None:
-        keys = ("run_id", "role", "policy", "sampler", "maxmemory_bytes", "used_bytes")
-        return dict.fromkeys((*keys, "rss_bytes", "lifetime_hit_ratio"))
+        keys = ("run_id", "role", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
+        return dict.fromkeys((*keys, "used_bytes", "rss_bytes", "lifetime_hit_ratio"))
     reads = reading.keyspace_hits + reading.keyspace_misses
     return {
         "run_id": reading.run_id,
         "role": reading.role,
         "policy": reading.maxmemory_policy,
         "sampler": _SAMPLERS.get(reading.sampler_prefix or ""),
+        "sampler_is_old": reading.has_old_sampler,
         "maxmemory_bytes": reading.maxmemory_bytes,
         "used_bytes": reading.counted_bytes,
         "rss_bytes": reading.rss_bytes,

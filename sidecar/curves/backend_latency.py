@@ -23,10 +23,7 @@ class BackendLatency:
       biased downward where keys are often written.
     * *What is never filled* within a minute is left out, and says nothing (backends that answer
       "no such object" may be faster): ``fill_ratio`` tells how much that is.
-    * *Resolution.* That of the server's clock: below a millisecond, with the module some ms. A
-      batch of version 1 tells the time of its first and last record only; the others are taken to
-      be evenly spaced. With two to five records in a batch (of 50 ms at most) a latency much below
-      50 ms can come out several times too long there; with two, or with many, it does not.
+    * *Resolution.* That of the server's clock: below a millisecond, with the module some ms.
 
     Memory: a bounded number of misses wait for their fill.
 

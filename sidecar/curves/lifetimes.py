@@ -2,8 +2,8 @@
 
 Samples tell how long a key will live when it is written, and what is left of that when it is read.
 An object that was evicted would still be in a larger cache, until then. Where the TTL's length is
-not told (samples of version 1, and some of the module's), it is guessed from those objects that the
-server keeps until they expire.
+not told (some samples of the module's), it is guessed from those objects that the server keeps
+until they expire.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class WholeDatabases:
         """One record, of a flush or a swap."""
         db = int(record["db"])
         if record["operation"] == Operation.SWAP:
-            self._swap(db, int(record["size_bytes"]), sample)
+            self._swap(db, int(record["size_bytes"]) & UNKNOWN_DB, sample)
         elif db == UNKNOWN_DB:
             sample.clear()
         else:

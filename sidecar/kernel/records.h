@@ -8,7 +8,7 @@
 #define HASH_BITS 48 /* of a record's hash in the identity of its object; above them stands its db */
 
 enum { FLAG_TTL = 1, FLAG_SIZE_KNOWN = 2, FLAG_TTL_KNOWN = 4, FLAG_SIZE_ALLOCATED = 8 };
-enum { GOOD_RECORDS, BAD_OPERATION, BAD_SWAP, NOT_SAMPLED };
+enum { GOOD_RECORDS, BAD_OPERATION, NOT_SAMPLED };
 
 struct record {
     uint64_t hash;

@@ -10,14 +10,16 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from sidecar.preflight.finding import Finding
-from sidecar.samples.endpoint import socket_path
+from sidecar.samples.endpoint import is_open, socket_path, tcp_address
 from sidecar.servers.server_reading import ServerReading
 
 _KEY = "sampling.endpoint"
 
 
 def check_endpoint(endpoint: str, running: bool) -> Iterator[Finding]:
-    """Whether it can be bound. ``running``: our sidecar may have it already."""
+    """Whether it can be bound, and who reaches it. ``running``: our sidecar may have it already."""
+    if is_open(endpoint):
+        yield _open(endpoint)
     path = socket_path(endpoint)
     if running and _is_bound(endpoint):
         yield Finding("ok", _KEY, f"{endpoint} is bound by the running sidecar")
@@ -36,6 +38,16 @@ def check_endpoint(endpoint: str, running: bool) -> Iterator[Finding]:
         yield _port(endpoint)
     else:
         yield Finding("ok", _KEY, f"{endpoint} needs no file")
+
+
+def _open(endpoint: str) -> Finding:
+    reach = "everybody on this machine"
+    if not _is_local(endpoint):
+        reach = "everybody who reaches that address"
+    what = f"{reach} can connect to {endpoint}: only the servers' secrets keep forged samples out"
+    if not _is_local(endpoint):
+        what += ", and nothing is encrypted: who reads the network learns them"
+    return Finding("advice", _KEY, what, "take ipc:///PATH, in a folder of the sidecar's own")
 
 
 def _file(endpoint: str, path: Path) -> Finding:
@@ -84,13 +96,9 @@ def _listens(address: str) -> bool:
 
 
 def _port(endpoint: str) -> Finding:
-    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    name = host.strip("[]")
     try:
-        family, kind, number, _, address = socket.getaddrinfo(
-            name, int(port), type=socket.SOCK_STREAM
-        )[0]
-        with socket.socket(family, kind, number) as probe:
+        family, address = tcp_address(endpoint)
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:

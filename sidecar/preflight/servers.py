@@ -8,6 +8,7 @@ from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
+from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.redis_server import (
     MissingRightError,
     RedisServer,
@@ -65,7 +66,9 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
         yield Finding(
             "problem",
             config.name,
-            "has no sampler, neither the patch nor the module, so its curve will not be known",
+            f"is not sampled: {OLD_SAMPLER}"
+            if reading.has_old_sampler
+            else "has no sampler, neither the patch nor the module, so its curve will not be known",
             "loadmodule /path/to/spreds.so in its file (redis_patch/build.sh module builds it), or "
             "MODULE LOAD",
         )

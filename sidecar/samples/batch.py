@@ -1,8 +1,9 @@
-"""Decoder of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, versions 1 and 2."""
+"""Decoder of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,12 +11,10 @@ import numpy.typing as npt
 
 from sidecar.kernel.library import library
 from sidecar.samples.wire_format import (
-    FIRST_RECORD_BYTES,
-    FIRST_VERSION,
-    FLAG_TTL_KNOWN,
     HEADER,
     MAGIC,
     MAX_MODULUS,
+    OLD_SAMPLER,
     RECORD_BYTES,
     SOURCE_MODULE,
     SOURCE_PATCH,
@@ -35,14 +34,17 @@ class SampleError(ValueError):
         self.reason = reason
 
 
+class StrangerError(SampleError):
+    """A message does not come from a sampler of ours, as far as it tells."""
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """One batch of samples of one server.
 
     Attributes:
         records: structured array, shape (record_count,), fields ``hash`` u64, ``size_bytes`` u32,
-            ``db`` u16, ``operation`` u8, ``flags`` u8, ``ttl_ms`` u32, ``time_us`` u32. Those of
-            version 1 have no known TTL, and times that are evenly spaced.
+            ``db`` u16, ``operation`` u8, ``flags`` u8, ``ttl_ms`` u32, ``time_us`` u32.
         parts: what was joined to this one, if it is not one message (``joined``).
 
     The rest is the header, in the wire format's words; the counters are since the server started.
@@ -61,6 +63,7 @@ class Batch:
     seen_reads: int
     sampled: int
     dropped: int
+    secret: bytes
     parts: tuple[Batch, ...] = ()
 
     @cached_property
@@ -104,54 +107,51 @@ _FIELDS = {
     "ttl_ms": "<u4",
     "time_us": "<u4",
 }
-_FIRST_FIELDS = 5
-"""So many of them stand in a record of version 1."""
 
 
-def record_type(record_bytes: int = RECORD_BYTES, fields: int = len(_FIELDS)) -> np.dtype[np.void]:
-    """Layout of a record that takes ``record_bytes``, of which the first fields are known; what a
-    sampler appends to them is skipped."""
-    formats = list(_FIELDS.values())[:fields]
+def record_type(record_bytes: int = RECORD_BYTES) -> np.dtype[np.void]:
+    """Layout of a record that takes ``record_bytes``; what a sampler appends is skipped."""
+    formats = list(_FIELDS.values())
     widths = [np.dtype(one).itemsize for one in formats]
     return np.dtype(
         {
-            "names": list(_FIELDS)[:fields],
+            "names": list(_FIELDS),
             "formats": formats,
-            "offsets": [sum(widths[:place]) for place in range(fields)],
+            "offsets": [sum(widths[:place]) for place in range(len(formats))],
             "itemsize": record_bytes,
         }
     )
 
 
 _RECORD = record_type()
-_LEAST_RECORD_BYTES = {FIRST_VERSION: FIRST_RECORD_BYTES, VERSION: RECORD_BYTES}
 _FIRST_OPERATION, _LAST_OPERATION = int(min(Operation)), int(max(Operation))
-_MOST_DB = (1 << 16) - 1
-_MOST_U32 = (1 << 32) - 1
 
 
-def decode_batch(message: bytes) -> Batch:
+def decode_batch(message: bytes, is_ours: Callable[[int, bytes], bool] | None = None) -> Batch:
     """One ZeroMQ message as a batch.
 
+    ``is_ours`` is asked first whether instance and secret belong together: of what comes from a
+    stranger nothing else is looked at.
+
     Raises:
-        SampleError: with one of the reasons ``truncated``, ``magic``, ``version``, ``source``,
-            ``header_length``, ``record_length``, ``message_length``, ``sampling``, ``time``,
-            ``counters``, ``operation``, ``swap``, ``not_sampled``.
+        StrangerError: nothing says that it comes from a sampler of ours: ``truncated``, ``magic``,
+            ``version``, ``secret``.
+        SampleError: with one of the reasons ``source``, ``header_length``, ``record_length``,
+            ``message_length``, ``sampling``, ``time``, ``counters``, ``operation``,
+            ``not_sampled``.
     """
+    magic, version = message[:4], int.from_bytes(message[4:6], "little")
+    if len(message) >= 6 and magic != MAGIC:
+        raise StrangerError("magic", f"starts with {magic!r}, not {MAGIC!r}")
+    if len(message) >= 6 and version != VERSION:
+        raise StrangerError("version", _version_words(version))
     if len(message) < HEADER.size:
-        raise SampleError(
+        raise StrangerError(
             "truncated", f"{len(message)} bytes are fewer than a header's {HEADER.size}"
         )
-    magic, version, header_bytes, record_bytes, source, count, *counters = HEADER.unpack_from(
-        message
-    )
-    if magic != MAGIC:
-        raise SampleError("magic", f"starts with {magic!r}, not {MAGIC!r}")
-    least_record_bytes = _LEAST_RECORD_BYTES.get(version)
-    if least_record_bytes is None:
-        raise SampleError(
-            "version", f"is of version {version}, neither {FIRST_VERSION} nor {VERSION}"
-        )
+    _, _, header_bytes, record_bytes, source, count, *fields = HEADER.unpack_from(message)
+    if is_ours is not None and not is_ours(fields[0], fields[-1]):
+        raise StrangerError("secret", "does not carry the secret of a server of this node")
     if source not in (SOURCE_PATCH, SOURCE_MODULE):
         raise SampleError(
             "source",
@@ -159,34 +159,27 @@ def decode_batch(message: bytes) -> Batch:
         )
     if header_bytes < HEADER.size:
         raise SampleError("header_length", f"header_bytes {header_bytes} < {HEADER.size}")
-    if record_bytes < least_record_bytes:
-        raise SampleError("record_length", f"record_bytes {record_bytes} < {least_record_bytes}")
+    if record_bytes < RECORD_BYTES:
+        raise SampleError("record_length", f"record_bytes {record_bytes} < {RECORD_BYTES}")
     if len(message) != header_bytes + count * record_bytes:
         raise SampleError(
             "message_length",
             f"{len(message)} bytes, where {count} records need {header_bytes}"
             f" + {count} x {record_bytes}",
         )
-    layout = _RECORD
-    if version == FIRST_VERSION:
-        layout = record_type(record_bytes, _FIRST_FIELDS)
-    elif record_bytes != RECORD_BYTES:
-        layout = record_type(record_bytes)
+    layout = _RECORD if record_bytes == RECORD_BYTES else record_type(record_bytes)
     records = np.frombuffer(message, layout, count, header_bytes)
-    batch = Batch(source, records, *counters)
+    batch = Batch(source, records, *fields)
     _check(batch)
-    return _of_this_version(batch) if version == FIRST_VERSION else batch
+    return batch
 
 
-def _of_this_version(batch: Batch) -> Batch:
-    """A batch of version 1 with the fields that its records do not have."""
-    records = np.zeros(len(batch.records), _RECORD)
-    for field in batch.records.dtype.names or ():
-        records[field] = batch.records[field]
-    records["flags"] &= ~np.uint8(FLAG_TTL_KNOWN)
-    span_us = min(batch.last_time_us - batch.first_time_us, _MOST_U32)
-    records["time_us"] = np.linspace(0, span_us, len(records))
-    return replace(batch, records=records)
+def _version_words(version: int) -> str:
+    if version < VERSION:
+        return f"is of version {version}: {OLD_SAMPLER}"
+    return (
+        f"is of version {version}, and this sidecar reads {VERSION}: it is older than the sampler"
+    )
 
 
 def _check(batch: Batch) -> None:
@@ -210,10 +203,6 @@ def _check(batch: Batch) -> None:
     operations = batch.operations
     if operations.min() < _FIRST_OPERATION or operations.max() > _LAST_OPERATION:
         raise SampleError("operation", "a record has an operation outside 1..8")
-    if operations.max() == Operation.SWAP:
-        others = batch.records["size_bytes"][operations == Operation.SWAP]
-        if others.max() > _MOST_DB:
-            raise SampleError("swap", f"a database is swapped with {others.max()} > {_MOST_DB}")
     outside = (batch.records["hash"] & np.uint64(modulus - 1)) >= np.uint64(threshold)
     if outside.any() and np.any(outside & (operations < Operation.FLUSH)):
         raise SampleError("not_sampled", "a record's hash is not below the threshold")

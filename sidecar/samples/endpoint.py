@@ -1,21 +1,20 @@
-"""The socket file where samples arrive.
-
-ZeroMQ removes whatever is at the path that it binds, even a socket that another program uses, or a
-file that is not a socket at all. So the path is checked first.
-"""
+"""The endpoint where samples arrive: a socket's file, an abstract name, or an address of TCP."""
 
 from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import zmq
+from typing import Any
 
 from sidecar.base.metrics import Metrics
-from sidecar.samples.receiver import SampleReceiver
+from sidecar.base.private_files import make_own_folder
+from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
+
+_BACKLOG = 128
 
 
 def socket_path(endpoint: str) -> Path | None:
@@ -24,16 +23,21 @@ def socket_path(endpoint: str) -> Path | None:
     return Path(address) if scheme == "ipc" and not address.startswith("@") else None
 
 
+def is_open(endpoint: str) -> bool:
+    """Whether everybody on the machine may connect, or on the network: no file has rights."""
+    return socket_path(endpoint) is None
+
+
 @contextmanager
 def bind_endpoint(
-    endpoint: str, metrics: Metrics, group: int | None = None
+    endpoint: str, metrics: Metrics, group: int | None = None, servers: int = 0
 ) -> Iterator[SampleReceiver]:
     """The receiver, bound, with the socket's folder made if it is missing; the socket's file is
     removed at the end.
 
-    With a ``group``, its members may connect and nobody else but this user; also the folder is
-    theirs to enter, if it is made here, or is this user's own and that is not root, to whom folders
-    such as /run belong.
+    Only this user may connect, and with a ``group`` its members; also the folder is theirs to
+    enter, if it is this user's own; if that is root, to whom folders such as /run belong, only one
+    that nobody else may enter. ``servers``: so many may connect at once.
 
     Raises:
         OSError: it cannot be bound, or something else uses the path; one sentence.
@@ -42,60 +46,107 @@ def bind_endpoint(
     try:
         if path is not None:
             _make_folder(path.parent, group)
-            _check_unused(path)
-        receiver = SampleReceiver(endpoint, metrics)
-    except zmq.ZMQError as error:
-        raise OSError(f"sampling.endpoint {endpoint}: cannot be bound: {error.strerror}") from error
+            _remove_dead(path)
+        listening = _bound(endpoint, path)
     except OSError as error:
         raise OSError(
             f"sampling.endpoint {endpoint}: cannot be bound: {error.strerror or error}"
         ) from error
-    with receiver:
-        if path is None:
-            yield receiver
-            return
-        made = path.stat()
+    with listening:
+        made = path.lstat() if path is not None else None
         try:
-            if group is not None:
-                _give(path, group, 0o660)
-            yield receiver
+            if path is not None:
+                _give(path, group, 0o600 if group is None else 0o660)
+            listening.listen(_BACKLOG)
+            with SampleReceiver(listening, metrics, MOST_STRANGERS + servers) as receiver:
+                yield receiver
         finally:
-            # While it listens: nobody else binds the path until it is closed.
-            if path.exists() and os.path.samestat(path.stat(), made):
-                path.unlink()
+            if path is not None and made is not None:
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(path.lstat(), made):
+                        path.unlink()
+
+
+def _bound(endpoint: str, path: Path | None) -> socket.socket:
+    if endpoint.startswith("tcp://"):
+        return _bound_to_port(endpoint)
+    name = endpoint.removeprefix("ipc://")
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The path gets these rights as it appears: there is no moment with more.
+        os.fchmod(bound.fileno(), 0o600)
+        bound.bind(str(path) if path is not None else name.replace("@", "\0", 1))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _bound_to_port(endpoint: str) -> socket.socket:
+    family, address = tcp_address(endpoint)
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def tcp_address(endpoint: str) -> tuple[socket.AddressFamily, Any]:
+    """To bind, and that servers connect to: of a name it is the first of version 4, as ZeroMQ has
+    it. Raises OSError."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    found = socket.getaddrinfo(host.strip("[]"), int(port), family, socket.SOCK_STREAM)
+    return found[0][0], found[0][4]
 
 
 def _make_folder(folder: Path, group: int | None) -> None:
-    if folder.exists():
-        user = os.geteuid()
-        is_ours = user != 0 and folder.stat().st_uid == user
-    else:
-        folder.mkdir(parents=True)
-        is_ours = True
+    make_own_folder(folder)
+    found, user = folder.stat(), os.geteuid()
+    # To root belong folders such as /run, but none of those is closed to all others.
+    is_ours = found.st_uid == user and (user != 0 or not found.st_mode & 0o077)
     if group is not None and is_ours:
         _give(folder, group, 0o750)
 
 
-def _give(path: Path, group: int, mode: int) -> None:
-    """Raises OSError, one sentence."""
+def _give(path: Path, group: int | None, mode: int) -> None:
+    """To a group, if there is one. Raises OSError, one sentence."""
+    # What is there by then, and not what a link there shows at.
+    held = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        os.chown(path, -1, group)
-        path.chmod(mode)
+        if os.fstat(held).st_uid != os.geteuid():
+            raise OSError(f"{path} belongs to uid {os.fstat(held).st_uid}")
+        itself = f"/proc/self/fd/{held}"
+        if group is not None:
+            os.chown(itself, -1, group)
+        os.chmod(itself, mode)
     except PermissionError as error:
         raise OSError(
             f"sampling.group: {path} cannot be given to the group {group}: "
             f"is the user {os.geteuid()} a member of it?"
         ) from error
+    finally:
+        os.close(held)
 
 
-def _check_unused(path: Path) -> None:
-    if not path.exists():
+def _remove_dead(path: Path) -> None:
+    """What a process of ours left behind that is gone. Raises OSError: something else is there."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
         return
-    if not path.is_socket():
+    if not stat.S_ISSOCK(found.st_mode):
         raise OSError(f"{path} exists and is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
-            return  # left behind by a process that is gone
+            if found.st_uid != os.geteuid():
+                words = f"{path} was left behind by uid {found.st_uid}: remove it"
+                raise OSError(words) from None
+            path.unlink()
+            return
     raise OSError(f"another program listens at {path}")

@@ -1,83 +1,114 @@
-"""The sidecar's end of the ZeroMQ pipeline: one PULL socket for all servers of the machine."""
+"""The sidecar's end of the pipeline: one socket for all servers of the machine."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-
-import zmq
+import logging
+import socket
+import time
+from collections.abc import Callable, Container, Iterator
 
 from sidecar.base.metrics import Metrics
-from sidecar.samples.batch import Batch, SampleError, decode_batch
-from sidecar.samples.wire_format import MAX_BATCH_BYTES, SEQUENCES_OF_A_SAMPLER
+from sidecar.samples.batch import Batch, SampleError, StrangerError, decode_batch
+from sidecar.samples.connections import Connection, Connections
+from sidecar.samples.wire_format import SEQUENCES_OF_A_SAMPLER
 
-QUEUE_BATCHES = 1024
+log = logging.getLogger(__name__)
+
 DRAIN_BATCHES = 4096
+MOST_STRANGERS = 16
+"""Connections that have shown no secret; a server has one for a moment when it connects."""
 
 
 class SampleReceiver:
-    """Binds ``endpoint`` (``ipc://...`` or ``tcp://...``) and decodes what arrives.
+    """Takes what comes to a listening socket, and decodes it.
 
-    A context manager. The queue holds ``QUEUE_BATCHES`` of ``MAX_BATCH_BYTES`` for each server;
-    when it is full, the servers drop, and count it. Whoever sends more in one message is
-    disconnected.
+    A context manager. What waits of each server is bounded; when that is full, the servers drop,
+    and count it. Whoever sends something else than batches is hung up on.
 
     Attributes:
-        metrics: where it counts malformed messages, and batches that are missing from the
-            instances' sequences. Batches that came before this receiver's first of an instance are
-            not missing.
-
-    Raises:
-        OSError: the endpoint cannot be bound (``zmq.ZMQError`` is one).
+        metrics: where it counts malformed messages, connections that it ends, and batches that are
+            missing from the instances' sequences. Batches that came before this receiver's first of
+            an instance are not missing.
     """
 
-    def __init__(self, endpoint: str, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        metrics: Metrics | None = None,
+        most_strangers: int = MOST_STRANGERS,
+    ) -> None:
         self.metrics = metrics or Metrics()
         self._next_sequence: dict[int, int] = {}
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = self._context.socket(zmq.PULL)
-        self._socket.set(zmq.LINGER, 0)
-        self._socket.set(zmq.RCVHWM, QUEUE_BATCHES)
-        self._socket.set(zmq.MAXMSGSIZE, MAX_BATCH_BYTES)
-        try:
-            self._socket.bind(endpoint)
-        except zmq.ZMQError:
-            self.close()
-            raise
-        self.endpoint: str = str(self._socket.get_string(zmq.LAST_ENDPOINT)).rstrip("\0")
+        self._senders: dict[int, Connection] = {}
+        self._told: set[str] = set()
+        self._connections = Connections(listening, most_strangers, self._refused)
 
     def receive(self, timeout_seconds: float) -> list[Batch]:
         """All that ``batches`` yields; an empty list means that none came."""
         return list(self.batches(timeout_seconds))
 
-    def batches(self, timeout_seconds: float) -> Iterator[Batch]:
-        """Batches that are there, in order of arrival, ``DRAIN_BATCHES`` messages at most.
+    def batches(
+        self, timeout_seconds: float, is_ours: Callable[[int, bytes], bool] | None = None
+    ) -> Iterator[Batch]:
+        """Batches that are there, one of each server in turn, ``DRAIN_BATCHES`` messages at most.
 
-        Waits up to ``timeout_seconds`` for the first. Each is received when it is asked for: the
-        others stay in the queue of whoever stops asking.
+        Waits up to ``timeout_seconds`` for the first. Each is decoded when it is asked for: the
+        others stay with whoever stops asking. ``is_ours``: see ``decode_batch``.
         """
-        if not self._socket.poll(round(timeout_seconds * 1000)):
-            return
-        for _ in range(DRAIN_BATCHES):
-            try:
-                frame = self._socket.recv(zmq.DONTWAIT)
-            except zmq.Again:
+        end_seconds = time.monotonic() + timeout_seconds
+        left = DRAIN_BATCHES
+        while left:
+            self._connections.look()
+            before = left
+            for connection, message in self._connections.messages():
+                left -= 1
+                if (batch := self._batch(connection, message, is_ours)) is not None:
+                    yield batch
+                if not left:
+                    return
+            self._connections.end_overdue()
+            wait_seconds = end_seconds - time.monotonic() if before == left else 0
+            if wait_seconds <= 0 or not self._connections.wait(wait_seconds):
                 return
-            try:
-                self._refuse_more_frames()
-                batch = decode_batch(frame)
-            except SampleError as error:
-                self.metrics.batches_malformed.labels(error.reason).inc()
-                continue
-            self._count(batch)
-            yield batch
 
-    def _refuse_more_frames(self) -> None:
-        frames = 1
-        while self._socket.get(zmq.RCVMORE):
-            self._socket.recv()
-            frames += 1
-        if frames > 1:
-            raise SampleError("frames", f"{frames} frames, not 1")
+    def _batch(
+        self,
+        connection: Connection,
+        message: bytes,
+        is_ours: Callable[[int, bytes], bool] | None,
+    ) -> Batch | None:
+        """``None``: it is none of ours, which was counted."""
+        try:
+            batch = decode_batch(message, is_ours)
+        except StrangerError as error:
+            self.metrics.batches_malformed.labels(error.reason).inc()
+            self._connections.end(connection, error.reason, f"sends what {error}")
+            return None
+        except SampleError as error:
+            self.metrics.batches_malformed.labels(error.reason).inc()
+            self._tell(
+                error.reason, f"samples: {connection.who} sends a batch that is none: {error}"
+            )
+            return None
+        connection.is_trusted = True
+        before = self._senders.get(batch.instance)
+        if before is not connection:
+            # One connection a server, so that their number is bounded.
+            self._senders[batch.instance] = connection
+            if before is not None:
+                self._connections.replace(before)
+        self._count(batch)
+        return batch
+
+    def _refused(self, who: str, reason: str, words: str) -> None:
+        self.metrics.sample_connections_refused.labels(reason).inc()
+        self._tell(reason, f"samples: {who} {words}")
+
+    def _tell(self, kind: str, words: str) -> None:
+        """Each kind once: strangers must not fill the log."""
+        if kind not in self._told:
+            self._told.add(kind)
+            log.warning("%s; more of this kind is only counted", words)
 
     def _count(self, batch: Batch) -> None:
         expected = self._next_sequence.get(batch.instance, batch.sequence)
@@ -87,17 +118,16 @@ class SampleReceiver:
         self._next_sequence[batch.instance] = batch.sequence + 1
 
     def keep_only(self, instances: Container[int]) -> None:
-        """Forget the sequences of all server processes but these."""
-        self._next_sequence = {
-            instance: sequence
-            for instance, sequence in self._next_sequence.items()
-            if instance in instances
-        }
+        """Forget all server processes but these, and hang up on them."""
+        known = {one: sequence for one, sequence in self._next_sequence.items() if one in instances}
+        kept = {one: sender for one, sender in self._senders.items() if one in instances}
+        for sender in set(self._senders.values()) - set(kept.values()):
+            self._connections.replace(sender)
+        self._next_sequence, self._senders = known, kept
 
     def close(self) -> None:
-        """Unbind; may be called twice."""
-        self._socket.close()
-        self._context.term()
+        """Hang up, and listen no more; may be called twice."""
+        self._connections.close()
 
     def __enter__(self) -> SampleReceiver:
         return self

@@ -1,4 +1,4 @@
-"""Constants and hash of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, version 2.
+"""Constants and hash of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, version 3.
 
 Needs the standard library only: ``spreds mrc`` starts without numpy.
 """
@@ -9,11 +9,14 @@ import struct
 from enum import IntEnum
 
 MAGIC = b"SPRD"
-VERSION = 2
-HEADER = struct.Struct("<4sHHHHI11Q")
+VERSION = 3
+HEADER = struct.Struct("<4sHHHHI11Q16s")
 RECORD_BYTES = 24
-FIRST_VERSION, FIRST_RECORD_BYTES = 1, 16
-"""What older samplers send, without TTLs and times in the records."""
+SECRET_BYTES = 16
+OLD_SAMPLER = (
+    "its sampler is older than this sidecar: load the new module, or start the server with the "
+    "new patch"
+)
 MAX_BATCH_BYTES = 16_384
 MAX_BATCH_RECORDS = (MAX_BATCH_BYTES - HEADER.size) // RECORD_BYTES
 SOURCE_PATCH, SOURCE_MODULE = 1, 2

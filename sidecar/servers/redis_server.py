@@ -15,6 +15,7 @@ from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
+from sidecar.samples.sampler_key import SamplerKey
 from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
@@ -32,12 +33,11 @@ REPLY_SECONDS = 2.0
 MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound.
 MOST_CLIENT_LIST_BYTES = 16 << 20
-# Of an error, which no server makes longer.
-MOST_WORDS = 1000
+MOST_WORDS = 1000  # of an error
 # Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
-_SAMPLER_KNOBS = ("endpoint", "modulus", "threshold")
+_SAMPLER_KNOBS = ("endpoint", "modulus", "secret", "threshold")
 # By name: a pattern is compared with each of a server's settings (measured: .12 ms instead of .01).
 _READ_SETTINGS = (
     "active-defrag-cycle-us",
@@ -95,6 +95,7 @@ class RedisServer:
         taken_by: the other sidecar that controls it, as a sentence; ``None``: as far as is known,
             there is none.
         may_ask_for_memory: whether its user may, as far as is known, on this connection.
+        sampler_key: by which its samples are known.
 
     Raises:
         DocumentError: the URL has an option or a port that makes no sense.
@@ -103,6 +104,7 @@ class RedisServer:
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.name = config.name
+        self.sampler_key = SamplerKey()
         self._config = config
         try:
             self._client: redis.Redis = redis.Redis.from_url(
@@ -205,8 +207,11 @@ class RedisServer:
         words = [str(word) for pair in settings.items() for word in pair]
         self._ask("CONFIG SET", *words)
 
-    def start_sampling(self, reading: ServerReading, sampling: SamplingConfig) -> bool:
-        """Give the sampler its knobs, if ``reading`` says that they differ; whether they did."""
+    def start_sampling(
+        self, reading: ServerReading, sampling: SamplingConfig, *, anew: bool
+    ) -> bool:
+        """Give the sampler its knobs and its secret, if ``reading`` says that they differ, or
+        ``anew``, as no reading tells the secret; whether it was done."""
         prefix = reading.sampler_prefix
         if prefix is None:
             return False
@@ -215,13 +220,14 @@ class RedisServer:
             f"{prefix}threshold": str(sampling.threshold),
             f"{prefix}endpoint": sampling.endpoint,
         }
-        if all(reading.config.get(key) == value for key, value in wanted.items()):
+        if not anew and all(reading.config.get(key) == value for key, value in wanted.items()):
             return False
-        self.set(wanted)
+        self.set({f"{prefix}secret": self.sampler_key.secret.hex(), **wanted})
         return True
 
     def stop_sampling(self, prefix: str, found: Mapping[str, str]) -> None:
-        """Turn the sampler off, with its other knobs as they were ``found``."""
+        """Turn the sampler off, with its other knobs as they were ``found``; it forgets the
+        secret."""
         self.set({**found, f"{prefix}endpoint": ""})
 
     def try_right(self, right: str, knob: str) -> None:

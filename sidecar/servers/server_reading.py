@@ -159,11 +159,18 @@ class ServerReading:
 
     @property
     def sampler_prefix(self) -> str | None:
-        """Of the sampler's knobs: ``spreds-`` (patch), ``spreds.`` (module) or ``None``."""
+        """Of the sampler's knobs: ``spreds-`` (patch), ``spreds.`` (module) or ``None``, also for
+        one that is too old."""
         for prefix in SAMPLER_PREFIXES:
-            if f"{prefix}endpoint" in self.config:
+            if {f"{prefix}endpoint", f"{prefix}secret"} <= self.config.keys():
                 return prefix
         return None
+
+    @property
+    def has_old_sampler(self) -> bool:
+        """Whether it has one that cannot show a secret, so that its samples are not believed."""
+        has_one = any(f"{prefix}endpoint" in self.config for prefix in SAMPLER_PREFIXES)
+        return has_one and self.sampler_prefix is None
 
     @property
     def evicts(self) -> bool:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.sampling import SamplingConfig
+from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
 
 log = logging.getLogger(__name__)
+
+# A sampler sends a batch a second at least.
+SILENT_SECONDS = 10.0
 
 
 class ServerSampler:
@@ -21,31 +26,45 @@ class ServerSampler:
         self._sampling = sampling
         self._metrics = metrics
         self._refused = BackOff()
+        self._silence = BackOff()
+        self._has_secret = False
+        self._given_at_seconds = 0.0
         self._prefix: str | None = None
         # Its knobs from before us, but for the endpoint.
         self._found: dict[str, str] = {}
 
     def follow(self, reading: ServerReading, is_new: bool) -> None:
-        """Give the sampler its settings, where ``reading`` says that it has others.
+        """Give the sampler its settings, where ``reading`` says that it has others, and its secret.
 
         ``is_new``: the process has not been read before. A sampler that refuses is asked again
-        after a while, each time a longer one.
+        after a while, each time a longer one; so is one that is not heard, for nothing else tells
+        that somebody has changed its secret.
         """
         name = self._server.name
         self._prefix = reading.sampler_prefix
         if is_new:
             self._refused.reset()
+            self._has_secret = False
             knobs = [f"{self._prefix}{knob}" for knob in ("modulus", "threshold")]
             self._found = {knob: reading.config[knob] for knob in knobs if knob in reading.config}
             if self._prefix is None:
-                log.warning("server %s has no sampler (patch or module)", name)
-        if not self._refused.is_over:
+                lacks = OLD_SAMPLER if reading.has_old_sampler else "it has no sampler"
+                log.warning("server %s is not sampled: %s", name, lacks)
+        if self._prefix is None or not self._refused.is_over:
             return
+        is_silent = self._has_secret and self._is_silent()
         try:
-            if self._server.start_sampling(reading, self._sampling):
-                again = "" if is_new else " again: somebody had changed its sampler's settings"
+            anew = is_silent or not self._has_secret
+            if self._server.start_sampling(reading, self._sampling, anew=anew):
+                again = " again: somebody had changed its sampler's settings"
+                if is_silent:
+                    again = " again: nothing has come from it"
+                elif not self._has_secret:
+                    again = ""
                 log.info("server %s samples to %s%s", name, self._sampling.endpoint, again)
                 self._refused.reset()
+                self._has_secret = True
+                self._given_at_seconds = time.monotonic()
         except (ServerDownError, ServerRefusedError) as error:
             self._metrics.sampler_refused.labels(name).inc()
             log.warning(
@@ -54,6 +73,17 @@ class ServerSampler:
                 error,
                 self._refused.fail(),
             )
+
+    def _is_silent(self) -> bool:
+        silent_seconds = min(
+            self._server.sampler_key.silent_seconds, time.monotonic() - self._given_at_seconds
+        )
+        if silent_seconds < SILENT_SECONDS:
+            return False
+        if not self._silence.is_over:
+            return False
+        self._silence.fail()
+        return True
 
     def turn_off(self) -> None:
         """When the sidecar stops; what was found is put back. Raises as ``RedisServer``."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sidecar.base.private_files import open_lock, who_else_may_write
+from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
 from sidecar.config.node import SidecarConfig
 from sidecar.samples.endpoint import socket_path
 
@@ -91,7 +91,7 @@ def check_own_folders(config: SidecarConfig) -> None:
 @contextmanager
 def _file_lock(key: str, path: Path) -> Iterator[None]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_own_folder(path.parent)
     except OSError as error:
         raise OSError(f"{path}: cannot be locked: {error.strerror}") from error
     # The file stays: who removes one while another opens it lets both in.

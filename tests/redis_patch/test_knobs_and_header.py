@@ -18,6 +18,8 @@ from tests.redis_patch.wire_twin import (
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
+SECRET = "0123456789abcdef" * 2
+
 
 def test_off_until_an_endpoint_is_set(server: SampledServer) -> None:
     server.client.set("k", "v")
@@ -43,6 +45,10 @@ def test_off_until_an_endpoint_is_set(server: SampledServer) -> None:
         {"salt": "salt"},
         {"salt": 2**64},
         {"salt": 7, "modulus": 3},
+        {"secret": "1" * 31},
+        {"secret": "X" * 32},
+        {"secret": SECRET, "modulus": 3},
+        {"secret": SECRET, "endpoint": "tcp://192.0.2.1:80"},
         {"salt": 7, "endpoint": "tcp://192.0.2.1:80"},
         {"endpoint": "nowhere"},
         {"endpoint": "carrier-pigeon://coop"},
@@ -61,6 +67,7 @@ def test_a_bad_value_is_refused_and_changes_nothing(
     assert [server.get(knob) for knob in ("endpoint", "threshold", "modulus")] == before
     server.client.get("still sampled")
     assert named(server.records(), ["still sampled"]) == ["miss still sampled"]
+    assert server.batches[-1].header["secret"] == bytes(16)
 
 
 def id_in_force(server: SampledServer) -> int:
@@ -100,6 +107,54 @@ def test_no_command_tells_the_salt(server: SampledServer) -> None:
     file = (server.server.folder / "redis.conf").read_text()
     assert "987654321" not in file
     assert not re.search(r"salt .*\d", file)
+
+
+def secret_in_force(server: SampledServer) -> bytes:
+    """As the next header tells it."""
+    id_in_force(server)
+    return bytes(server.batches[-1].header["secret"])  # type: ignore[arg-type]
+
+
+def test_each_batch_carries_the_secret_until_another_endpoint_is_set(
+    server: SampledServer,
+) -> None:
+    server.start()
+    assert secret_in_force(server) == bytes(16)
+    server.set(secret=SECRET, endpoint=server.endpoint)
+    assert secret_in_force(server).hex() == SECRET
+    server.set(secret="")
+    server.set(threshold=5)
+    assert secret_in_force(server).hex() == SECRET
+    server.set(endpoint="")
+    server.set(endpoint=server.endpoint)
+    server.wait_until_connected()
+    assert secret_in_force(server) == bytes(16)
+
+
+def test_the_secret_comes_with_its_endpoint(server: SampledServer) -> None:
+    """Not one batch goes there without it."""
+    server.set(secret=SECRET, endpoint=server.endpoint)
+    server.wait_until_connected()
+    assert {batch.header["secret"] for batch in server.batches} == {bytes.fromhex(SECRET)}
+
+
+def test_no_command_tells_the_secret(server: SampledServer) -> None:
+    server.start()
+    server.client.slowlog_reset()
+    server.client.config_set("slowlog-log-slower-than", 0)
+    with server.client.monitor() as monitor:
+        server.set(secret=SECRET)
+        server.client.echo("end")
+        heard = ""
+        while "end" not in heard:
+            heard += str(monitor.next_command())
+    told = [server.client.config_get("*"), server.client.info("everything"), heard]
+    assert not [text for text in map(str, told) if SECRET in text]
+    assert server.get("secret") == ""
+    is_hidden = SECRET not in str(server.client.slowlog_get())
+    assert is_hidden == (not server.kind.is_module)  # documented: servers do not hide modules'
+    server.client.config_rewrite()
+    assert "secret" not in (server.server.folder / "redis.conf").read_text()
 
 
 REMOTE = [

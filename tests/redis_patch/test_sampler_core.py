@@ -80,6 +80,7 @@ class SamplerTwin:
         self.on = False
         self.accept = True
         self.threshold, self.modulus, self.salt = 167772, 16777216, 0
+        self.carried = bytes(16)
         self.source = self.instance = self.sequence = 0
         self.seen_reads = self.seen_others = self.sampled = self.dropped = 0
         self.since_us = self.wait_us = 0
@@ -95,6 +96,9 @@ class SamplerTwin:
             self.flush(now)
         self.threshold, self.modulus, self.salt = threshold, modulus, salt
         self.wait(0, now)
+
+    def secret(self, digits: str) -> None:
+        self.carried = bytes.fromhex(digits)
 
     def wait(self, us: int, now: int) -> None:
         self.since_us, self.wait_us = now, us
@@ -118,8 +122,8 @@ class SamplerTwin:
         times = [time for _, time in self.open] or [now]
         header: dict[str, Any] = {
             "magic": b"SPRD",
-            "version": 2,
-            "header_bytes": 104,
+            "version": 3,
+            "header_bytes": 120,
             "record_bytes": 24,
             "source": self.source,
             "record_count": len(self.open),
@@ -134,6 +138,7 @@ class SamplerTwin:
             "seen_reads": self.seen_reads,
             "sampled": self.sampled,
             "dropped": self.dropped,
+            "secret": self.carried,
         }
         records = [
             record._replace(time_us=min(max(times[: place + 1]) - times[0], 2**32 - 1))
@@ -208,7 +213,11 @@ def test_batch_of_the_vector(driver: list[str | Path]) -> None:
     vector = VECTOR["batch"]
     message = bytes.fromhex(vector["hex"])
     batch = unpack(message)
-    assert batch.header == {**vector["header"], "magic": b"SPRD"}
+    assert batch.header == {
+        **vector["header"],
+        "magic": b"SPRD",
+        "secret": bytes.fromhex(vector["header"]["secret"]),
+    }
     assert [record._asdict() for record in batch.records] == vector["records"]
     assert list(batch.header) == HEADER_FIELDS == list(vector["header"])
 
@@ -223,6 +232,7 @@ def test_batch_of_the_vector(driver: list[str | Path]) -> None:
     script = [
         f"init {header['source']} {header['instance']}",
         f"sampling {header['threshold']} {header['modulus']} {salt} 0",
+        f"secret {header['secret']}",
         "start 0",
         "accept 0",
         *["record 1 1 0 0 0 -1 0"] * header["dropped"],
@@ -277,7 +287,9 @@ COMMANDS = st.one_of(
     ),
     st.tuples(st.sampled_from(["tick", "tick", "flush", "start", "stop"])),
     st.tuples(st.just("accept"), st.integers(0, 1)),
+    st.tuples(st.just("secret"), st.sampled_from(["00" * 16, "0123456789abcdef" * 2])),
 )
+UNTIMED = ("accept", "secret")
 STEPS_US = [0, 1, 20_000, 50_000, 999_999, -30_000, -3_000_000, 2**33]
 
 
@@ -291,7 +303,7 @@ def test_every_script_prints_what_the_twin_prints(
     script: list[tuple[Any, ...]] = [("init", 2, 77), ("sampling", 64, 64, 1, now), ("start", now)]
     for command, step in steps:
         now += step
-        script.append(command if command[0] == "accept" else (*command, now))
+        script.append(command if command[0] in UNTIMED else (*command, now))
     # A record is only ever made while the sampler is on.
     kept = []
     on = True
@@ -303,6 +315,11 @@ def test_every_script_prints_what_the_twin_prints(
     for command in kept:
         twin.apply(command)
     assert run([script_line(command) for command in kept]) == twin.printed
+
+
+@pytest.mark.parametrize("digits", ["a0", "a" * 31, "a" * 33, "A" * 32, "g" * 32, "-" + "0" * 31])
+def test_a_secret_is_32_digits(digits: str) -> None:
+    assert run(["init 1 1", f"secret {digits}"]) == ["invalid"]
 
 
 def test_a_full_batch_is_sent_by_the_next_record() -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-HEADER = struct.Struct("<4s4HI11Q")
+HEADER = struct.Struct("<4s4HI11Q16s")
 RECORD = struct.Struct("<QIHBBII")
 HEADER_FIELDS = [
     "magic",
@@ -26,6 +26,7 @@ HEADER_FIELDS = [
     "seen_reads",
     "sampled",
     "dropped",
+    "secret",
 ]
 BATCH_RECORDS = (16384 - HEADER.size) // RECORD.size
 DB_UNKNOWN = 65535
@@ -111,10 +112,10 @@ class Batch(NamedTuple):
 
 
 def unpack(message: bytes) -> Batch:
-    """A whole batch; its lengths must be those of version 2."""
+    """A whole batch; its lengths must be those of version 3."""
     header = dict(zip(HEADER_FIELDS, HEADER.unpack_from(message), strict=True))
     assert header["magic"] == b"SPRD"
-    assert (header["version"], header["header_bytes"], header["record_bytes"]) == (2, 104, 24)
+    assert (header["version"], header["header_bytes"], header["record_bytes"]) == (3, 120, 24)
     assert len(message) == HEADER.size + header["record_count"] * RECORD.size
     return Batch(header, [Record(*fields) for fields in RECORD.iter_unpack(message[HEADER.size :])])
 

@@ -62,7 +62,7 @@ def test_a_server_without_a_sampler_is_told_of_and_still_sized(
     node.actuator.set_targets({"s0": 8 * MB}, "test")
     with caplog.at_level("WARNING"):
         node.step_until(lambda: node.actuator.settled)
-    assert "server s0 has no sampler" in caplog.text
+    assert "server s0 is not sampled: it has no sampler" in caplog.text
     assert node.maxmemory() == {"s0": 8 * MB}
 
 

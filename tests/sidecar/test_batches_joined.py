@@ -145,7 +145,7 @@ def test_where_objects_live_for_seconds_each_is_taken_by_itself(
     for _ in range(20):
         monitor.lifetimes.distribution.add(lifetime_seconds, expired=True)
     monitor.lifetimes.refresh(0)
-    intake = SampleIntake({"a": monitor}, dict, Metrics())
+    intake = SampleIntake({"a": monitor}, dict, {}, Metrics())
     batches = batches_of([1] * 7, list(range(7)), [False] * 7, 3)
     for batch in batches:
         intake._joiners["a"].add(batch)
@@ -167,7 +167,7 @@ def test_who_never_tells_is_silent_from_the_beginning() -> None:
 
 
 def test_another_salt_of_one_process_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    intake = SampleIntake({"a": ServerMonitor("a")}, dict, Metrics())
+    intake = SampleIntake({"a": ServerMonitor("a")}, dict, {}, Metrics())
 
     def told(instance: int, salt: int) -> int:
         caplog.clear()

@@ -90,7 +90,7 @@ def test_a_server_that_is_held_and_has_no_sampler_has_no_curve_either() -> None:
         MissRatioCurve(np.array([1.0 * MB]), np.array([0.0])),
         keep_reason="held: it was resized by hand",
     )
-    sampled = replace(STATS, config={"spreds-endpoint": ""})
+    sampled = replace(STATS, config={"spreds-endpoint": "", "spreds-secret": ""})
     assert _has_curve(held, sampled)
     assert not _has_curve(held, replace(sampled, config={}))
 

@@ -68,7 +68,9 @@ def _seen(
     **values: Any,
 ) -> ServerSnapshot:
     reading = dataclasses.replace(
-        STATS, maxmemory_bytes=16 * MB, config={"spreds-endpoint": ""} if sampler else {}
+        STATS,
+        maxmemory_bytes=16 * MB,
+        config={"spreds-endpoint": "", "spreds-secret": ""} if sampler else {},
     )
     return ServerSnapshot(ServerConfig("a", "", **values), reading, estimate, settings, 9)
 

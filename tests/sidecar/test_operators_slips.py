@@ -88,7 +88,7 @@ def test_the_disk_is_full(path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_endpoint_is_no_address_of_this_machine(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _change(path, f"ipc://{path.parent}/samples", "tcp://192.0.2.1:5555")
+    _change(path, f'ipc://{path.parent}/samples"', 'tcp://192.0.2.1:5555"\nopen_endpoint = true')
     sentence = _refused(path, 1, capsys)
     assert "sampling.endpoint tcp://192.0.2.1:5555: cannot be bound" in sentence
 
@@ -96,7 +96,11 @@ def test_the_endpoint_is_no_address_of_this_machine(
 def test_the_endpoints_port_is_in_use(
     path: Path, busy_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _change(path, f"ipc://{path.parent}/samples", f"tcp://127.0.0.1:{busy_port}")
+    _change(
+        path,
+        f'ipc://{path.parent}/samples"',
+        f'tcp://127.0.0.1:{busy_port}"\nopen_endpoint = true',
+    )
     assert "Address already in use" in _refused(path, 1, capsys)
 
 

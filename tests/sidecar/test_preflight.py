@@ -277,7 +277,11 @@ def test_the_harmless_knob_is_none_that_the_sidecar_sets() -> None:
 
 def test_the_endpoint_is_tried_without_leaving_anything(tmp_path: Path) -> None:
     def look(endpoint: str, running: bool = False) -> Any:
-        (found,) = check_endpoint(endpoint, running)
+        *others, found = check_endpoint(endpoint, running)
+        told = [one.what for one in others]
+        assert len(told) == (not endpoint.startswith("ipc:///"))
+        assert all("only the servers' secrets keep forged samples out" in what for what in told)
+        assert all(("encrypted" in what) == ("192.0" in endpoint) for what in told)
         return found
 
     assert look(f"ipc://{tmp_path}/new/samples").level == "ok"

@@ -36,8 +36,12 @@ def test_an_endpoint_that_was_edited_since_is_not_what_the_sidecar_has_bound(
         process.read_until("samples to")
         for same in (f"ipc://{path.parent}/others", "ipc://@others", f"tcp://127.0.0.1:{port}"):
             assert _found(path, _KEY) == []
-            path.write_text(text.replace(f"ipc://{path.parent}/samples", same))
-            (found,) = _found(path, _KEY)
+            path.write_text(
+                text.replace(f"ipc://{path.parent}/samples", same).replace(
+                    "[sampling]", "[sampling]\nopen_endpoint = true"
+                )
+            )
+            found = _found(path, _KEY)[-1]
             assert found.what.startswith(f"nothing listens at {same}, though the sidecar runs")
             assert "restart" in found.remedy
             path.write_text(text)
@@ -73,7 +77,11 @@ def test_an_endpoint_is_good_if_the_server_takes_it(
         more = {"loadmodule": MODULE}
     server = start_server("12mb", binary, **{"enable-protected-configs": protected}, **more)
     path = write_node({"a": server.url}, budget="24mb")
-    path.write_text(path.read_text().replace(f"ipc://{path.parent}/samples", endpoint))
+    path.write_text(
+        path.read_text()
+        .replace(f"ipc://{path.parent}/samples", endpoint)
+        .replace("[sampling]", "[sampling]\nopen_endpoint = true")
+    )
     if is_taken is None:
         is_taken = way == "patch"
     found = _found(path, "a")
@@ -96,5 +104,9 @@ def test_an_endpoint_that_the_server_has_from_its_own_file_is_good(
     endpoint = "tcp://192.0.2.2:9999"
     server = start_server("12mb", **{"spreds-endpoint": endpoint})
     path = write_node({"a": server.url}, budget="24mb")
-    path.write_text(path.read_text().replace(f"ipc://{path.parent}/samples", endpoint))
+    path.write_text(
+        path.read_text()
+        .replace(f"ipc://{path.parent}/samples", endpoint)
+        .replace("[sampling]", "[sampling]\nopen_endpoint = true")
+    )
     assert _found(path, "a") == []

@@ -21,7 +21,6 @@ import redis
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import load_config
 from sidecar.samples.endpoint import bind_endpoint
-from sidecar.samples.receiver import SampleReceiver
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_node import wait_until
@@ -175,12 +174,62 @@ def test_the_socket_is_gone_when_it_is_closed_unless_it_is_anothers(tmp_path: Pa
     assert path.read_text() == "another's"
 
 
-def test_without_a_group_it_is_as_the_umask_has_it(tmp_path: Path) -> None:
-    with bind_endpoint(f"ipc://{tmp_path}/run/samples", Metrics()) as receiver:
-        assert isinstance(receiver, SampleReceiver)
-        mask = os.umask(0)
-        os.umask(mask)
-        assert (tmp_path / "run" / "samples").stat().st_mode & 0o777 == 0o777 & ~mask
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o277])
+@pytest.mark.parametrize(("group", "modes"), [(None, (0o700, 0o600)), ("own", (0o750, 0o660))])
+def test_the_program_sets_the_modes_whatever_the_umask_is(
+    mask: int, group: str | None, modes: tuple[int, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "deep" / "run" / "samples"
+    before = os.umask(mask)
+    try:
+        with bind_endpoint(f"ipc://{path}", Metrics(), os.getegid() if group else None):
+            assert (tmp_path / "deep").stat().st_mode & 0o777 == 0o755
+            assert tuple(one.stat().st_mode & 0o777 for one in (path.parent, path)) == modes
+    finally:
+        os.umask(before)
+
+
+def test_what_another_put_there_is_left_alone(tmp_path: Path) -> None:
+    """A link to a dead socket is no socket of ours."""
+    path = tmp_path / "samples"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "dead"))
+    path.symlink_to(tmp_path / "dead")
+    with (
+        pytest.raises(OSError, match="is not a socket"),
+        bind_endpoint(f"ipc://{path}", Metrics()),
+    ):
+        pass
+    assert path.is_symlink()
+
+
+@as_root
+def test_a_dead_socket_of_another_user_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "samples"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    os.chown(path, NOBODY, GROUP)
+    with (
+        pytest.raises(OSError, match=f"left behind by uid {NOBODY}"),
+        bind_endpoint(f"ipc://{path}", Metrics()),
+    ):
+        pass
+    assert path.is_socket()
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:9", "tcp://192.0.2.1:9", "ipc://@name"])
+def test_an_endpoint_without_an_owner_wants_a_line_that_says_so(
+    endpoint: str, write_node: WriteNode
+) -> None:
+    path = write_node({"s0": "redis://127.0.0.1"})
+    own = f'endpoint = "ipc://{path.parent}/samples"'
+    path.write_text(path.read_text().replace(own, f'endpoint = "{endpoint}"'))
+    with pytest.raises(DocumentError, match=r"sampling.endpoint .*everybody .*open_endpoint"):
+        load_config(path)
+    path.write_text(
+        path.read_text().replace(f'"{endpoint}"', f'"{endpoint}"\nopen_endpoint = true')
+    )
+    assert load_config(path).sampling.endpoint == endpoint
 
 
 @pytest.mark.parametrize(
@@ -194,7 +243,7 @@ def test_a_wrong_group_is_refused(endpoint: str, words: str, write_node: WriteNo
     path = write_node({"s0": "redis://127.0.0.1"})
     text = path.read_text().replace("rate = 0.5", 'rate = 0.5\ngroup = "no-such-group"')
     lines = [
-        f'endpoint = "{endpoint}"' if line.startswith("endpoint") else line
+        f'endpoint = "{endpoint}"\nopen_endpoint = true' if line.startswith("endpoint") else line
         for line in text.splitlines()
     ]
     path.write_text("\n".join(lines))

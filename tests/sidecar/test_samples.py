@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sidecar.samples.batch import SampleError, decode_batch
+from sidecar.samples.batch import SampleError, StrangerError, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import HEADER, RECORD_BYTES, key_hash
 from tests.redis_patch.wire_twin import salt_id
@@ -30,11 +30,6 @@ def changed(message: bytes, offset: int, layout: str, value: int) -> bytes:
     copy = bytearray(message)
     struct.pack_into("<" + layout, copy, offset, value)
     return bytes(copy)
-
-
-def swap_with(db: int) -> bytes:
-    """One swap of database 0 with another."""
-    return changed(changed(encoded(1), HEADER.size + 14, "B", 8), HEADER.size + 8, "I", db)
 
 
 def test_batch_is_read_as_it_was_written() -> None:
@@ -83,14 +78,15 @@ def test_what_a_record_tells_of_ttl_and_time() -> None:
     ("reason", "message"),
     [
         ("truncated", b""),
-        ("truncated", encoded()[:103]),
+        ("truncated", encoded()[:119]),
         ("magic", b"X" + encoded()[1:]),
         ("version", changed(encoded(), 4, "H", 0)),
-        ("version", changed(encoded(), 4, "H", 3)),
+        ("version", changed(encoded(), 4, "H", 1)),
+        ("version", changed(encoded(), 4, "H", 2)),
+        ("version", changed(encoded(), 4, "H", 4)),
         ("source", changed(encoded(), 10, "H", 3)),
         ("header_length", changed(encoded(), 6, "H", 96)),
         ("record_length", changed(encoded(), 8, "H", 23)),
-        ("record_length", changed(changed(encoded(), 4, "H", 1), 8, "H", 15)),
         ("message_length", encoded() + b"\0"),
         ("message_length", encoded()[:-1]),
         ("message_length", changed(encoded(), 12, "I", 2**32 - 1)),
@@ -103,8 +99,6 @@ def test_what_a_record_tells_of_ttl_and_time() -> None:
         ("counters", changed(encoded(), 96, "Q", 4)),
         ("operation", changed(encoded(), HEADER.size + 14, "B", 0)),
         ("operation", changed(encoded(), HEADER.size + 14, "B", 9)),
-        ("swap", swap_with(2**16)),
-        ("swap", swap_with(2**32 - 1)),
         ("not_sampled", changed(encoded(), 48, "Q", 1)),
     ],
 )
@@ -114,8 +108,22 @@ def test_malformed_batch_is_refused_with_its_reason(reason: str, message: bytes)
     assert refusal.value.reason == reason
 
 
-def test_a_swap_names_its_other_database() -> None:
-    assert decode_batch(swap_with(2**16 - 1)).records["size_bytes"].tolist() == [2**16 - 1]
+def test_an_older_samplers_batch_says_what_to_do() -> None:
+    with pytest.raises(StrangerError, match=r"load the new module, or .* the new patch"):
+        decode_batch(changed(encoded(), 4, "H", 2)[:104])
+
+
+def test_of_a_stranger_nothing_else_is_looked_at() -> None:
+    asked = []
+
+    def is_ours(instance: int, secret: bytes) -> bool:
+        asked.append((instance, secret))
+        return False
+
+    with pytest.raises(StrangerError) as refusal:
+        decode_batch(changed(encoded(), 10, "H", 3), is_ours)
+    assert refusal.value.reason == "secret"
+    assert asked == [(7, bytes(16))]
 
 
 def test_flush_is_taken_whatever_its_hash() -> None:
@@ -130,23 +138,13 @@ def test_hashes_of_the_vector_shared_with_the_sampler() -> None:
         assert key_hash(bytes.fromhex(case["key_hex"]), case["salt"]) == case["hash"]
 
 
-def test_the_time_of_a_record_of_version_1_lies_between_those_of_its_batch() -> None:
-    batch = decode_batch(
-        bytes.fromhex(json.loads(TEST_VECTOR.read_text())["batch_of_version_1"]["hex"])
-    )
-    assert batch.records["ttl_ms"].tolist() == [0] * 10
-    times = batch.times_us.tolist()
-    assert (times[0], times[-1]) == (batch.first_time_us, batch.last_time_us)
-    assert np.diff(times) == pytest.approx(49_000 / 9, abs=1)
-
-
-@pytest.mark.parametrize("name", ["batch", "batch_of_version_1"])
-def test_batches_of_the_vector_shared_with_the_sampler(name: str) -> None:
-    expected = json.loads(TEST_VECTOR.read_text())[name]
+def test_the_batch_of_the_vector_shared_with_the_sampler() -> None:
+    expected = json.loads(TEST_VECTOR.read_text())["batch"]
     batch = decode_batch(bytes.fromhex(expected["hex"]))
     header = expected["header"]
     for field in HEADER_FIELDS.split():
         assert getattr(batch, field) == header[field], field
+    assert batch.secret == bytes.fromhex(header["secret"])
     assert batch.salt_id == salt_id(expected["salt"])
     fields = list(expected["records"][0])
     assert batch.records[fields].tolist() == [

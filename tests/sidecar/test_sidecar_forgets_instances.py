@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,10 @@ def test_batches_of_strangers_leave_no_trace(
     thread = threading.Thread(target=sidecar.run)
     thread.start()
     try:
-        with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
-            socket.connect(config.sampling.endpoint)
+        with zmq.Context() as context, ExitStack() as held:
             for stranger in range(STRANGERS):
+                socket = held.enter_context(context.socket(zmq.PUSH))
+                socket.connect(config.sampling.endpoint)
                 batches = SampledServer(instance=FIRST_STRANGER + stranger).batches
                 for message in batches(number_hashes(np.arange(5), 0), 1):
                     socket.send(message)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,30 +30,37 @@ class Loaded:
         self.sidecar = Sidecar(load_config(path))
         self.taken: list[int] = []
         self.on_take: Callable[[], None] = lambda: None
-        self.sidecar._samples.by_instance = {INSTANCE: self.sidecar._samples._joiners["a"]}
+        self.sender = threading.Thread(target=self.send)
+        self.sidecar._samples.by_instance = {INSTANCE: "a"}
 
     def take(self, batch: Batch) -> None:
         self.taken.append(batch.sequence)
         self.on_take()
 
     def begin(self) -> None:
-        """Instead of the servers' part: the samples are there when the loop starts."""
+        """Instead of the servers' part: samples come when the loop starts."""
+        self.sender.start()
+
+    def send(self) -> None:
         with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
+            # Who closes the socket waits until all is sent, if the sidecar does not end before.
+            socket.set(zmq.LINGER, 5000)
             socket.connect(self.sidecar.config.sampling.endpoint)
-            server = SampledServer(instance=INSTANCE)
+            (key,) = self.sidecar._samples._keys.values()
+            server = SampledServer(instance=INSTANCE, secret=key.secret)
             # So many that each batch is taken at once.
             hashes = number_hashes(np.arange(WAITING * MAX_BATCH_RECORDS), 0)
             for message in server.batches(hashes, 1):
                 socket.send(message)
-            # Who closes the socket waits until all is sent.
 
 
 @pytest.fixture
-def loaded(write_node: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Loaded:
+def loaded(write_node: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Loaded]:
     made = Loaded(write_node({"a": "redis://127.0.0.1:1"}))
     monkeypatch.setattr(made.sidecar, "_begin", made.begin)
     monkeypatch.setattr(ServerMonitor, "take", lambda _, batch: made.take(batch))
-    return made
+    yield made
+    made.sender.join()
 
 
 def test_a_stop_is_heard_after_the_batch_that_is_under_way(loaded: Loaded) -> None:

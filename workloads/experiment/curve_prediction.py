@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.base.metrics import Metrics
 from sidecar.curves.curve_points import curve_through
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import CYCLE, STEPS_A_CYCLE
+from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.receiver import SampleReceiver
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
@@ -203,13 +205,13 @@ def measure(
     )
     with (
         tempfile.TemporaryDirectory(prefix="spreds-curves-") as folder,
-        SampleReceiver(f"ipc://{folder}/samples") as receiver,
+        bind_endpoint(f"ipc://{folder}/samples", Metrics()) as receiver,
         FastServer(
             {
                 "maxmemory": sizes_bytes[place],
                 "maxmemory-policy": case.policy,
                 "maxmemory-samples": case.samples,
-                **chosen.settings(salt, receiver.endpoint),
+                **chosen.settings(salt, f"ipc://{folder}/samples"),
             },
             chosen.binary,
         ) as server,

@@ -34,11 +34,13 @@ class Target:
     Args:
         names: of the servers, each with ``SERVER_BYTES``.
         sections: what the node's file has beside its defaults here, for each section its lines;
-            the key ``""`` has those above the sections.
+            the key ``""`` has those above the sections; ``{folder}`` in them is the folder.
         server_lines: for a server's name, more lines of its ``[[server]]``.
         token: whether orders may be given at the port.
         user: run the sidecar as this user, and not as our own (needs root).
         environment: what the sidecar has in its own beside ours.
+        server_settings: directives of each server.
+        umask: of the sidecar; -1: ours.
 
     Attributes:
         root: of the checkout.
@@ -56,6 +58,8 @@ class Target:
         token: bool = True,
         user: str | None = None,
         environment: Mapping[str, str] | None = None,
+        server_settings: Mapping[str, object] | None = None,
+        umask: int = -1,
     ) -> None:
         self._held = ExitStack()
         self._names = names
@@ -64,6 +68,8 @@ class Target:
         self._user = user
         self.root = ROOT
         self._environment = dict(environment or {})
+        self._server_settings = dict(server_settings or {})
+        self._umask = umask
         self.folder = Path(
             self._held.enter_context(tempfile.TemporaryDirectory(prefix="spreds-attack-"))
         )
@@ -92,7 +98,13 @@ class Target:
         """The servers and the file, without the sidecar."""
         for name in self._names:
             server = self._held.enter_context(
-                LocalServer({"maxmemory": SERVER_BYTES, "maxmemory-policy": "allkeys-lru"})
+                LocalServer(
+                    {
+                        "maxmemory": SERVER_BYTES,
+                        "maxmemory-policy": "allkeys-lru",
+                        **self._server_settings,
+                    }
+                )
             )
             self.servers[name] = server
         if self.token is not None:
@@ -122,7 +134,7 @@ class Target:
         for section in {**defaults, **self._sections}:
             if section:
                 lines = self._sections.get(section, defaults.get(section, ""))
-                text += f"[{section}]\n{lines}"
+                text += f"[{section}]\n{lines.replace('{folder}', str(self.folder))}"
         for name, server in self.servers.items():
             more = self._server_lines.get(name, "")
             text += f'[[server]]\nname = "{name}"\nurl = "{server.url}"\n'
@@ -139,6 +151,7 @@ class Target:
                 stdout=log,
                 stderr=log,
                 user=self._user,
+                umask=self._umask,
                 start_new_session=True,
             )
         if ready:

@@ -12,14 +12,14 @@ import redis
 from sidecar.config.node import ServerConfig
 from sidecar.samples.batch import SampleError, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
-from sidecar.samples.wire_format import FIRST_RECORD_BYTES, HEADER
+from sidecar.samples.wire_format import HEADER, RECORD_BYTES
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from workloads.experiment.fuzz.byte_mutator import changed_bytes
 from workloads.experiment.fuzz.parser import Parser
 from workloads.experiment.fuzz.server_seeds import CONFIG, HELLO, INFO, ODD_NUMBERS
 from workloads.sample_batches import SampledServer, number_hashes
 
-_HEADER_BYTES = (0, 1, 2, 7, 8, 9, 15, 16, 17, 103, 104, 105, 255)
+_HEADER_BYTES = (0, 1, 2, 7, 8, 9, 15, 16, 17, 119, 120, 121, 255)
 _LIMITS = (0, 1, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 
 
@@ -63,7 +63,7 @@ def _changed_batch(batches: list[bytes], draw: random.Random) -> bytes:
         elif kind == 1 and message:
             message[draw.randrange(min(len(message), 16))] = draw.choice(_HEADER_BYTES)
         elif len(message) >= HEADER.size:
-            field = 16 + 8 * draw.randrange(11)
+            field = 16 + 8 * draw.randrange(13)
             message[field : field + 8] = draw.choice(_LIMITS).to_bytes(8, "little")
     return bytes(message)
 
@@ -71,7 +71,7 @@ def _changed_batch(batches: list[bytes], draw: random.Random) -> bytes:
 def _batch(data: bytes) -> None:
     batch = decode_batch(data)
     operations = batch.records["operation"]
-    assert len(data) >= HEADER.size + FIRST_RECORD_BYTES * len(batch.records)
+    assert len(data) >= HEADER.size + RECORD_BYTES * len(batch.records)
     assert 0 <= batch.threshold <= batch.modulus <= 1 << 32
     assert batch.first_time_us <= batch.last_time_us
     assert np.all((operations >= 1) & (operations <= 8))

@@ -49,6 +49,7 @@ CONFIG = [
         (b"latency-tracking", b"yes"),
         (b"hz", b"10"),
         (b"spreds-endpoint", b""),
+        (b"spreds-secret", b""),
     )
     for word in pair
 ]

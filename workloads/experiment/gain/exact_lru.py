@@ -89,5 +89,5 @@ class ExactLru:
             keys_with_ttl=0,
             average_ttl_seconds=0.0,
             at_seconds=at_seconds,
-            config={"spreds-endpoint": "ipc://simulated"},
+            config={"spreds-endpoint": "ipc://simulated", "spreds-secret": ""},
         )

@@ -1,4 +1,5 @@
-"""Sends samples at a given rate, as a server does: ``python -m ... ENDPOINT RATE SECONDS SEED``.
+"""Sends samples at a given rate, as a server does: ``python -m ... ENDPOINT RATE SECONDS
+SEED SECRET``.
 
 In batches of 50 ms or 16 KiB, never waiting. Says when it is ready, begins when it is told to by a
 line, and says as JSON how many were offered and what had to be dropped.
@@ -18,14 +19,14 @@ from workloads.sample_batches import SampledServer
 from workloads.zipf import zipf_keys
 
 # As the sampler has it (redis_patch/transport.h).
-QUEUE_BATCHES = 256
+QUEUE_BATCHES = 32
 BATCH_SECONDS = 0.05
 SKEW = 0.99
 SAMPLED_KEYS = 8_000
 OBJECT_BYTES = 300
 
 
-def main(endpoint: str, rate: float, seconds: float, seed: int) -> dict[str, float]:
+def main(endpoint: str, rate: float, seconds: float, seed: int, secret: bytes) -> dict[str, float]:
     """Send."""
     random = np.random.default_rng(seed)
     records = min(MAX_BATCH_RECORDS, max(1, round(rate * BATCH_SECONDS)))
@@ -34,7 +35,7 @@ def main(endpoint: str, rate: float, seconds: float, seed: int) -> dict[str, flo
     hashes = random.integers(1 << 64, size=SAMPLED_KEYS, dtype=np.uint64)
     interval = records / rate
     messages = list(
-        SampledServer(threshold=DEFAULT_MODULUS).batches(
+        SampledServer(threshold=DEFAULT_MODULUS, secret=secret).batches(
             hashes[keys],
             np.full(count, Operation.READ_HIT),
             OBJECT_BYTES,
@@ -72,5 +73,6 @@ def main(endpoint: str, rate: float, seconds: float, seed: int) -> dict[str, flo
 
 
 if __name__ == "__main__":
-    where, *numbers = sys.argv[1:]
-    print(json.dumps(main(where, float(numbers[0]), float(numbers[1]), int(numbers[2]))))
+    where, rate, seconds, seed, secret = sys.argv[1:]
+    told = main(where, float(rate), float(seconds), int(seed), bytes.fromhex(secret))
+    print(json.dumps(told))

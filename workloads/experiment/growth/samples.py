@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from sidecar.base.metrics import Metrics
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.sample_intake import SampleIntake
-from sidecar.samples.receiver import SampleReceiver
+from sidecar.samples.endpoint import bind_endpoint
+from sidecar.samples.sampler_key import SamplerKey
 from workloads.experiment.growth.learning import learn
 from workloads.experiment.study.spread import spread
 from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError, Table
@@ -58,15 +59,17 @@ def measure(scope: Scope) -> Data:
 def _take(rate: int, seconds: float, seed: int) -> dict[str, float]:
     """The sidecar's receiver, joining and monitor in this thread, the sender in a process."""
     metrics = Metrics()
-    intake = SampleIntake({"one": ServerMonitor("one")}, lambda: {"one": RUN_ID}, metrics)
+    key = SamplerKey()
+    monitors = {"one": ServerMonitor("one")}
+    intake = SampleIntake(monitors, lambda: {"one": RUN_ID}, {"one": key}, metrics)
     stop = threading.Event()
     with tempfile.TemporaryDirectory(prefix="spreds-samples-") as folder:
         endpoint = f"ipc://{Path(folder) / 'samples'}"
         command = [sys.executable, "-m", "workloads.experiment.growth.sample_sender", endpoint]
         with (
-            SampleReceiver(endpoint, metrics) as receiver,
+            bind_endpoint(endpoint, metrics) as receiver,
             subprocess.Popen(
-                [*command, str(rate), str(seconds), str(seed)],
+                [*command, str(rate), str(seconds), str(seed), key.secret.hex()],
                 cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             ) as sender,
         ):  # fmt: skip

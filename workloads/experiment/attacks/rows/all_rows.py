@@ -11,12 +11,14 @@ from workloads.experiment.attacks.rows import (
     notification_rows,
     order_rows,
     plan_rows,
+    sample_rows,
 )
 
 ALL_ATTACKS: list[Attack] = [
     *order_rows.ROWS,
     *name_rows.ROWS,
     *file_rows.ROWS,
+    *sample_rows.ROWS,
     *plan_rows.ROWS,
     *notification_rows.ROWS,
     *byte_rows.ROWS,

@@ -1,0 +1,33 @@
+"""The secret by which the sidecar knows a server's sampler."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+
+from sidecar.samples.wire_format import SECRET_BYTES
+
+
+class SamplerKey:
+    """Of one server, made anew by each sidecar; whoever sends samples shows it in each batch.
+
+    Attributes:
+        secret: for the server alone, which gets it by CONFIG SET.
+    """
+
+    def __init__(self) -> None:
+        self.secret = secrets.token_bytes(SECRET_BYTES)
+        self._shown_at_seconds = time.monotonic()
+
+    def opens(self, shown: bytes) -> bool:
+        """Whether this is the secret, in a time that tells nothing of it."""
+        is_it = hmac.compare_digest(shown, self.secret)
+        if is_it:
+            self._shown_at_seconds = time.monotonic()
+        return is_it
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since it was last shown, or made."""
+        return time.monotonic() - self._shown_at_seconds

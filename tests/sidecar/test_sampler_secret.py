@@ -1,0 +1,141 @@
+"""Each server's samples are known by a secret that the sidecar has given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import load_config
+from sidecar.config.sampling import SamplingConfig
+from sidecar.control.problems import problems_of
+from sidecar.control.server_status import _reading_part
+from sidecar.daemon import Sidecar
+from sidecar.preflight.servers import _check_reading
+from sidecar.samples.sampler_key import SamplerKey
+from sidecar.servers import server_sampler
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_sampler import ServerSampler
+from sidecar.state.sidecar_state import SidecarState
+from tests.sidecar.test_controllers_close_the_loop import wait_for
+from workloads.local_node import sidecar_in_thread
+from workloads.local_server import BUILD, LocalServer
+from workloads.sample_batches import SampledServer, number_hashes
+
+StartServer = Callable[..., LocalServer]
+WriteNode = Callable[..., Path]
+WAYS = ["patch", "module"]
+
+
+def started(way: str, start_server: StartServer) -> tuple[LocalServer, str]:
+    """A server, and what its knobs begin with."""
+    if way == "patch":
+        return start_server("12mb"), "spreds-"
+    module = BUILD / "lib" / "spreds.so"
+    if not module.exists():
+        pytest.skip("build/lib/spreds.so is not built")
+    return start_server("12mb", BUILD / "bin" / "redis-server-stock", loadmodule=module), "spreds."
+
+
+def taken(sidecar: Sidecar, server: LocalServer | None = None) -> int:
+    """So far; of a server that is asked for some keys more."""
+    if server is not None:
+        server.client.mget([f"key:{number}" for number in range(100)])
+    return sidecar.metrics.value("samples")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_that_samples_already_gets_the_secret_of_this_sidecar(
+    way: str, start_server: StartServer, write_node: WriteNode
+) -> None:
+    """The one before it was killed."""
+    server, knob = started(way, start_server)
+    node = write_node({"s0": server.url})
+    sampling = load_config(node).sampling
+    server.client.config_set(
+        f"{knob}secret", "ab" * 16, f"{knob}endpoint", sampling.endpoint,
+        f"{knob}threshold", sampling.threshold, f"{knob}modulus", sampling.modulus,
+    )  # fmt: skip
+    with sidecar_in_thread(node) as sidecar:
+        wait_for(lambda: taken(sidecar, server) > 100, sidecar)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_secret_that_somebody_changed_is_set_again(
+    way: str, start_server: StartServer, write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_sampler, "SILENT_SECONDS", 1.5)
+    server, knob = started(way, start_server)
+    with sidecar_in_thread(write_node({"s0": server.url})) as sidecar:
+        wait_for(lambda: taken(sidecar, server) > 0, sidecar)
+        server.client.config_set(f"{knob}secret", "ab" * 16)
+        wait_for(lambda: sidecar.metrics.value("batches_malformed", reason="secret"), sidecar)
+        before = taken(sidecar)
+        wait_for(lambda: taken(sidecar, server) > before + 100, sidecar)
+
+
+def test_what_is_forged_is_counted_and_not_taken(
+    start_server: StartServer, write_node: WriteNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also with the secret of another server: who has broken into one spoils its own curve only."""
+    servers = [start_server("12mb") for _ in range(2)]
+    node = write_node({f"s{place}": server.url for place, server in enumerate(servers)})
+    with sidecar_in_thread(node) as sidecar:
+        wait_for(lambda: len(sidecar._samples.by_instance) == 2, sidecar)
+        (instance,) = [one for one, name in sidecar._samples.by_instance.items() if name == "s0"]
+        other = sidecar._sampler_keys["s1"].secret
+        for secret in (bytes(16), other):
+            with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
+                socket.set(zmq.LINGER, 0)
+                socket.connect(f"ipc://{node.parent}/samples")
+                before = sidecar.metrics.value("batches_malformed", reason="secret")
+                forger = SampledServer(instance=instance, secret=secret)
+                socket.send(next(forger.batches(number_hashes(np.arange(5), 0), 1)))
+                wait_for(
+                    lambda before=before: (
+                        sidecar.metrics.value("batches_malformed", reason="secret") > before
+                    ),
+                    sidecar,
+                )
+        assert taken(sidecar) == 0
+    told = [one for one in caplog.messages if one.startswith("server s0: a batch")]
+    assert len(told) == 1
+    assert "does not carry its secret" in told[0]
+
+
+def test_each_sidecar_makes_another_one() -> None:
+    keys = [SamplerKey() for _ in range(10)]
+    assert len({key.secret for key in keys}) == 10
+    assert [keys[0].opens(key.secret) for key in keys] == [True, *[False] * 9]
+    assert not keys[0].opens(b"")
+
+
+def test_a_sampler_that_is_too_old_is_told_of_and_gets_nothing(
+    start_server: StartServer, write_node: WriteNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would send batches without a secret."""
+    server = start_server("12mb")
+    config = load_config(write_node({"s0": server.url}))
+    connection = RedisServer(config.servers[0])
+    reading = connection.read()
+    old = replace(reading, config={k: v for k, v in reading.config.items() if k != "spreds-secret"})
+    assert (reading.has_old_sampler, old.has_old_sampler) == (False, True)
+    sampler = ServerSampler(connection, SamplingConfig("ipc:///nowhere"), Metrics())
+    sampler.follow(old, is_new=True)
+    sampler.turn_off()
+    connection.close()
+    remedy = "load the new module, or start the server with the new patch"
+    assert remedy in caplog.text
+    assert server.client.config_get("spreds-endpoint")["spreds-endpoint"] == ""
+    found = [one.what for one in _check_reading(config.servers[0], old)]
+    assert any(remedy in what for what in found)
+    told = {"name": "s0", "up": True, "keep_reason": None, "target_bytes": 1, **_reading_part(old)}
+    budget = {"bytes": 1 << 30, "maxmemory_bytes": 0, "rss_budget_bytes": None}
+    (problem,) = problems_of([told], budget, SidecarState(), "recommend", None)
+    assert problem.startswith("s0 is not sampled, for its sampler is older than this sidecar")
+    assert remedy in problem

@@ -1,0 +1,309 @@
+"""Samples that somebody else sends, and connections that take what others need."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sidecar.control.order import Order
+from workloads.experiment.attacks.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.target import MIB, Target
+from workloads.experiment.attacks.zmtp_peer import ZmtpPeer, connected, endless
+from workloads.local_server import free_port
+from workloads.sample_batches import SampledServer, number_hashes
+
+FORGED_SECONDS = 2.0
+FORGED_READS = 600
+ENDLESS_SECONDS = 3.0
+MOST_GROWTH_BYTES = 24 * MIB
+IDLE_CONNECTIONS = 1100
+MOST_DESCRIPTORS = 100
+_OWN = "ipc://{folder}/samples"
+_HEAD = b"SPRD\x03\x00\x78\x00"
+_SECRET_AT, _SECRET_END = 104, 120
+
+
+def _open(endpoint: str) -> dict[str, str]:
+    return {"sampling": f'endpoint = "{endpoint}"\nopen_endpoint = true\nrate = 1.0\n'}
+
+
+def _tcp() -> str:
+    return f"tcp://127.0.0.1:{free_port()}"
+
+
+def _received(target: Target) -> int:
+    return int(target.status()["samples"]["received"])
+
+
+def _made(target: Target) -> int:
+    """Records that the servers themselves have sent."""
+    infos = [server.client.info("spreds") for server in target.servers.values()]
+    return sum(int(info["spreds_sampled"]) - int(info["spreds_dropped"]) for info in infos)
+
+
+def _server(target: Target, name: str) -> dict[str, Any]:
+    return next(one for one in target.status()["servers"] if one["name"] == name)
+
+
+def _hear(target: Target, name: str, otherwise: str = "samples do not come") -> None:
+    """Read keys until their samples come."""
+    before = _received(target)
+
+    def heard() -> bool:
+        target.servers[name].client.mget([f"key:{number}" for number in range(200)])
+        return _received(target) > before + 200
+
+    target.until(heard, otherwise, 15)
+
+
+def _settle(target: Target) -> None:
+    """Until all is here that the servers have sent."""
+    target.until(lambda: _received(target) == _made(target), "samples are missing", 15)
+
+
+def _forge(target: Target, endpoint: str, name: str, secret: bytes, seconds: float) -> int:
+    """A server's batches, from somebody else; how many reads they tell of."""
+    run_id = str(target.servers[name].client.info("server")["run_id"])
+    forger = SampledServer(instance=int(run_id[:16], 16), salt=99, secret=secret)
+    end, sent, number = time.monotonic() + seconds, 0, 0
+    peer: ZmtpPeer | None = None
+    while time.monotonic() < end:
+        hashes = number_hashes(np.arange(number, number + FORGED_READS), 99)
+        number += FORGED_READS
+        message = next(forger.batches(hashes, 1, 100))
+        try:
+            if peer is None or peer.is_hung_up():
+                peer = ZmtpPeer(endpoint)
+            peer.send(message)
+            sent += FORGED_READS
+        except OSError:
+            peer = None
+        time.sleep(0.002)
+    if peer is not None:
+        peer.close()
+    return sent
+
+
+def _observed_rate(target: Target, name: str) -> float:
+    """In the last observation."""
+    paths = sorted(target.folder.glob("documents/**/*.json"), key=lambda path: path.stat().st_mtime)
+    for path in reversed(paths):
+        document = json.loads(path.read_text())
+        if document.get("kind") == "spreds.observation":
+            servers = {one["name"]: one for one in document["servers"]}
+            return float(servers[name]["request_rate_per_second"])
+    return 0.0
+
+
+def _forged_by_a_stranger(endpoint: str) -> None:
+    endpoint = endpoint or _tcp()
+    with Target(sections=_open(endpoint)) as target:
+        target.fill("pages")
+        target.until(lambda: _server(target, "pages")["curve"], "there is no curve")
+        _settle(target)
+        before, cycle = _received(target), target.status()["last_observation"]["cycle"]
+        for name in ("sessions", "pages"):
+            _forge(target, endpoint, name, bytes(16), FORGED_SECONDS / 2)
+        target.until(
+            lambda: target.status()["last_observation"]["cycle"] > cycle, "no observation", 15
+        )
+        taken = _received(target) - before
+        must(taken == 0, f"{taken:,} forged samples were taken")
+        rate = _observed_rate(target, "sessions")
+        must(rate < 100, f"an idle server has {rate:,.0f} reads a second")
+        must(_server(target, "pages")["curve"], "the real curve is gone")
+        must("another salt" not in target.log_text(), "the real curve was thrown away")
+        must("does not carry its secret" in target.log_text(), "the log does not tell of it")
+
+
+def _secret_of(target: Target, name: str) -> bytes:
+    """From the memory of the server, as who has broken into it."""
+    process = target.servers[name].process.pid
+    try:
+        with Path(f"/proc/{process}/mem").open("rb", buffering=0) as memory:
+            for line in Path(f"/proc/{process}/maps").read_text().splitlines():
+                limits, rights = line.split()[:2]
+                if not rights.startswith("rw"):
+                    continue
+                begin, end = (int(limit, 16) for limit in limits.split("-"))
+                memory.seek(begin)
+                with suppress(OSError):
+                    held = memory.read(end - begin)
+                    at = held.find(_HEAD)
+                    secret = held[at + _SECRET_AT : at + _SECRET_END]
+                    if at >= 0 and any(secret):
+                        return secret
+    except PermissionError as error:
+        raise CannotPlayError("the memory of a server cannot be read here") from error
+    return bytes(16)
+
+
+def _forged_with_anothers_secret() -> None:
+    with Target() as target:
+        endpoint = _OWN.replace("{folder}", str(target.folder))
+        _hear(target, "pages")
+        _settle(target)
+        secret, before = _secret_of(target, "pages"), _received(target)
+        must(any(secret), "pages has no secret that tells it from others")
+        _forge(target, endpoint, "sessions", secret, 1.0)
+        must(_received(target) == before, "pages' secret counts for sessions")
+        _forge(target, endpoint, "pages", secret, 0.5)
+        must(_received(target) > before, "this row forges nothing")
+        _hear(target, "sessions", "the other server is not heard any more")
+
+
+def _endless(endpoint: str) -> None:
+    sections = {} if endpoint else _open(endpoint := _tcp())
+    with Target(sections=sections) as target:
+        _hear(target, "pages")
+        before = target.resident_bytes()
+        sent = endless(endpoint.replace("{folder}", str(target.folder)), ENDLESS_SECONDS)
+        grown = target.resident_bytes() - before
+        must(
+            grown < MOST_GROWTH_BYTES,
+            f"grew by {grown / MIB:.0f} MiB, {sent / MIB:.0f} MiB were sent",
+        )
+        must("a message of several frames" in target.log_text(), "the log does not tell of it")
+        _hear(target, "pages", "servers are not heard any more")
+        _hear(target, "sessions", "servers are not heard any more")
+
+
+def _idle_connections() -> None:
+    endpoint = _tcp()
+    with Target(sections=_open(endpoint)) as target, ExitStack() as held:
+        _hear(target, "pages")
+        before = target.descriptors()
+        for _ in range(IDLE_CONNECTIONS):
+            held.enter_context(connected(endpoint, 0))
+        time.sleep(2.0)  # for those that wait to be taken
+        grown = target.descriptors() - before
+        must(grown < MOST_DESCRIPTORS, f"{grown} descriptors more")
+        _hear(target, "pages", "a server that was connected is not heard")
+        target.servers["sessions"].restart()
+        _hear(target, "sessions", "a server that connects is not heard")
+        must(target.ask().order(Order("pause", "a row")), "no pause")
+        must(target.status()["pause"] is not None, "no pause")
+        must(target.is_alive(), "the sidecar has ended")
+
+
+def _swapped() -> None:
+    settings = {"databases": 100_000, "maxmemory": 64 * MIB}
+    memory = {"memory": f'budget = "{64 * MIB}"\n'}
+    with Target(["pages"], memory, server_settings=settings) as target:
+        _hear(target, "pages")
+        client = target.client("pages")
+        with client:
+            for first, second in ((70_000, 1), (0, 99_999), (65_535, 65_536), (3, 70_001)):
+                client.set("key:0", "x" * 100)
+                client.swapdb(first, second)
+                client.mget([f"key:{number}" for number in range(200)])
+        _settle(target)
+        answer = target.raw(b"GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").decode()
+        refused = [line for line in answer.splitlines() if "batches_malformed_total{" in line]
+        must(not refused, f"batches are refused: {refused}")
+        _hear(target, "pages")
+
+
+def _modes() -> None:
+    lines = 'endpoint = "ipc://{folder}/run/samples"\nrate = 1.0\n'
+    with Target(sections={"sampling": lines}, umask=0) as target:
+        path = target.folder / "run" / "samples"
+        modes = [one.stat().st_mode & 0o777 for one in (path, path.parent)]
+        must(modes == [0o600, 0o700], f"socket and folder have the modes {list(map(oct, modes))}")
+        _hear(target, "pages")
+
+
+def _link_in_its_place() -> None:
+    target = Target()
+    with ExitStack() as held:
+        held.callback(target.__exit__)
+        target.prepare()
+        others = target.folder / "others"
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(others))
+        (target.folder / "samples").symlink_to(others)
+        target.start(ready=False)
+        assert target.process is not None
+        target.until(lambda: "is not a socket" in target.log_text(), "no word of the link", 10)
+        must((target.folder / "samples").is_symlink(), "the link was removed")
+        must(others.is_socket(), "what it shows at was removed")
+
+
+def _unasked_endpoints() -> None:
+    target = Target()
+    with ExitStack() as held:
+        held.callback(target.__exit__)
+        target.prepare()
+        own = f"ipc://{target.folder}/samples"
+        text = target.file.read_text()
+        for endpoint in ("tcp://127.0.0.1:5555", "tcp://192.0.2.1:5555", "ipc://@spreds"):
+            target.file.write_text(text.replace(own, endpoint))
+            done = target.command("check", str(target.file))
+            words = done.stdout + done.stderr
+            must(done.returncode != 0 and "everybody" in words, f"{endpoint} is taken: {words}")
+
+
+ROWS = [
+    Attack(
+        "samples: forged over tcp",
+        "a stranger sends batches as an idle server and as a busy one, with their public run ids: "
+        "none is taken, the idle one stays idle, the curve stays, the log tells",
+        partial(_forged_by_a_stranger, ""),
+    ),
+    Attack(
+        "samples: forged over an abstract socket",
+        "the same at ipc://@name, which is open to everybody on the machine",
+        partial(_forged_by_a_stranger, f"ipc://@spreds-attack-{free_port()}"),
+        quick=False,
+    ),
+    Attack(
+        "samples: forged with another server's secret",
+        "who has broken into one server sends batches as another one: they are not taken, and the "
+        "other one is still heard",
+        _forged_with_anothers_secret,
+    ),
+    Attack(
+        "samples: a message that never ends, by a member of the group",
+        "frames of 16 KB with the flag MORE for three seconds: memory grows by less than 24 MiB, "
+        "the log tells, servers are heard",
+        partial(_endless, _OWN),
+    ),
+    Attack(
+        "samples: a message that never ends, over tcp",
+        "the same by a stranger",
+        partial(_endless, ""),
+        quick=False,
+    ),
+    Attack(
+        "samples: 1,100 idle connections",
+        "to a tcp endpoint: descriptors stay few, servers connect and are heard, orders are taken",
+        _idle_connections,
+    ),
+    Attack(
+        "samples: databases above 65,535",
+        "SWAPDB with them: no batch is refused",
+        _swapped,
+    ),
+    Attack(
+        "samples: a umask of 000",
+        "the sidecar starts with it: its own user alone may connect all the same",
+        _modes,
+    ),
+    Attack(
+        "samples: a link in the socket's place",
+        "shows at a socket that nobody listens at: neither is removed",
+        _link_in_its_place,
+    ),
+    Attack(
+        "samples: an endpoint that nobody owns",
+        "tcp and abstract endpoints without a line that says so: they are refused",
+        _unasked_endpoints,
+    ),
+]
