@@ -169,7 +169,7 @@ class Target:
     def sizes(self) -> dict[str, int]:
         """``maxmemory`` of all servers, bytes."""
         return {
-            name: int(server.client.config_get("maxmemory")["maxmemory"])
+            name: int(str(server.client.config_get("maxmemory")["maxmemory"]))
             for name, server in self.servers.items()
         }
 
