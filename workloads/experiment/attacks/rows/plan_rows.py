@@ -22,8 +22,8 @@ VALUE_BYTES = 1000
 CYCLE = 'maximum_age = "600ms"\n'
 # Clients' buffers alone cost a full server a few.
 MOST_EVICTED = 100
-# Codes that a plan may claim for a loss, and none.
-REASONS = ("gain: more", "back: to before", "over_budget: much", "bounds: x", "latency_bound: x")
+# What a plan may claim for a loss.
+REASONS = ("back: to before", "over_budget: much", "latency_bound: x")
 
 
 @contextmanager

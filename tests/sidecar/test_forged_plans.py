@@ -1,0 +1,93 @@
+"""Plans that pass every formal check: judged by what the sidecar saw, not by what they say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sidecar.control.order import OrderRefusedError
+from sidecar.delivery.message_signature import SignatureCheck
+from sidecar.state.control_state import Wait
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation
+from tests.sidecar.plan_messages import FORGED, NEW, OLD, Receiving, observation, plan
+from tests.sidecar.signed_cloud import SignedCloud
+from workloads.silence import silence
+
+NEEDED = MissRatioCurve(np.array([16.0 * (1 << 20)]), np.array([0.0]))
+
+
+@pytest.fixture
+def receiving(cloud: SignedCloud) -> Iterator[Receiving]:
+    with silence():
+        yield Receiving(cloud, SignatureCheck(cloud.topic_arn, cloud.endpoint_url))
+
+
+def needed(cycle: int) -> Observation:
+    """All that the servers have is read."""
+    seen = observation(cycle)
+    return replace(seen, servers=tuple(replace(one, curve=NEEDED) for one in seen.servers))
+
+
+def kept(cycle: int) -> Observation:
+    seen = observation(cycle)
+    reason = "stuck: it frees nothing"
+    return replace(seen, servers=tuple(replace(one, keep_reason=reason) for one in seen.servers))
+
+
+@pytest.mark.parametrize(
+    ("see", "code"),
+    [(needed, "harmful"), (kept, "out_of_range"), (lambda _: None, "forgotten")],
+)
+@pytest.mark.parametrize("reason", ["gain: much", "back: to before", "over_budget: they sum to"])
+def test_what_would_do_harm_is_refused_and_told_until_a_plan_passes(
+    receiving: Receiving, see: Callable[[int], Observation | None], code: str, reason: str
+) -> None:
+    application = receiving.application
+    application._asked = see
+    forged = replace(plan(OLD), reason=reason)
+    assert not application.take(forged.dumps(), "forged")
+    assert receiving.metrics.value("plans_refused", reason=code) == 1
+    assert receiving.moves == []
+    assert (application.problem is None) == (code == "forgotten")
+    application._asked = observation
+    assert application.take(plan(NEW).dumps(), "good")
+    assert receiving.moves == [NEW]
+    assert application.problem is None
+
+
+def test_a_plan_that_only_says_that_it_must_waits_as_others_do(receiving: Receiving) -> None:
+    application = receiving.application
+    with receiving.store.update() as state:
+        wait = Wait(time.time() + 600, "plan 1 did not keep its promise", 1)
+        state.control = replace(state.control, wait=wait)
+    forged = replace(plan(OLD), reason="bounds: a is below its minimum")
+    assert application.take(forged.dumps(), "forged")
+    assert receiving.moves == []
+    assert application.not_carried_out_because == "plan 1 did not keep its promise"
+    # Where we see it ourselves, whatever it says.
+    seen = observation(NEW)
+    above = replace(seen.servers[0], maximum_bytes=8 << 20)
+    application._asked = lambda _: replace(seen, servers=(above, *seen.servers[1:]))
+    assert application.take(plan(NEW).dumps(), "good")
+    assert receiving.moves == [NEW]
+
+
+def test_who_orders_a_plan_gets_none_that_would_break_what_is_seen(receiving: Receiving) -> None:
+    application = receiving.application
+    with receiving.store.update() as state:
+        state.targets_bytes = {s.name: s.maxmemory_before_bytes for s in plan(FORGED).servers}
+        wait = Wait(time.time() + 600, "plan 1 did not keep its promise", 1)
+        state.control = replace(state.control, wait=wait)
+    assert application.take(plan(FORGED).dumps(), "good")
+    receiving._engaged.objection_to = lambda *_: None
+    application._asked = kept
+    with pytest.raises(OrderRefusedError, match="cannot be carried out: out_of_range: "):
+        application.carry_out_recommended()
+    application._asked = observation
+    assert "carrying out plan 103" in application.carry_out_recommended()
+    assert receiving.moves == [FORGED]
