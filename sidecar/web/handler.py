@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -22,6 +23,11 @@ MOST_IGNORED_BYTES = 4 * MOST_BODY_BYTES
 # A form on somebody else's page can post, but not JSON.
 _NOT_JSON = RefusedError(
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "not_json", "Content-Type must be application/json"
+)
+# Guard and router read what stands here alike; nothing else is a target.
+_ORIGIN_FORM = re.compile(r"/(?:[!-\"$-.0-~][!-\"$-~]*)?")
+_NOT_ORIGIN_FORM = RefusedError(
+    HTTPStatus.BAD_REQUEST, "malformed", "the address must be a path in ASCII, without '#'"
 )
 # Nobody else's page may read an answer, or show ours in a frame.
 _ALWAYS = {
@@ -57,6 +63,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _respond(self) -> None:
         try:
+            if not _ORIGIN_FORM.fullmatch(self.path):
+                raise _NOT_ORIGIN_FORM
             # Read before anything is refused: a client that is still sending misses the answer.
             body = self._body() if self.command == "POST" else b""
             user = self.user(self.path.partition("?")[0])
