@@ -38,12 +38,12 @@ def status_document(
     room: ControlRoom,
     metrics: Metrics,
     silence: Silence | None,
-    contests: Sequence[str],
+    more_problems: Sequence[str],
     *,
     started_at_seconds: float,
     loop_at_seconds: float,
 ) -> dict[str, Any]:
-    """JSON's types only. ``contests``: on sizes that somebody keeps setting, among the problems."""
+    """JSON's types only. ``more_problems``: of parts that the others do not know."""
     known = KnownServers.of(actuator, cycle, room)
     servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
     budget = _budget(actuator)
@@ -74,7 +74,7 @@ def status_document(
         "gain": _gain(room),
         "recommended_gain": _recommended_gain(room),
         "controller": _controller(config, silence),
-        "problems": [*room.problems(), *found, *contests, *_not_put_back(actuator)],
+        "problems": [*room.problems(), *found, *more_problems, *_not_put_back(actuator)],
         "servers": servers,
     }
 

@@ -1,14 +1,12 @@
-"""A Unix socket to listen at: who may connect, who has, and paths of any length."""
+"""A Unix socket to listen at: who may connect, and paths of any length."""
 
 from __future__ import annotations
 
 import errno
 import grp
 import os
-import pwd
 import socket
 import stat
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,7 +43,8 @@ class UnixSocket:
         except (OSError, KeyError) as error:
             self.listening.close()
             why = getattr(error, "strerror", None) or str(error)
-            raise OSError(f"operators.socket: {path} cannot be bound: {why}") from error
+            number = getattr(error, "errno", None) or errno.EINVAL
+            raise OSError(number, f"{path} cannot be bound: {why}") from error
 
     @property
     def is_gone(self) -> bool:
@@ -58,17 +57,6 @@ class UnixSocket:
         with suppress(OSError):
             if os.stat(self._path).st_ino == self._inode:
                 os.unlink(self._path)
-
-
-def peer_user(connection: socket.socket) -> str:
-    """Who is at the other end of a Unix socket, as the kernel says: ``root (uid 0)``."""
-    size = struct.calcsize("3i")
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    _, uid, _ = struct.unpack("3i", credentials)
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except KeyError:
-        return f"uid {uid}"
 
 
 @contextmanager

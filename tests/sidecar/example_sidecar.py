@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import threading
 from typing import Any
@@ -306,8 +307,9 @@ class ExampleSidecar:
     def series(self) -> dict[str, Any]:
         return example_series()
 
-    def history(self, limit: int) -> list[dict[str, Any]]:
-        return self.entries[-limit:]
+    def history(self, limit: int, before: int) -> list[bytes]:
+        numbered = [(number, entry) for number, entry in enumerate(self.entries) if number < before]
+        return [json.dumps(entry).encode() for _, entry in numbered[-limit:]]
 
     def order(self, order: Order) -> str:
         if self.refuses is not None:

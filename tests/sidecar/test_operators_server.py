@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from sidecar.base.log_setup import MOST_A_MINUTE, NotAgain
 from sidecar.config.operators import OperatorsConfig
 from sidecar.web import operators_server
-from sidecar.web.access import is_own_name, is_token
+from sidecar.web.access import is_own_name
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
-from sidecar.web.http_server import MOST_CONNECTIONS
-from sidecar.web.operators_server import OperatorsServer
+from sidecar.web.operators_server import LIMITS, OperatorsServer
 from sidecar.web.routes import MOST_BODY_BYTES
 from sidecar.web.unix_socket import UnixSocket
+from solver_lambda.http.guards import is_token
 from tests.sidecar.example_sidecar import ExampleSidecar
 
 TOKEN = "a-token-of-some-length"
@@ -128,7 +128,7 @@ def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
     status, _, response = over_tcp("/api/status", {}, Authorization=f"Bearer {TOKEN}")
     assert (status, response.getheader("Allow")) == (405, "GET, HEAD")
     assert over_tcp("/api/orders", Authorization=f"Bearer {TOKEN}")[0] == 405
-    assert over_tcp("/api/orders", method="OPTIONS")[0] == 501
+    assert over_tcp("/api/orders", method="OPTIONS")[0] == 405
 
 
 def test_anybodys_malformed_address_is_refused_and_leaves_little_in_the_log(
@@ -345,7 +345,7 @@ def test_a_living_sidecars_socket_and_a_file_stay(over_unix: Ask, tmp_path: Path
     assert over_unix("/livez")[0] == 200
     file = tmp_path / "a-file"
     file.write_text("mine")
-    with pytest.raises(OSError, match=r"operators\.socket: .*a-file .*not a socket"):
+    with pytest.raises(OSError, match=r"a-file cannot be bound: .*not a socket"):
         UnixSocket(file)
     assert file.read_text() == "mine"
 
@@ -401,14 +401,59 @@ def test_what_is_put_in_the_sockets_place_stays_and_the_next_look_tries_again(
     assert ask(UnixConnection(path), "/livez")[0] == 200
 
 
-def test_a_taken_port_binds_nothing(watched: ExampleSidecar, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_a_problem_until_it_is_free(
+    watched: ExampleSidecar,
+    serve: Callable[..., OperatorsServer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        config = OperatorsConfig(
-            socket=tmp_path / "state.json.sock", listen=("127.0.0.1", taken.getsockname()[1])
-        )
-        with pytest.raises(OSError, match=r"operators\.listen: 127\.0\.0\.1:\d+ cannot be bound"):
-            OperatorsServer(config, watched).start()
-    assert not (tmp_path / "state.json.sock").exists()
+        port = taken.getsockname()[1]
+        server = serve(listen=("127.0.0.1", port))
+        assert ask(UnixConnection(tmp_path / "state.json.sock"), "/livez")[0] == 200
+        server.look()
+        (problem,) = server.problems()
+        assert f"operators.listen: 127.0.0.1:{port} cannot be bound: " in problem
+        assert watched.metrics.value("operators_not_bound", key="listen") == 2
+    server.look()
+    assert server.problems() == []
+    assert ask(http.client.HTTPConnection("127.0.0.1", port, 30), "/livez")[0] == 200
+
+
+def test_a_socket_that_cannot_be_made_is_a_problem_until_it_can(
+    serve: Callable[..., OperatorsServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    path = tmp_path / "state.json.sock"
+    path.write_text("mine")
+    server = serve(listen=("127.0.0.1", 0))
+    (problem,) = server.problems()
+    assert problem.startswith(f"operators.socket: {path} cannot be bound: ")
+    assert ask(http.client.HTTPConnection("127.0.0.1", server.port, 30), "/livez")[0] == 200
+    path.unlink()
+    server.look()
+    assert server.problems() == []
+    assert ask(UnixConnection(path), "/livez")[0] == 200
+
+
+def test_localhost_is_both_families_or_neither(
+    serve: Callable[..., OperatorsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    server = serve(socket=None, listen=("localhost", 0))
+    for host in ("127.0.0.1", "::1"):
+        assert ask(http.client.HTTPConnection(host, server.port, 30), "/livez")[0] == 200
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+        port = taken.getsockname()[1]
+        half = serve(socket=None, listen=("localhost", port))
+        assert f"[::1]:{port} cannot be bound" in half.problems()[0]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+    half.look()
+    assert half.problems() == []
+    for host in ("127.0.0.1", "::1"):
+        assert ask(http.client.HTTPConnection(host, port, 30), "/livez")[0] == 200
 
 
 def test_silent_clients_keep_nobody_out(serve: Callable[..., OperatorsServer]) -> None:
@@ -416,7 +461,7 @@ def test_silent_clients_keep_nobody_out(serve: Callable[..., OperatorsServer]) -
     port = serve(listen=("127.0.0.1", 0)).port
     with ExitStack() as stack:
         silent = []
-        for _ in range(2 * MOST_CONNECTIONS):
+        for _ in range(2 * LIMITS.connections):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             connection.sendall(b"GET /livez HTTP/1.0\r\nHost: local")
             silent.append(connection)
