@@ -9,7 +9,9 @@ import logging
 import os
 import socket
 import stat
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,18 @@ from hypothesis import strategies as st
 
 from sidecar.base.log_setup import MOST_A_MINUTE, NotAgain
 from sidecar.config.operators import OperatorsConfig
+from sidecar.control.client import SidecarClient
+from sidecar.control.order import Order, OrderRefusedError
 from sidecar.web import operators_server
 from sidecar.web.access import is_own_name
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
 from sidecar.web.operators_server import LIMITS, OperatorsServer
 from sidecar.web.routes import MOST_BODY_BYTES
+from sidecar.web.shared import Shared
 from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.guards import is_token
 from tests.sidecar.example_sidecar import ExampleSidecar
+from workloads.local_node import wait_until
 
 TOKEN = "a-token-of-some-length"
 PAGES = ("/", "/livez", "/readyz", "/metrics", "/api/status", "/api/series", "/api/history")
@@ -118,8 +124,10 @@ def test_documents_are_those_of_the_sidecar(over_unix: Ask, watched: ExampleSide
     assert over_unix("/api/series")[1] == watched.series()
     assert over_unix("/api/history")[1] == watched.entries
     assert over_unix("/api/history?limit=2")[1] == watched.entries[-2:]
+    assert over_unix("/api/history?limit=2&before=3")[1] == watched.entries[1:3]
     for wrong in ("0", "-1", "x", "1e3", "9" * 20, "%F0%9F%99%82"):
         assert over_unix(f"/api/history?limit={wrong}")[0] == 400, wrong
+        assert over_unix(f"/api/history?before={wrong}")[0] == 400, wrong
 
 
 def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
@@ -214,6 +222,15 @@ def test_a_refused_order_says_why(over_unix: Ask, watched: ExampleSidecar) -> No
         {"what": "apply", "more": 1},
         {"what": "apply", "by": 7},
         {"what": "apply", "by": "a\nb"},
+        {"what": "apply", "why": "a\x1b[2Jb"},
+        {"what": "rollback", "server": "pages"},
+        {"what": "rollback", "for_seconds": 60},
+        {"what": "resume", "for_seconds": 60},
+        {"what": "resume", "to": "installation"},
+        {"what": "pause", "to": "last"},
+        {"what": "pause", "server": "pages"},
+        {"what": "apply", "server": "pages"},
+        {"what": "recommend", "to": "last"},
         {"what": "pause", "for_seconds": -1},
         {"what": "pause", "for_seconds": 9e14},
         {"what": "pause", "for_seconds": 367 * 86400},
@@ -230,6 +247,69 @@ def test_a_malformed_order_is_refused_in_a_sentence(
     assert status == 400
     assert answer["error"]
     assert watched.orders == []
+
+
+def test_a_field_of_another_order_is_named_with_it(over_unix: Ask) -> None:
+    answer = over_unix("/api/orders", {"what": "rollback", "server": "pages"})[1]
+    assert answer["error"] == ("the order: server belongs to the order 'resume', not to 'rollback'")
+
+
+def test_orders_that_come_too_fast_are_told_when_to_come_again(
+    over_tcp: Ask, watched: ExampleSidecar, tmp_path: Path
+) -> None:
+    """And whoever floods the port locks out nobody at the socket."""
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    answers = [over_tcp("/api/orders", {"what": "resume"}, **token) for _ in range(30)]
+    taken = [answer for answer in answers if answer[0] == 200]
+    late = [answer for answer in answers if answer[0] == 429]
+    assert len(taken) == len(watched.orders)
+    assert 10 <= len(taken) < 30
+    assert len(taken) + len(late) == 30
+    assert "too many orders" in late[0][1]["error"]
+    assert int(late[0][2].getheader("Retry-After", "")) > 0
+    assert over_tcp("/api/orders", {"what": "resume"})[0] == 401
+    client = SidecarClient(tmp_path / "state.json.sock")
+    assert client.order(Order("resume", "ana")) == "done: resume"
+    refusals = []
+    while not refusals:
+        try:
+            client.order(Order("resume", "ana"))
+        except OrderRefusedError as error:
+            refusals.append(str(error))
+    assert "too many orders" in refusals[0]
+    assert over_tcp("/api/status")[0] == 200
+
+
+def test_at_the_socket_a_browser_must_name_this_machine_too(
+    over_unix: Ask, watched: ExampleSidecar
+) -> None:
+    """It may be forwarded to a port of the operator's own machine (ssh -L)."""
+    for host in ("evil.example", "evil.example:8000", ""):
+        assert over_unix("/api/orders", {"what": "resume"}, Host=host)[0] == 421
+        assert over_unix("/", Host=host)[0] == 421
+    assert watched.orders == []
+    assert over_unix("/api/orders", {"what": "resume"}, Host="localhost:8000")[0] == 200
+
+
+def test_many_readers_share_what_was_made_after_they_asked() -> None:
+    made: list[int] = []
+    may_go_on = threading.Event()
+
+    def slow() -> int:
+        made.append(1)
+        assert may_go_on.wait(60)
+        return len(made)
+
+    shared = Shared(slow)
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(shared)
+        wait_until(lambda: made, lambda: made)
+        others = [pool.submit(shared) for _ in range(7)]
+        may_go_on.set()
+        assert first.result() == 1
+        assert {other.result() for other in others} == {2}
+    assert len(made) == 2
+    assert shared() == 3
 
 
 def test_an_order_must_be_json_of_bounded_length(over_unix: Ask, watched: ExampleSidecar) -> None:
