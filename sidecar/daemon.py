@@ -135,7 +135,7 @@ class Sidecar:
 
     def status(self) -> dict[str, Any]:
         """See ``status_document``; waits for nobody."""
-        return status_document(
+        document = status_document(
             self.config,
             self._store.now,
             self._actuator,
@@ -147,6 +147,7 @@ class Sidecar:
             started_at_seconds=self.started_at_seconds,
             loop_at_seconds=self.loop_at_seconds,
         )
+        return {**document, "not_served": self._operators.not_served()}
 
     def series(self) -> dict[str, Any]:
         """See ``Series``."""

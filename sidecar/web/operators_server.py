@@ -84,6 +84,10 @@ class OperatorsServer:
         """Where nobody can reach the sidecar, for people."""
         return list(self._troubles.values())
 
+    def not_served(self) -> list[str]:
+        """The keys of ``[operators]`` whose address cannot be bound."""
+        return list(self._troubles)
+
     def _serve_what_is_not_served(self) -> None:
         if self._config.socket is not None and self._unix is None:
             self._try("socket", self._serve_unix)

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from solver_lambda.http.listening import BACKLOG
+
 _LOOK_SECONDS = 1.0
-_BACKLOG = 128
 
 
 class UnixSocket:
@@ -39,7 +40,7 @@ class UnixSocket:
                     os.chown(short, -1, grp.getgrnam(group).gr_gid)
                     os.chmod(short, 0o660)
                 self._inode = os.stat(short).st_ino
-            self.listening.listen(_BACKLOG)
+            self.listening.listen(BACKLOG)
         except (OSError, KeyError) as error:
             self.listening.close()
             why = getattr(error, "strerror", None) or str(error)

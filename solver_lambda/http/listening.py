@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import socket
 
-BACKLOG = 128
+# Whoever is taken may be hung up on; who is not waits for a second, and tries again.
+BACKLOG = 1024
 LOCALHOST = "localhost"
 # Both or neither: on the other one somebody else could wait for those who follow the name.
 _LOCAL = ("127.0.0.1", "::1")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
+from typing import NamedTuple
 
 JSON = "application/json; charset=utf-8"
 # Nobody else's page may read an answer, or show ours in a frame; an answer may say otherwise.
@@ -21,8 +22,7 @@ ALWAYS = {
 }
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(NamedTuple):
     """The other end of a connection, as the system knows it.
 
     Attributes:

@@ -26,11 +26,11 @@ from solver_lambda.http.connection import (
     whom_to_hang_up_on,
 )
 from solver_lambda.http.incoming import Incoming
-from solver_lambda.http.listening import BACKLOG
 from solver_lambda.http.message import Answer, Peer, RefusedError, json_answer
 from solver_lambda.http.router import Lane, Router
 
 _TICK_SECONDS = 0.1
+_ACCEPTED_A_TURN = 128
 # Without a descriptor a connection is not taken, and stays to be taken.
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_ROOM_SECONDS = 0.2
@@ -142,7 +142,7 @@ class HttpServer:
         self._woken.recv(4096)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(BACKLOG):
+        for _ in range(_ACCEPTED_A_TURN):
             try:
                 accepted, address = listening.accept()
             except BlockingIOError:

@@ -204,6 +204,7 @@ def example_status() -> dict[str, Any]:
         "recommended_gain": {"since_seconds": NOW_SECONDS - 86_400, "ratio": 0.274},
         "controller": {"kind": "embedded", "silence": None},
         "problems": [],
+        "not_served": [],
         "servers": servers,
     }
 

@@ -38,11 +38,13 @@ class Target:
         server_lines: for a server's name, more lines of its ``[[server]]``.
         token: whether orders may be given at the port.
         user: run the sidecar as this user, and not as our own (needs root).
+        verbose: log also what repeats itself.
 
     Attributes:
         folder: with mode 0700: node.toml, state.json, the log, the samples' socket.
         port: where the page is.
         servers: by name.
+        sections: may be changed until the file is written.
     """
 
     def __init__(
@@ -53,12 +55,14 @@ class Target:
         *,
         token: bool = True,
         user: str | None = None,
+        verbose: bool = True,
     ) -> None:
         self._held = ExitStack()
         self._names = names
-        self._sections = dict(sections or {})
+        self.sections = dict(sections or {})
         self._server_lines = dict(server_lines or {})
         self._user = user
+        self._verbose = ["--verbose"] if verbose else []
         self.folder = Path(
             self._held.enter_context(tempfile.TemporaryDirectory(prefix="spreds-attack-"))
         )
@@ -112,11 +116,11 @@ class Target:
             "controller": 'kind = "embedded"\nfolder = "documents"\n',
             "operators": f'listen = "127.0.0.1:{self.port}"\n{token}',
         }
-        top = self._sections.get("", 'mode = "apply"\n')
+        top = self.sections.get("", 'mode = "apply"\n')
         text = f'node = "attacked"\nstate_file = "state.json"\n{top}'
-        for section in {**defaults, **self._sections}:
+        for section in {**defaults, **self.sections}:
             if section:
-                lines = self._sections.get(section, defaults.get(section, ""))
+                lines = self.sections.get(section, defaults.get(section, ""))
                 text += f"[{section}]\n{lines}"
         for name, server in self.servers.items():
             more = self._server_lines.get(name, "")
@@ -128,7 +132,7 @@ class Target:
         """Start the sidecar; with ``ready``, wait until it works."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, "run", str(self.file), "--verbose"],
+                [sys.executable, "-c", _COMMAND, "run", str(self.file), *self._verbose],
                 cwd=self.folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=log,
@@ -137,7 +141,13 @@ class Target:
                 start_new_session=True,
             )
         if ready:
-            self.until(lambda: self.status()["actuator_at_seconds"], "the sidecar does not begin")
+            self.until(self._works, "the sidecar does not begin")
+
+    def _works(self) -> bool:
+        status = self.status()
+        # Where another program had the port for a moment, it is tried again.
+        is_served = not any(one.startswith("operators.") for one in status["problems"])
+        return status["actuator_at_seconds"] is not None and is_served
 
     def end(self) -> int | None:
         """SIGTERM, and SIGKILL after ten seconds; the exit code."""

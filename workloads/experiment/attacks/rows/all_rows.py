@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from workloads.experiment.attacks.attack import Attack
-from workloads.experiment.attacks.rows import order_rows
+from workloads.experiment.attacks.rows import listener_rows, order_rows
 
-ALL_ATTACKS: list[Attack] = [*order_rows.ROWS]
+ALL_ATTACKS: list[Attack] = [*order_rows.ROWS, *listener_rows.ROWS]
