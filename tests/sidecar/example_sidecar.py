@@ -283,7 +283,7 @@ def example_history() -> list[dict[str, Any]]:
         },
         example_status()["last_check"],
     ]
-    return entries
+    return [{"number": number, **entry} for number, entry in enumerate(entries, 1)]
 
 
 class ExampleSidecar:
@@ -309,8 +309,8 @@ class ExampleSidecar:
         return example_series()
 
     def history(self, limit: int, before: int) -> list[bytes]:
-        numbered = [(number, entry) for number, entry in enumerate(self.entries) if number < before]
-        return [json.dumps(entry).encode() for _, entry in numbered[-limit:]]
+        earlier = [entry for entry in self.entries if entry["number"] < before]
+        return [json.dumps(entry).encode() for entry in earlier[-limit:]]
 
     def order(self, order: Order) -> str:
         if self.refuses is not None:

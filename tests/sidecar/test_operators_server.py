@@ -124,7 +124,7 @@ def test_documents_are_those_of_the_sidecar(over_unix: Ask, watched: ExampleSide
     assert over_unix("/api/series")[1] == watched.series()
     assert over_unix("/api/history")[1] == watched.entries
     assert over_unix("/api/history?limit=2")[1] == watched.entries[-2:]
-    assert over_unix("/api/history?limit=2&before=3")[1] == watched.entries[1:3]
+    assert over_unix("/api/history?limit=2&before=4")[1] == watched.entries[1:3]
     for wrong in ("0", "-1", "x", "1e3", "9" * 20, "%F0%9F%99%82"):
         assert over_unix(f"/api/history?limit={wrong}")[0] == 400, wrong
         assert over_unix(f"/api/history?before={wrong}")[0] == 400, wrong

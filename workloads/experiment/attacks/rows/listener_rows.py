@@ -127,7 +127,6 @@ def _slow_at_the_socket() -> None:
         with ExitStack() as stack:
             for _ in range(400):
                 one = stack.enter_context(socket.socket(socket.AF_UNIX))
-                one.settimeout(5)
                 one.connect(path)
                 one.send(b"GET /api/status HTTP/1.1\r\n")
             target.ask().order(Order("pause", "ann"))
@@ -337,6 +336,7 @@ ROWS = [
         "1,050 connections that never end their header: status, pause and health are answered, "
         "descriptors stay few, no traceback",
         _slow_at_the_operators,
+        held=True,
     ),
     Attack(
         "listeners: silent connections at the socket",
