@@ -76,8 +76,11 @@ class OperatorsServer:
         self._looked_at = now
         if self._unix is not None and self._unix[0].is_gone:
             self._watched.metrics.operators_sockets_gone.inc()
-            log.warning("operators.socket: %s was removed, it is made again", self._config.socket)
             self._close_unix()
+            self._serve_what_is_not_served()
+            if self._unix is not None:
+                log.warning("operators.socket: %s was gone, it is there again", self._config.socket)
+            return
         self._serve_what_is_not_served()
 
     def problems(self) -> list[str]:
