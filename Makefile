@@ -1,4 +1,4 @@
-.PHONY: help setup demo evaluation deploy-local test check portable coverage mutation format clean
+.PHONY: help setup demo evaluation deploy-local test check portable coverage requirements mutation format clean
 .DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
@@ -43,7 +43,8 @@ check: ## format, lint and types
 # Without a server: about a minute for all of them.
 FAST_TESTS := tests/sidecar/test_actuator_on_models.py tests/sidecar/test_actuator_tells.py \
 	tests/sidecar/test_carrying_out.py tests/sidecar/test_notification_check.py \
-	tests/sidecar/test_plan_check.py tests/sidecar/test_transitions_hold_the_budget.py \
+	tests/sidecar/test_plan_check.py tests/sidecar/test_plan_harm.py tests/sidecar/test_shrink_guard.py \
+	tests/sidecar/test_signing_certificate.py tests/sidecar/test_transitions_hold_the_budget.py \
 	tests/workloads/test_fault_model.py
 
 portable: ## the core of the sampler on ARM64 (emulated), the module by another compiler, Valkey by CMake
@@ -58,6 +59,11 @@ coverage: ## branches of what decides over sizes, and over whom to believe; abou
 mutation: ## the same files, changed in many places: does a fast test fail? Five minutes; see docs/mutation.md
 	@.venv/bin/mutmut run --max-children 2
 	@.venv/bin/mutmut results
+
+requirements: ## docs/install/requirements.txt: what a node needs, with hashes, as the gate has it
+	@echo setuptools | .venv/bin/uv pip compile pyproject.toml - -q -c .ci/constraints.txt --universal \
+		--python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
+		-o docs/install/requirements.txt
 
 format: ## bring all sources into their form
 	@.venv/bin/ruff format .

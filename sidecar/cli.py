@@ -42,14 +42,21 @@ def _main(arguments: Sequence[str] | None) -> int:
     if getattr(options, "logs", True):
         _warn_on_stderr()
     try:
-        return int(options.execute(options))
+        if options.command == "mrc":
+            return int(options.execute(options))  # its progress moves the cursor
+        from sidecar.base.plain_text import plain_output
+
+        with plain_output():
+            return int(options.execute(options))
     except Exception as error:
         if isinstance(error, BrokenPipeError) and options.command != "run":
             raise  # of stdout: what is said to a sidecar or a server has errors of its own
         code = _exit_code(error)
         if code is None:
             raise
-        print(f"spreds: {error}", file=sys.stderr)
+        from sidecar.base.plain_text import plain
+
+        print(plain(f"spreds: {error}", keep="\n"), file=sys.stderr)
         return code
 
 

@@ -19,6 +19,7 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import claims_bytes, excess_bytes, to_put_back
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.team_settings import TeamSettings
+from sidecar.state.asked_observations import AskedObservations
 from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
@@ -40,6 +41,7 @@ class ObservationCycle:
         before_observation: called each time before the servers are looked at for one.
         take_samples: called when they have been: what they served is to be in the samples. The
             same is done at the end of each step.
+        asked: keeps them for those who judge plans.
         silent_seconds: of a server by its name, how long no sample has come.
     """
 
@@ -61,6 +63,7 @@ class ObservationCycle:
         self.before_observation: Callable[[], None] = lambda: None
         self.take_samples: Callable[[], None] = lambda: None
         self.silent_seconds: Callable[[str], float] = lambda _: 0.0
+        self.asked = AskedObservations(None)
         self._monitors = monitors
         self._forecast = forecast
         self._actuator = actuator
@@ -159,6 +162,9 @@ class ObservationCycle:
                 state.latencies = {
                     server.name: ObservedLatency.of(server) for server in observation.servers
                 }
+            # The last one that was answered may still be carried out by order.
+            waiting = {*self._store.now.asked, self._store.now.applied_cycle}
+            self.asked.keep(observation, waiting)
         self._outstanding = (observation, time.monotonic())
         self.last_observation, self.last_settings = observation, settings
         self._metrics.observations.inc()

@@ -50,7 +50,11 @@ install -D -m 755 "$root/build/lib/spreds.so" "$module"
 python=/usr/bin/python3
 [ "$(readlink -f "$home/bin/python")" = "$(readlink -f $python)" ] ||
     $python -m venv --clear "$home"
-"$home/bin/pip" install -q --disable-pip-version-check --upgrade "$root"
+# Every package is the one that was tested, by its hash; and ours is built by one of them.
+"$home/bin/pip" install -q --disable-pip-version-check --require-hashes \
+    -r "$root/docs/install/requirements.txt"
+"$home/bin/pip" install -q --disable-pip-version-check --no-deps --no-build-isolation \
+    --force-reinstall "$root"
 ln -sf "$home/bin/spreds" /usr/local/bin/spreds
 
 if ! getent group redis >/dev/null; then

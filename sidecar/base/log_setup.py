@@ -9,6 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from typing import Any
+
+from sidecar.base.plain_text import plain
 
 # A trouble that lasts is told again after this time, so that it is not forgotten; what each cycle
 # has, once a day.
@@ -28,7 +31,7 @@ def set_up_log(form: str = "text", *, verbose: bool = False, servers: Collection
     """Log to stderr; ``form`` is ``text`` or ``json``, ``servers`` has the names of all that are
     told of. May be called again."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    text = PlainFormatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     if not verbose:
         handler.addFilter(NotAgain(servers=servers))
@@ -37,6 +40,16 @@ def set_up_log(form: str = "text", *, verbose: bool = False, servers: Collection
         logging.getLogger("sidecar").setLevel(logging.DEBUG)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class PlainFormatter(logging.Formatter):
+    """One line of printable text, and its traceback if there is one."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 the library's name
+        return plain(super().formatMessage(record))
+
+    def formatException(self, exc_info: Any) -> str:  # noqa: N802 the library's name
+        return plain(super().formatException(exc_info), keep="\n")
 
 
 class JsonFormatter(logging.Formatter):

@@ -12,6 +12,8 @@ from typing import Any
 
 from sidecar.commands.arguments import add_command
 from sidecar.commands.printing import print_wrapped
+from sidecar.config.addresses import shown_url
+from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.servers.headroom_words import headroom_rule
 from solver_lambda.documents.reader import DocumentError
@@ -19,7 +21,7 @@ from solver_lambda.documents.units import format_duration, format_size
 
 _MARKS = {"ok": "ok      ", "advice": "ADVICE  ", "problem": "PROBLEM "}
 # What is no secret itself, and where a secret comes from, is told apart from the secret.
-_SECRETS = ("password", "token")
+_SECRETS = ("password", "token", "key")
 _NOT_SHOWN = ("source",)
 
 
@@ -113,13 +115,19 @@ def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
         for secret in _SECRETS:
             if secret in part:
                 part[secret] = "(set)" if part[secret] is not None else None
+        if part.get("url"):
+            part["url"] = shown_url(part["url"])
         for key in _NOT_SHOWN:
             part.pop(key, None)
+    found = links(config)
     if as_json:
+        table["links"] = [asdict(link) for link in found]
         print(json.dumps(table, indent=1, default=str))
     else:
         for line in _lines(table):
             print(line)
+        for link in found:
+            print_wrapped(f"# link {link.name}: {'OPEN: ' if link.is_open else ''}{link.how}", "# ")
         print_wrapped(f"# {headroom_rule(config.memory)}", "# ")
         planner = config.controller
         if planner.kind == "auto" and planner.cloud is None and planner.service is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,8 @@ def execute(options: argparse.Namespace) -> int:
     from sidecar.state.node_lock import node_lock
 
     set_up_log(verbose=options.verbose)
+    # What it writes is for its own user: state, history and documents tell of loads and people.
+    os.umask(0o077)
     config = load_config(options.config)
     servers = [server.name for server in config.servers]
     set_up_log(config.log.format, verbose=options.verbose, servers=servers)

@@ -102,7 +102,7 @@ def _ask(
         "rss_bytes": reading.rss_bytes,
         "lifetime_hit_ratio": hits / (hits + misses) if hits + misses else None,
         "sampler": {"spreds-": "patch", "spreds.": "module"}.get(prefix or ""),
-        "sampling_endpoint": reading.config[f"{prefix}endpoint"] if prefix else None,
+        "sampling_endpoint": reading.config.get(f"{prefix}endpoint") if prefix else None,
         "maxmemory_policy": reading.maxmemory_policy,
         "keep_reason": reading.keep_reason(),
         "run_id": reading.run_id,

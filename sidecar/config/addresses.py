@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from solver_lambda.documents.reader import Fields
@@ -44,16 +45,29 @@ def read_server_url(fields: Fields, key: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise fields.refuse(key, f"{url!r} is not an address: {error}") from error
+        raise fields.refuse(key, f"{shown_url(url)!r} is not an address: {error}") from error
     if port == 0:
-        raise fields.refuse(key, f"{url!r} is not an address: its port is 0")
+        raise fields.refuse(key, f"{shown_url(url)!r} is not an address: its port is 0")
     if parts.scheme == "unix":
         if not parts.path:
-            raise fields.refuse(key, f"{url!r} does not name a socket")
+            raise fields.refuse(key, f"{shown_url(url)!r} does not name a socket")
         if "\0" in unquote(parts.path):
-            raise fields.refuse(key, f"{url!r} is not an address: no path has a zero byte")
+            raise fields.refuse(
+                key, f"{shown_url(url)!r} is not an address: no path has a zero byte"
+            )
         _check_length(fields, key, parts.path)
     return url
+
+
+def shown_url(url: str) -> str:
+    """An address for messages: without what stands before ``@`` and after ``?``, which may be
+    secrets."""
+    scheme, slashes, rest = url.partition("://")
+    if not slashes:
+        scheme, rest = "", url
+    rest, mark, _ = rest.replace("#", "?", 1).partition("?")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}{mark and '?...'}"
 
 
 def place_of(url: str) -> tuple[str, int]:
@@ -63,6 +77,16 @@ def place_of(url: str) -> tuple[str, int]:
         return os.path.realpath(unquote(parts.path)), 0
     host = unquote(parts.hostname or "localhost")
     return "127.0.0.1" if host in _THIS_HOST else host, parts.port or REDIS_PORT
+
+
+def is_own(url: str) -> bool:
+    """Whether it is this machine's: no other one sees the traffic, or answers in its place."""
+    parts = urlsplit(url)
+    host = parts.hostname or ("localhost" if parts.scheme in ("unix", "redis", "rediss") else "")
+    try:
+        return ip_address(unquote(host)).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"
 
 
 def _is_port(text: str) -> bool:

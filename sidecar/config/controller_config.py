@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sidecar.config.addresses import is_own, shown_url
 from sidecar.config.fields import duration, secret
 from sidecar.config.tls import check_ca_certs
+from solver_lambda.documents.document_key import check_key
 from solver_lambda.documents.reader import Fields
 
 KINDS = ("auto", "lambda", "fargate", "http", "embedded")
@@ -39,6 +41,14 @@ class CloudConfig:
     endpoint_url: str | None = None
     account_id: str | None = None
 
+    @property
+    def emulator_url(self) -> str | None:
+        """``endpoint_url``, unless it is one of Amazon's own: then nothing is believed that an
+        emulator may do."""
+        host = urlsplit(self.endpoint_url).hostname if self.endpoint_url else None
+        is_amazon = host is not None and re.search(r"(^|\.)amazonaws\.com(\.cn)?$", host)
+        return None if is_amazon else self.endpoint_url
+
 
 @dataclass(frozen=True)
 class ServiceConfig:
@@ -46,12 +56,20 @@ class ServiceConfig:
 
     Attributes:
         token: that it wants to see; ``None``: none.
+        key: by which observations are signed and plans must be; ``None``: none.
         ssl_ca_certs: PEM file by which an https service is believed; ``None``: the system's.
     """
 
     url: str
     token: str | None = field(default=None, repr=False)
     ssl_ca_certs: Path | None = None
+    key: bytes | None = field(default=None, repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether plans come as plain text from another machine, and nothing proves whose they
+        are."""
+        return self.url.startswith("http:") and self.key is None and not is_own(self.url)
 
 
 @dataclass(frozen=True)
@@ -94,6 +112,12 @@ def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
     service = _read_service(fields, folder) if kind == "http" or fields.has("url") else None
     if cloud is not None and service is not None:
         raise fields.refuse("url", "and observations_bucket are two places: give one of them")
+    if service is not None and service.is_open and not fields.boolean("allow_plain_http", False):
+        raise fields.refuse(
+            "url",
+            f"is {service.url!r}, plain text to another machine, and whoever is on the way could "
+            "make plans: take https, or give key_file, or set controller.allow_plain_http = true",
+        )
     controller = ControllerConfig(
         kind=kind,
         cloud=cloud,
@@ -138,9 +162,11 @@ def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
     ca_certs = folder / fields.text("ssl_ca_certs") if fields.has("ssl_ca_certs") else None
     if ca_certs is not None:
         if not url.startswith("https:"):
-            raise fields.refuse("ssl_ca_certs", f"is for an https url, and this one is {url!r}")
+            raise fields.refuse(
+                "ssl_ca_certs", f"is for an https url, and this one is {shown_url(url)!r}"
+            )
         check_ca_certs(fields, ca_certs)
-    return ServiceConfig(url, _token(fields, folder), ca_certs)
+    return ServiceConfig(url, _token(fields, folder), ca_certs, _key(fields, folder))
 
 
 def _token(fields: Fields, folder: Path) -> str | None:
@@ -149,6 +175,16 @@ def _token(fields: Fields, folder: Path) -> str | None:
         key = "token_file" if fields.has("token_file") else "token_env"
         raise fields.refuse(key, "must hold one word of printable ASCII characters, on one line")
     return token
+
+
+def _key(fields: Fields, folder: Path) -> bytes | None:
+    key = secret(fields, "key", folder)
+    try:
+        return None if key is None else check_key(key)
+    except ValueError as error:
+        raise fields.refuse(
+            "key_file" if fields.has("key_file") else "key_env", str(error)
+        ) from None
 
 
 def _account(fields: Fields) -> str:
@@ -161,11 +197,11 @@ def _account(fields: Fields) -> str:
 def _url(fields: Fields, key: str) -> str:
     url = fields.text(key)
     if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
-        raise fields.refuse(key, f"must be an http or https address, not {url!r}")
+        raise fields.refuse(key, f"must be an http or https address, not {shown_url(url)!r}")
     try:
         _ = urlsplit(url).port
     except ValueError as error:
-        raise fields.refuse(key, f"{url!r} is not an address: {error}") from error
+        raise fields.refuse(key, f"{shown_url(url)!r} is not an address: {error}") from error
     return url
 
 

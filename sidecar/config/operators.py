@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sidecar.config.fields import secret
+from solver_lambda.access_token import why_no_token
 from solver_lambda.documents.reader import Fields
 from solver_lambda.http.listening import LOCALHOST
-
-LEAST_TOKEN_CHARACTERS = 16
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,6 @@ def _listen(fields: Fields, anywhere: bool) -> tuple[str, int]:
 
 def _token(fields: Fields, folder: Path) -> str | None:
     token = secret(fields, "token", folder)
-    if token is not None and (len(token) < LEAST_TOKEN_CHARACTERS or not token.isascii()):
-        key = "token_file" if fields.has("token_file") else "token_env"
-        raise fields.refuse(
-            key, f"must hold at least {LEAST_TOKEN_CHARACTERS} characters, all of them ASCII"
-        )
+    if token is not None and (why := why_no_token(token)):
+        raise fields.refuse("token_file" if fields.has("token_file") else "token_env", why)
     return token

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sidecar.base.private_files import why_not_secret
 from solver_lambda.documents.reader import Fields
 
 KEYS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname")
@@ -72,6 +73,10 @@ def _check_files(fields: Fields, tls: TlsConfig) -> None:
     try:
         tls.ssl_certfile.read_bytes()
         key = "ssl_certfile" if tls.ssl_keyfile is None else "ssl_keyfile"
+        keyfile = tls.ssl_keyfile or tls.ssl_certfile
+        with keyfile.open("rb") as file:
+            if why := why_not_secret(file.fileno()):
+                raise fields.refuse(key, f"{str(keyfile)!r} keeps no secret key: {why}")
         # Not to be asked for a passphrase on the terminal.
         context.load_cert_chain(tls.ssl_certfile, tls.ssl_keyfile, password="")
     except (OSError, ssl.SSLError) as error:

@@ -21,6 +21,7 @@ from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
@@ -60,10 +61,13 @@ class ControlRoom:
         self._looked_at = self._next_try_at = 0.0
         self.trouble: str | None = None
         self.history = History(history_path(config.state_file) if config.state_file else None)
+        self._asked = asked = AskedObservations(asked_path(config.state_file))
         self._engagement = Engagement(config, store, actuator)
-        self.plans = PlanApplication(config, store, lock, self._engagement, metrics, self.history)
+        self.plans = PlanApplication(
+            config, store, lock, self._engagement, metrics, self.history, asked.get
+        )
         self.verification = PlanVerification(
-            store, self._engagement, self.history, metrics, lambda: self.observation
+            store, self._engagement, self.history, metrics, asked.get
         )
         self.post = CommandPost(
             config,
@@ -88,6 +92,7 @@ class ControlRoom:
         """Judge plans by these observations."""
         self._cycle = cycle
         cycle.before_observation = self._conclude
+        cycle.asked = self._asked
 
     @property
     def observation(self) -> Observation | None:
@@ -172,7 +177,11 @@ class ControlRoom:
         """What keeps decisions from being carried out or kept, for people."""
         waiting = ", ".join(self._store.now.control.restoring_bytes)
         return [
-            *([self.trouble] if self.trouble else []),
+            *(
+                one
+                for one in (self.trouble, self.plans.problem, self._actuator.guard.problem)
+                if one
+            ),
             *([] if self._store.is_saved else ["the state file cannot be written"]),
             *([f"still to be given back as before SPREDS: {waiting}"] if waiting else []),
         ]

@@ -12,6 +12,7 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import fitted_sizes, unmovable_bytes, with_minima_that_fit
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.shrink_guard import Asked
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.units import format_size
@@ -52,17 +53,19 @@ class Engagement:
         """
         self._engage(None, "initial sizes")
 
-    def move(self, sizes_bytes: Mapping[str, int], purpose: str) -> None:
-        """Go to these sizes, from now on if they were only watched so far.
+    def move(self, sizes_bytes: Mapping[str, int], purpose: str, asked: Asked) -> None:
+        """Go to these sizes, from now on if they were only watched so far. ``asked``: what they
+        answer.
 
         Raises:
             ValueError: they exceed the budget; nothing changes.
+            PlanRefusedError: as ``ShrinkGuard.judge``.
             DocumentError: as ``initial_sizes``.
         """
         if self._store.now.control.engaged and not self._actuator.looks_on:
-            self._actuator.set_targets(sizes_bytes, purpose)
+            self._actuator.set_targets(sizes_bytes, purpose, asked)
         else:
-            self._engage(sizes_bytes, purpose)
+            self._engage(sizes_bytes, purpose, asked)
 
     def back_to(self, sizes_bytes: Mapping[str, int], purpose: str) -> dict[str, int]:
         """Have these sizes at once, or as near to them as budget and bounds allow; which they are.
@@ -145,7 +148,9 @@ class Engagement:
         reading = self._actuator.readings.get(name)
         return reading is None or bool(reading.maxmemory_bytes)
 
-    def _engage(self, targets_bytes: Mapping[str, int] | None, purpose: str) -> None:
+    def _engage(
+        self, targets_bytes: Mapping[str, int] | None, purpose: str, asked: Asked = None
+    ) -> None:
         readings = self._actuator.readings
         state = self._store.now
         found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
@@ -172,7 +177,7 @@ class Engagement:
         log.info("%s: found %s; to have %s", purpose, before, after)
         if targets_bytes is not None:
             targets = {**targets, **targets_bytes}
-        self._actuator.engage(sizes, targets, purpose)
+        self._actuator.engage(sizes, targets, purpose, asked)
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
 

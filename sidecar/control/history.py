@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 from pathlib import Path
@@ -125,6 +126,7 @@ class History:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
+                os.fchmod(file.fileno(), 0o600)  # also of one that an older version made
                 file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
             self._lines += 1
             if self._lines >= 2 * max(len(self._rooms), LEAST_PRUNED):

@@ -16,22 +16,29 @@ from sidecar.control.engagement import Engagement
 from sidecar.control.history import History
 from sidecar.control.order import OrderRefusedError
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
+from sidecar.plans.plan_harm import check_harm, check_ranges
+from sidecar.servers.shrink_guard import Asked
 from sidecar.state.state_store import StateStore
+from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
+from solver_lambda.planning.decision import must_move
 
 log = logging.getLogger(__name__)
 
-# Codes of reasons of plans that are not made for a gain (solver_lambda/planning/decision.py).
+# Codes of why sizes in force cannot stay (``must_move``) for which no plan has to wait.
 _MUST_CODES = ("bounds", "no_limit", "over_budget")
+# Of refusals that people are told of until a plan passes: somebody may be forging plans.
+_HARM_CODES = ("out_of_range", "harmful")
 
 
 class PlanApplication:
     """Takes plans from whichever thread brings them.
 
     ``lock`` keeps them apart from observations and orders: a plan is judged by what was asked last.
+    ``asked`` has the observation of a cycle, as it was made here.
 
     Attributes:
         cycles: plans that passed every check, also those that keep all sizes.
@@ -39,6 +46,7 @@ class PlanApplication:
         taken_at_seconds: Unix time of that.
         not_carried_out_because: why it was only noted, for people; ``None`` if it was carried out,
             or had nothing to carry out.
+        problem: that the last one would have done harm, for people; ``None``: it would not.
         on_carried_out: told of each plan whose sizes are now wanted.
         on_recommended: told of each other one.
     """
@@ -51,12 +59,14 @@ class PlanApplication:
         engagement: Engagement,
         metrics: Metrics,
         history: History,
+        asked: Callable[[int], Asked],
     ) -> None:
         self.config = config
         self.cycles = 0
         self.last_plan: AdaptationPlan | None = None
         self.taken_at_seconds = 0.0
         self.not_carried_out_because: str | None = None
+        self.problem: str | None = None
         self.on_carried_out: Callable[[AdaptationPlan], None] = lambda _plan: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
         self._made_with = config.servers
@@ -65,6 +75,7 @@ class PlanApplication:
         self._engagement = engagement
         self._metrics = metrics
         self._history = history
+        self._asked = asked
 
     @property
     def changes_sizes(self) -> bool:
@@ -76,26 +87,47 @@ class PlanApplication:
     def take(self, document: bytes, source: str) -> bool:
         """Judge a plan's document and carry it out; a refusal is counted and logged. Whether it was
         believed."""
-        with self._lock:
-            try:
-                plan = AdaptationPlan.loads(document, source)
-                check_plan(
-                    plan,
-                    self._store.now,
-                    self.config.node,
-                    now_seconds=time.time(),
-                    maximum_age_seconds=self.config.controller.maximum_plan_age_seconds,
-                )
-            except DocumentError as error:
-                self._metrics.plans_refused.labels("malformed").inc()
-                log.warning("plan refused: malformed: %s", error)
-            except PlanRefusedError as error:
-                self._metrics.plans_refused.labels(error.code).inc()
-                log.warning("plan refused: %s (%s)", error, source)
-            else:
-                self._take(plan)
-                return True
+        try:
+            plan = AdaptationPlan.loads(document, source)
+            self._check(plan)
+            asked = self._seen_for(plan)
+            if plan.decision == "apply":  # it may take a while, so without the lock
+                check_harm(_sizes(plan), asked)
+            with self._lock:
+                self._check(plan)
+                return self._take(plan, asked)
+        except DocumentError as error:
+            self._metrics.plans_refused.labels("malformed").inc()
+            log.warning("plan refused: malformed: %s", error)
+        except PlanRefusedError as error:
+            self._refused(error, source)
         return False
+
+    def _check(self, plan: AdaptationPlan) -> None:
+        with self._lock:
+            check_plan(
+                plan,
+                self._store.now,
+                self.config.node,
+                now_seconds=time.time(),
+                maximum_age_seconds=self.config.controller.maximum_plan_age_seconds,
+            )
+
+    def _seen_for(self, plan: AdaptationPlan) -> Observation:
+        """What we saw when we asked for it, if it keeps to that. Raises PlanRefusedError."""
+        asked = self._asked(plan.cycle)
+        if asked is None:
+            words = f"what was seen in cycle {plan.cycle} is not known any more"
+            raise PlanRefusedError("forgotten", words)
+        if plan.decision == "apply":
+            check_ranges(_sizes(plan), asked)
+        return asked
+
+    def _refused(self, error: PlanRefusedError, source: str) -> None:
+        self._metrics.plans_refused.labels(error.code).inc()
+        log.warning("plan refused: %s (%s)", error, source)
+        if error.code in _HARM_CODES:
+            self.problem = f"a plan was refused: {error}: who can write plans, or makes them?"
 
     def carry_out_recommended(self) -> str:
         """Carry out the last plan, which was only noted; what that does, for people.
@@ -125,20 +157,25 @@ class PlanApplication:
                     )
             if why := self._engagement.objection_to(plan, self._made_with):
                 raise OrderRefusedError(f"{why}: wait for the next plan")
-            if not self._set_targets(plan):
-                raise OrderRefusedError("the plan does not fit the budget any more")
+            try:
+                self._set_targets(plan, self._seen_for(plan))
+            except PlanRefusedError as error:
+                raise OrderRefusedError(f"the plan cannot be carried out: {error}") from error
             self.not_carried_out_because = None
             self._note(plan, None)
             return f"carrying out plan {plan.cycle}: {_sizes_words(plan)}"
 
-    def _take(self, plan: AdaptationPlan) -> None:
+    def _take(self, plan: AdaptationPlan, asked: Observation) -> bool:
+        """It passed every check. Raises PlanRefusedError: it does not fit what is now."""
         objection = None
         if plan.decision == "apply":
-            must = plan.reason.partition(":")[0] in _MUST_CODES
+            # Not by the plan's own reason: anybody can write one.
+            must = (must_move(asked) or "").partition(":")[0] in _MUST_CODES
             control = self._store.now.control
             objection = control.objection(self.config.mode, time.time(), must=must)
-            if objection is None and not self._set_targets(plan):
-                return
+            if objection is None:
+                self._set_targets(plan, asked)
+        self.problem = None
         with self._store.update() as state:
             state.applied(plan.cycle)
         self.last_plan, self._made_with = plan, self.config.servers
@@ -149,16 +186,16 @@ class PlanApplication:
         if plan.decision == "keep" or objection is not None:
             self.on_recommended(plan)
         self._note(plan, objection)
+        return True
 
-    def _set_targets(self, plan: AdaptationPlan) -> bool:
-        sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
+    def _set_targets(self, plan: AdaptationPlan, asked: Observation) -> None:
+        """Raises PlanRefusedError."""
+        sizes = _sizes(plan)
         before, wanted = self._engagement.sizes_in_force(), self._store.now.targets_bytes
         try:
-            self._engagement.move(sizes, f"cycle {plan.cycle}")
+            self._engagement.move(sizes, f"cycle {plan.cycle}", asked)
         except ValueError as error:
-            self._metrics.plans_refused.labels("over_budget").inc()
-            log.warning("plan refused: over_budget: %s", error)
-            return False
+            raise PlanRefusedError("over_budget", str(error)) from error
         changed = [name for name in sizes if wanted.get(name) != sizes[name]]
         with self._store.update() as state:
             state.changed_at_seconds = {
@@ -167,12 +204,15 @@ class PlanApplication:
             }
             state.control = replace(state.control, before_plan_bytes=before)
         self.on_carried_out(plan)
-        return True
 
     def _note(self, plan: AdaptationPlan, objection: str | None) -> None:
         carried_out = plan.decision == "apply" and objection is None
         self._history.add("plan", _decision_words(plan, objection), **_details(plan, carried_out))
         _log_decision(plan, objection)
+
+
+def _sizes(plan: AdaptationPlan) -> dict[str, int]:
+    return {server.name: server.maxmemory_bytes for server in plan.servers}
 
 
 def _details(plan: AdaptationPlan, carried_out: bool) -> dict[str, Any]:

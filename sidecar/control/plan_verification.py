@@ -29,7 +29,7 @@ class PlanVerification:
     """Of one sidecar; called under the lock that keeps plans and observations apart.
 
     Args:
-        asked: the last observation.
+        asked: the observation of a cycle.
 
     Attributes:
         last: the last check, ``None`` before there was one.
@@ -41,7 +41,7 @@ class PlanVerification:
         engagement: Engagement,
         history: History,
         metrics: Metrics,
-        asked: Callable[[], Observation | None],
+        asked: Callable[[int], Observation | None],
     ) -> None:
         self._store = store
         self._engagement = engagement
@@ -54,9 +54,9 @@ class PlanVerification:
 
     def begin(self, plan: AdaptationPlan) -> None:
         """A plan is being carried out, from now on."""
-        observation = self._asked()
+        observation = self._asked(plan.cycle)
         self._promise = None
-        if observation is not None and observation.cycle == plan.cycle:
+        if observation is not None:
             self._before_bytes = dict(self._store.now.control.before_plan_bytes)
             self._promise = PlanPromise(observation, plan, self._before_bytes)
 

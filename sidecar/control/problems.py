@@ -12,7 +12,7 @@ from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
 # Codes of servers whose size stays, whatever the sum is.
-_STAYS = ("no_eviction:", "refuses:", "held:")
+_STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
 
 
 def problems_of(

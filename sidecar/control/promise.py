@@ -10,6 +10,7 @@ import numpy as np
 
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.served_reads import FULL_RATIO
+from sidecar.plans.plan_harm import reasons_for_a_loss
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
@@ -194,6 +195,9 @@ class PlanPromise:
     ) -> None:
         seen = {server.name: server for server in observation.servers}
         self._plan = plan
+        # By what we saw ourselves: anybody can write a reason.
+        sizes_bytes = {server.name: server.maxmemory_bytes for server in plan.servers}
+        self._excuses = reasons_for_a_loss(sizes_bytes, observation)
         self._floor_ratio = observation.planning.minimum_gain_ratio
         self._servers = [
             _Promised(
@@ -220,7 +224,7 @@ class PlanPromise:
         """At the end."""
         cycle = self._plan.cycle
         code = self._plan.reason.partition(":")[0]
-        if code in _NOT_FOR_A_GAIN:
+        if code in _NOT_FOR_A_GAIN and code in self._excuses:
             words = f"plan {cycle} was not made for a gain ({code}), and is not judged by one"
             return Check(cycle, "not_checked", words)
         reads = sum(server.reads for server in self._servers)

@@ -74,7 +74,7 @@ def status_document(
         "gain": _gain(room),
         "recommended_gain": _recommended_gain(room),
         "controller": _controller(config, silence),
-        "problems": [*room.problems(), *found, *more_problems, *_not_put_back(actuator)],
+        "problems": [*room.problems(), *found, *more_problems, *_of_servers(actuator)],
         "servers": servers,
     }
 
@@ -135,8 +135,10 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
     }
 
 
-def _not_put_back(actuator: Actuator) -> list[str]:
-    return [] if actuator.looks_on else list(not_put_back(actuator.latest).values())
+def _of_servers(actuator: Actuator) -> list[str]:
+    """Of those that do not have their sizes, and of those that another sidecar controls."""
+    missing = [] if actuator.looks_on else list(not_put_back(actuator.latest).values())
+    return [*missing, *(f"{name} is left alone: {who}" for name, who in actuator.taken().items())]
 
 
 def _last_plan(room: ControlRoom, silence: Silence | None) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from sidecar.base.metrics import Metrics
+from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import CloudConfig
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.cloud import CloudController
@@ -46,7 +47,7 @@ def make_controller(
     deadline_seconds = chosen.plan_deadline_seconds
     common = (take_plan, embedded if kind == "auto" else None, deadline_seconds, metrics)
     if kind != "embedded" and service is not None:
-        log.info("controller %s: observations go to %s", kind, service.url)
+        log.info("controller %s: observations go to %s", kind, shown_url(service.url))
         # So that it has failed, and another one stands in, before the plan is overdue.
         asked = SolverService(service, (1 - SPARE_SHARE) * deadline_seconds)
 
@@ -123,7 +124,7 @@ def _inbox(
         topic_arn=cloud.topic_arn,
         plans_bucket=cloud.plans_bucket,
         node=config.node,
-        signature=SignatureCheck(cloud.endpoint_url),
+        signature=SignatureCheck(cloud.topic_arn, cloud.emulator_url),
         maximum_age_seconds=config.controller.maximum_plan_age_seconds,
         now=time.time,
     )

@@ -15,11 +15,18 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
+from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ServiceConfig
 from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.delivery.plan_inbox import TakePlan
+from solver_lambda.documents.document_key import (
+    HEADER,
+    answer_signature,
+    is_signature,
+    question_signature,
+)
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
 
@@ -104,6 +111,8 @@ class SolverService:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._config.token is not None:
             headers["Authorization"] = f"Bearer {self._config.token}"
+        if self._config.key is not None:
+            headers[HEADER] = question_signature(self._config.key, body or b"")
         connection = self._connection()
         try:
             connection.connect()
@@ -123,15 +132,19 @@ class SolverService:
             connection.close()
         if answer.status != 200:
             raise self._failure(f"says {answer.status}: {_reason(text)}", answer.status)
+        if self._config.key is not None:
+            right = answer_signature(self._config.key, body or b"", text)
+            if not is_signature(answer.headers.get(HEADER), right):
+                raise self._failure("its answer is not signed by controller.key_file or key_env")
         return text
 
     def _failure(self, words: str, status: int | None = None) -> ServiceError:
-        """On one line, printable, and without the token, which a service may send back."""
-        if self._config.token:
-            words = words.replace(self._config.token, "(token)")
+        """On one line, printable, and without token and query, which a service may send back."""
+        for secret in filter(None, (self._config.token, urlsplit(self._config.url).query)):
+            words = words.replace(secret, "(secret)")
         printable = "".join(sign if sign.isprintable() else " " for sign in words)
         words = " ".join(printable.split())[:MAX_REASON_CHARACTERS]
-        return ServiceError(f"{self._config.url}: {words}", status)
+        return ServiceError(f"{shown_url(self._config.url)}: {words}", status)
 
     def _connection(self) -> http.client.HTTPConnection:
         url = urlsplit(self._config.url)

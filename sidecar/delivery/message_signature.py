@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import re
 import urllib.error
 import urllib.request
@@ -19,17 +20,23 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-CERTIFICATE_URL = re.compile(
-    r"https://sns\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/SimpleNotificationService-[0-9a-f]+\.pem"
+from sidecar.delivery.signing_certificate import (
+    CertificateError,
+    Signer,
+    signing_key,
+    system_roots,
 )
+
+log = logging.getLogger(__name__)
+
+CERTIFICATE_PATH = re.compile(r"/SimpleNotificationService-[0-9a-f]+\.pem")
 MAX_CERTIFICATE_BYTES = 64 * 1024
 FETCH_SECONDS = 5.0
 _CACHED_CERTIFICATES = 8
 
-_SIGNED_FIELDS = {
+SIGNED_FIELDS = {
     # Subject is signed only where there is one.
     "Notification": ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"),
     "SubscriptionConfirmation": (
@@ -57,26 +64,35 @@ class CertificateUnavailableError(Exception):
 
 
 def signed_text(message: Mapping[str, Any]) -> bytes:
-    """What SNS signs of a message."""
-    fields = _SIGNED_FIELDS[message["Type"]]
+    """What SNS signs of a message: unambiguous where no field but ``Message`` has a line break."""
+    fields = SIGNED_FIELDS[message["Type"]]
     return "".join(f"{key}\n{message[key]}\n" for key in fields if key in message).encode()
 
 
 class SignatureCheck:
-    """Checks signatures; fetches each certificate once.
+    """Checks signatures of one topic's messages; fetches each certificate once.
 
-    ``endpoint_url`` is an emulator's address: certificates, whose URLs must still be Amazon's, are
-    fetched from the same path there.
+    ``emulator_url``: certificates, whose URLs must still be Amazon's, are fetched from the same
+    path there, and need nobody who vouches for them. ``roots`` vouch for Amazon's.
     """
 
     def __init__(
         self,
-        endpoint_url: str | None = None,
+        topic_arn: str,
+        emulator_url: str | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        roots: Callable[[], list[x509.Certificate]] = system_roots,
     ) -> None:
-        self._endpoint_url = endpoint_url
+        self._signer = Signer.of(topic_arn)
+        self._emulator_url = emulator_url
         self._now = now
-        self._certificates: dict[str, x509.Certificate] = {}
+        self._roots = roots
+        self._certificates: dict[str, list[x509.Certificate]] = {}
+        if emulator_url is not None:
+            log.warning(
+                "SNS is an emulator at %s: whoever answers there can sign notifications",
+                emulator_url,
+            )
 
     def check(self, message: Mapping[str, Any]) -> None:
         """Check a message whose ``Type`` is a key of the signed fields.
@@ -90,46 +106,41 @@ class SignatureCheck:
                 "signature_version", f"signature version {message['SignatureVersion']!r}, not '2'"
             )
         url = message["SigningCertURL"]
-        if not CERTIFICATE_URL.fullmatch(url):
-            raise SignatureError("certificate_url", f"certificate URL {url!r} is not Amazon's")
+        here = f"https://{self._signer.host}"
+        if not url.startswith(here) or not CERTIFICATE_PATH.fullmatch(url[len(here) :]):
+            words = f"certificate URL {url!r} is not of {self._signer.host}"
+            raise SignatureError("certificate_url", words)
         try:
             signature = base64.b64decode(message["Signature"], validate=True)
         except (binascii.Error, ValueError) as error:
             raise SignatureError("signature", "the signature is not base64") from error
-        certificate = self._certificate(url)
-        now = self._now()
-        if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
-            raise SignatureError(
-                "certificate_date",
-                f"the certificate is valid from {certificate.not_valid_before_utc} "
-                f"to {certificate.not_valid_after_utc}",
-            )
-        key = certificate.public_key()
-        if not isinstance(key, RSAPublicKey):
-            raise SignatureError("certificate", "the certificate's key is not RSA")
+        roots = None if self._emulator_url else self._roots
         try:
+            key = signing_key(self._chain(url), self._signer, self._now(), roots)
             key.verify(signature, signed_text(message), PKCS1v15(), SHA256())
+        except CertificateError as error:
+            raise SignatureError(error.code, str(error)) from error
         except InvalidSignature as error:
             raise SignatureError("signature", "the signature does not fit the message") from error
 
-    def _certificate(self, url: str) -> x509.Certificate:
+    def _chain(self, url: str) -> list[x509.Certificate]:
         known = self._certificates.get(url)
         if known is not None:
             return known
         try:
-            certificate = x509.load_pem_x509_certificate(self._fetch(url))
+            chain = x509.load_pem_x509_certificates(self._fetch(url))
         except ValueError as error:
             raise SignatureError("certificate", f"{url} is not a certificate") from error
         if len(self._certificates) >= _CACHED_CERTIFICATES:
             self._certificates.clear()
-        self._certificates[url] = certificate
-        return certificate
+        self._certificates[url] = chain
+        return chain
 
     def _fetch(self, url: str) -> bytes:
-        if self._endpoint_url:
-            url = self._endpoint_url.rstrip("/") + urlsplit(url).path
+        if self._emulator_url:
+            url = self._emulator_url.rstrip("/") + urlsplit(url).path
         try:
-            # The address is Amazon's by the pattern, or the operator's emulator.
+            # The address is Amazon's, whose TLS is checked, or the operator's emulator.
             with _OPENER.open(url, timeout=FETCH_SECONDS) as answer:
                 body = answer.read(MAX_CERTIFICATE_BYTES + 1)
         except (urllib.error.URLError, OSError, ValueError) as error:

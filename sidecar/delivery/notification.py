@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from collections import OrderedDict
@@ -10,7 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import unquote_plus
 
-from sidecar.delivery.message_signature import SignatureCheck, SignatureError
+from sidecar.delivery.message_signature import (
+    SIGNED_FIELDS,
+    SignatureCheck,
+    SignatureError,
+    signed_text,
+)
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.reader import DocumentError, Fields, shown
@@ -30,6 +36,7 @@ _REQUIRED = (
     "Signature",
     "SigningCertURL",
 )
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CYCLE = re.compile(r".*/(\d{1,12})\.json")
 
 
@@ -46,11 +53,12 @@ class Notification:
     """A message that is what it says.
 
     Attributes:
+        digest: of what SNS signed, by which a replay is known.
         plan_keys: of the plans that it announces; none for S3's test event.
         token: to confirm a subscription with, if that is what it asks.
     """
 
-    message_id: str
+    digest: bytes
     plan_keys: tuple[str, ...] = ()
     token: str | None = None
 
@@ -78,7 +86,7 @@ class NotificationCheck:
         self._maximum_age_seconds = maximum_age_seconds
         self._now = now
         self._lock = threading.Lock()
-        self._done: OrderedDict[str, None] = OrderedDict()
+        self._done: OrderedDict[bytes, None] = OrderedDict()
 
     def check(self, body: bytes) -> Notification:
         """Check a message as it was delivered.
@@ -92,24 +100,23 @@ class NotificationCheck:
         if message["TopicArn"] != self._topic_arn:
             raise NotificationRefusedError("topic", f"from topic {shown(message['TopicArn'])}")
         self._check_time(message["Timestamp"])
-        message_id = message["MessageId"]
+        digest = hashlib.sha256(signed_text(message)).digest()
         with self._lock:
-            if message_id in self._done:
-                raise NotificationRefusedError(
-                    "replayed", f"message {shown(message_id)} came before"
-                )
+            if digest in self._done:
+                words = f"message {shown(message['MessageId'])} came before"
+                raise NotificationRefusedError("replayed", words)
         try:
             self._signature.check(message)
         except SignatureError as error:
             raise NotificationRefusedError(error.code, str(error)) from error
         if message["Type"] == "SubscriptionConfirmation":
-            return Notification(message_id, token=message["Token"])
-        return Notification(message_id, plan_keys=self._plan_keys(message["Message"]))
+            return Notification(digest, token=message["Token"])
+        return Notification(digest, plan_keys=self._plan_keys(message["Message"]))
 
-    def remember(self, message_id: str) -> None:
+    def remember(self, digest: bytes) -> None:
         """From now on the message counts as replayed; call it when it has been dealt with."""
         with self._lock:
-            self._done[message_id] = None
+            self._done[digest] = None
             while len(self._done) > REMEMBERED_MESSAGES:
                 self._done.popitem(last=False)
 
@@ -173,4 +180,7 @@ def _read(body: bytes) -> dict[str, str]:
             raise NotificationRefusedError("incomplete", f"{key} is missing or not a text")
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             raise NotificationRefusedError("not_text", f"{key} has half a character")
+        # What is signed is a list of lines, and a field must not look like two of them.
+        if key in SIGNED_FIELDS[kind] and key != "Message" and _CONTROL.search(text):
+            raise NotificationRefusedError("control_character", f"{key} is {shown(text)}")
     return texts

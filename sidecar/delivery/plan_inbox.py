@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from sidecar.storage.store import Store, StoreError
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
 
 log = logging.getLogger(__name__)
+
+REMEMBERED_REFUSALS = 16
 
 # (document, its name for messages): whether it was believed; never raises for a bad one.
 TakePlan = Callable[[bytes, str], bool]
@@ -47,11 +50,13 @@ class PlanInbox:
         self._confirm = confirm
         self._metrics = metrics
         self._taken_until = ""
+        self._refused: deque[str] = deque(maxlen=REMEMBERED_REFUSALS)
 
     def has_taken(self, key: str) -> bool:
-        """Whether the node's plan under ``key``, or one of a later cycle, has been passed on: the
-        keys of one node sort as its cycles do."""
-        return key <= self._taken_until
+        """Whether nobody need wait for the plan under ``key``: it has come, or one of a later cycle
+        was believed. The keys of one node sort as its cycles do. A stray one of a later cycle that
+        is refused ends no wait but its own."""
+        return key <= self._taken_until or key in self._refused
 
     def take(self, body: bytes) -> Verdict:
         """Deal with one message; never raises for a bad one."""
@@ -70,7 +75,7 @@ class PlanInbox:
             self._metrics.notifications_deferred.inc()
             log.warning("notification cannot be dealt with now: %s", error)
             return Verdict.LATER
-        self._check.remember(notification.message_id)
+        self._check.remember(notification.digest)
         self._metrics.notifications_taken.inc()
         return Verdict.TAKEN
 
@@ -78,8 +83,10 @@ class PlanInbox:
         document = self._plans.get(key, MAX_PLAN_BYTES)
         if document is None:
             raise NotificationRefusedError("no_plan", f"there is no document {key!r}")
-        self._take_plan(document, key)
-        self._taken_until = max(self._taken_until, key)
+        if self._take_plan(document, key):
+            self._taken_until = max(self._taken_until, key)
+        else:
+            self._refused.append(key)
 
 
 def confirmer(

@@ -21,6 +21,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_mrc_new": (_POINTER, [ctypes.c_int, _U64, _U64, _U64]),
     "spreds_mrc_free": (None, [_POINTER]),
     "spreds_mrc_take": (ctypes.c_int, [_POINTER, _POINTER, _I64, _POINTER, _I64, _U64]),
+    "spreds_mrc_take_again": (ctypes.c_int, [_POINTER, _U64, ctypes.c_uint32, _U64]),
     "spreds_mrc_take_cache2k": (ctypes.c_int, [_POINTER, _POINTER, _U64]),
     "spreds_mrc_take_oracle_general": (ctypes.c_int, [_POINTER, _POINTER, _U64]),
     "spreds_mrc_bins": (_U64, [_POINTER, _POINTER, _POINTER, _U64]),

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #define MAX_REPEATS (1u << 24) /* as in sidecar/traces/lines.py */
+#define MOST_SPELT_OUT 1024    /* requests of one line: of more, Python knows how to count them */
 #define EXACT_DIGITS 15 /* a decimal of so many digits is a whole double over a power of ten */
 
 /* Places of the columns, from 0; -1 for one that the format does not have. The same fields, in this
@@ -188,7 +189,7 @@ uint64_t spreds_lines_parse(const char *text, uint64_t offset, uint64_t length,
     while (p < end) {
         struct line line;
         const char *next = parse_line(p, columns, roles, &line);
-        if (!next || line.repeats > room - requests) break;
+        if (!next || line.repeats > room - requests || line.repeats > MOST_SPELT_OUT) break;
         for (; line.repeats; line.repeats--, requests++) {
             times[requests] = line.time;
             keys[requests] = line.key;

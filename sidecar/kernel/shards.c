@@ -91,8 +91,8 @@ static uint64_t log_bin_end(uint64_t bin)
     return ((bin - (shift << SUB_BITS) + 1) << shift) - 1;
 }
 
-/* Returns 0, or -1 without memory. */
-static int count_distance(struct mrc *m, uint64_t above, uint64_t own)
+/* Counts so many accesses. Returns 0, or -1 without memory. */
+static int count_distance(struct mrc *m, uint64_t above, uint64_t own, uint64_t accesses)
 {
     uint64_t bin;
     if (m->linear) {
@@ -108,7 +108,7 @@ static int count_distance(struct mrc *m, uint64_t above, uint64_t own)
     } else {
         bin = log_bin((uint64_t)((double)above * m->stands_for + 0.5) + own);
     }
-    m->bins[bin] += m->stands_for;
+    m->bins[bin] += m->stands_for * (double)accesses;
     return 0;
 }
 
@@ -122,7 +122,7 @@ static int take_sampled(struct mrc *m, uint64_t hash, uint32_t weight)
     m->sampled++;
     switch (lru_access(&m->stack, hash, weight, &above, &own)) {
     case LRU_FOUND:
-        return count_distance(m, above, own);
+        return count_distance(m, above, own, 1);
     case LRU_NEW:
         m->cold += m->stands_for;
         if (m->limit) {
@@ -217,6 +217,17 @@ int spreds_mrc_take(struct mrc *m, const char *keys, int64_t key_stride, const c
                     int64_t size_stride, uint64_t count)
 {
     return take(m, keys, key_stride, sizes, size_stride, count, key_u64);
+}
+
+/* Takes as many more requests for the object that was asked for last: nothing came between them.
+ * Returns 0, or -1 without memory. */
+int spreds_mrc_take_again(struct mrc *m, uint64_t key, uint32_t size, uint64_t count)
+{
+    uint64_t hash = mix(key ^ m->salt);
+    m->requests += count;
+    if (hash > m->largest) return 0;
+    m->sampled += count;
+    return count_distance(m, 0, m->in_bytes && size ? size : 1, count);
 }
 
 /* The same for cache2k's records: nothing but a key, u32 and big-endian. */

@@ -65,7 +65,12 @@ class CompiledStack:
 
     def take_parsed(self, parsed: ParsedRequests) -> None:
         """Take what was in lines. Raises MemoryError."""
+        last = parsed.requests - 1
         self._take(addressof(parsed.keys), 8, addressof(parsed.sizes_bytes), 4, parsed.requests)
+        if parsed.more and self._library.spreds_mrc_take_again(
+            self._stack, parsed.keys[last], parsed.sizes_bytes[last], parsed.more
+        ):
+            raise MemoryError("not enough memory for the stack")
 
     def _take(self, keys: int, key_stride: int, sizes: int, size_stride: int, count: int) -> None:
         if self._library.spreds_mrc_take(self._stack, keys, key_stride, sizes, size_stride, count):
@@ -145,7 +150,7 @@ def take_file(
         return
     lines = WholeLines(path, blocks)
     columns = read_columns(path, lines, kind, unused_columns(in_bytes=in_bytes))
-    for parsed in parse_requests(found, path, columns, lines):
+    for parsed in parse_requests(found, path, columns, lines, spelt_out=False):
         for stack in stacks:
             stack.take_parsed(parsed)
     if tell_others and columns.others:

@@ -107,7 +107,7 @@ def check_taken_by(name: str, reading: ServerReading, endpoint: str) -> Iterator
     """Whether a server that runs takes it from the sidecar, or has it already: what its clients
     may set must not send samples elsewhere (``transport_is_local``)."""
     prefix = reading.sampler_prefix
-    if prefix is None or _is_local(endpoint) or reading.config[f"{prefix}endpoint"] == endpoint:
+    if prefix is None or _is_local(endpoint) or reading.config.get(f"{prefix}endpoint") == endpoint:
         return
     protected = reading.config.get("enable-protected-configs", "no")
     # The sidecar is local to a server whose samples reach it, but the module cannot tell.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig
 from sidecar.preflight.budget import check_sums
 from sidecar.preflight.cloud import check_cloud
@@ -11,6 +12,7 @@ from sidecar.preflight.endpoint import (
     check_way_for,
     server_process,
 )
+from sidecar.preflight.files import check_files
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.listen import check_listen
 from sidecar.preflight.machine import check_machine
@@ -27,7 +29,12 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     findings = list(check_servers(config, readings))
     running = is_locked(config)
     findings += [*check_taken(config, readings, running), *check_sums(config, readings)]
+    findings += check_files(config)
     findings += check_listen(config.operators.listen, running)
+    findings += [
+        Finding("advice" if link.is_open else "ok", f"link {link.name}", link.how)
+        for link in links(config)
+    ]
     findings += check_service(config.controller)
     findings += check_cloud(config.node, config.controller)
     endpoint = config.sampling.endpoint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
@@ -45,7 +46,7 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
         case ServerDownError() if "certificate of " in str(error) or "no TLS with" in str(error):
             return "see ssl_ca_certs, ssl_certfile and ssl_check_hostname of this server"
         case ServerDownError():
-            return f"is the server started, and is {config.url} its address?"
+            return f"is the server started, and is {shown_url(config.url)} its address?"
         case _ if "unknown command" in str(error):
             return OTHER_NAME
         case _:

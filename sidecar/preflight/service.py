@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
+from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.controllers.solver_service import ServiceError, SolverService
 from sidecar.preflight.finding import Finding
@@ -14,7 +13,7 @@ _KEY = "controller.url"
 
 
 def check_service(controller: ControllerConfig) -> Iterator[Finding]:
-    """Asks it once, if there is one, and finds a token that would go unencrypted."""
+    """Asks it once, if there is one."""
     config = controller.service
     if config is None or controller.kind == "embedded":
         return
@@ -25,18 +24,9 @@ def check_service(controller: ControllerConfig) -> Iterator[Finding]:
         if error.status in (401, 403):
             verb = "mend" if config.token is not None else "set"
             remedy = f"{verb} controller.token_file or token_env: the service's SPREDS_TOKEN"
+            if error.status == 403:
+                verb = "mend" if config.key is not None else "set"
+                remedy = f"{verb} controller.key_file or key_env: the service's SPREDS_KEY"
         yield Finding("problem", _KEY, str(error), remedy)
         return
-    yield Finding("ok", _KEY, f"{config.url} answers")
-    if config.url.startswith("http:") and config.token is not None and not _is_own(config.url):
-        what = f"{config.url} is not encrypted: whoever sees the traffic has the token"
-        yield Finding("advice", _KEY, what, "take https where others see the traffic")
-
-
-def _is_own(url: str) -> bool:
-    """Whether it is this machine's, so that nobody sees the traffic."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name
-        return host == "localhost"
+    yield Finding("ok", _KEY, f"{shown_url(config.url)} answers")

@@ -19,7 +19,7 @@ def check_taken(
     ours = _own_processes(config) if running else set()
     for name, reading in readings.items():
         holder = holder_of(reading.run_id)
-        if holder is not None and holder not in ours:
+        if holder is not None and str(holder) not in ours:
             yield Finding(
                 "problem",
                 name,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
@@ -26,7 +27,8 @@ from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.restoring import end_shrink_modes, go_on_restoring
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
-from sidecar.servers.side_by_side import answers, ask_all
+from sidecar.servers.shrink_guard import Asked, ShrinkGuard, Sizes
+from sidecar.servers.side_by_side import answers, ask_all, one_comes_back
 from sidecar.servers.sizes_in_words import sizes_in_words
 from sidecar.servers.stepping_thread import SteppingThread
 from sidecar.servers.transitions import ServerState
@@ -40,8 +42,7 @@ BUSY_SECONDS = 0.02
 IDLE_SECONDS = 1.0
 # A server that restarts has the maxmemory of its own file until it is seen.
 LOOK_SECONDS = 0.05
-# When the sidecar stops: for the call that is under way.
-STOP_SECONDS = 2.0
+STOP_SECONDS = 2.0  # when the sidecar stops: for the call that is under way
 
 
 class Actuator:
@@ -54,10 +55,9 @@ class Actuator:
     Attributes:
         looks_on: it sets no ``maxmemory``: after ``watch``, until ``engage``.
         budget, configs: what all sizes may sum to; of the servers, a reload may bring others.
-        waypoints, pace: on the way to the targets, and how fast.
+        waypoints, pace, guard: on the way to the targets, how fast, and which may be had.
         at_seconds, readings: of the last step, Unix time and who answered.
-        latest: what ``states`` said in the last step: no wait for a server that hangs.
-        latest_least_bytes: then, what ``least_bytes`` says.
+        latest, latest_least_bytes: what ``states`` and ``least_bytes`` said then: without a wait.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
     """
 
@@ -82,6 +82,7 @@ class Actuator:
         self._store = store
         self._metrics = metrics
         self._lock = threading.RLock()
+        self._one_comes_back = partial(one_comes_back, self._watches.values(), self._lock)
         steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
         self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
         self._stop = self._thread.stopping
@@ -92,20 +93,20 @@ class Actuator:
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
         self._arrival = Arrival(store)
-        self.pace = Pace()
+        self.pace, self.guard = Pace(), ShrinkGuard(metrics)
 
     def start(self) -> None:
         """Begin to step."""
         self._thread.start()
 
     def engage(
-        self, sizes_bytes: Mapping[str, int], targets_bytes: Mapping[str, int], purpose: str
+        self, sizes_bytes: Sizes, targets_bytes: Sizes, purpose: str, asked: Asked = None
     ) -> None:
         """Have these sizes, and go on from there to the targets. Raises as ``set_targets``."""
         with self._lock:
             if not self._store.now.control.engaged:
                 note_hands(self._watches, None, counts=False)  # what was set before is no matter
-            self.set_targets(targets_bytes, purpose)
+            self.set_targets(targets_bytes, purpose, asked)
             self.waypoints.begin(sizes_bytes)
             self.looks_on = False
         self._thread.wake()
@@ -114,6 +115,7 @@ class Actuator:
         """From now on set nothing, whatever is planned."""
         with self._lock:
             self.looks_on = True
+            self.guard.rest()
             self.waypoints.begin({**self.targets(), **self.waypoints.sizes_bytes})
             self._arrival.rest()
 
@@ -138,19 +140,22 @@ class Actuator:
             return
         leave_in_order(self._watches.values())
 
-    def set_targets(self, targets_bytes: Mapping[str, int], purpose: str) -> None:
+    def set_targets(self, targets_bytes: Sizes, purpose: str, asked: Asked = None) -> None:
         """Give servers new sizes; those not named keep their targets.
 
         Raises:
             ValueError: all targets together exceed the budget; nothing changes.
+            PlanRefusedError: as ``ShrinkGuard.judge``.
         """
         with self._lock:
+            self.guard.judge(targets_bytes, asked)
             with self._store.update() as state:
                 targets = {**state.targets_bytes, **targets_bytes}
                 state.targets_bytes = {name: targets[name] for name in self._watches}
                 state.settled = False
                 if sum(state.targets_bytes.values()) > self.budget.bytes:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
+            self.guard.take(self._store.now.targets_bytes)
             self.waypoints.retarget(self._store.now.targets_bytes)
             self._arrival.depart(purpose)
         self._thread.wake()
@@ -160,8 +165,7 @@ class Actuator:
         """Whether nothing more will happen by itself to reach the targets, until a server fills."""
         return self._arrival.is_settled
 
-    def claim(self) -> None:
-        """As ``claim_all``. Raises NodeLockedError."""
+    def claim(self) -> None:  # raises NodeLockedError
         with self._lock:
             claim_all(self._watches)
 
@@ -174,12 +178,10 @@ class Actuator:
             self._follow_budget()
             return found
 
-    def targets(self) -> dict[str, int]:
-        """The planned sizes in bytes."""
-        return dict(self._store.now.targets_bytes)
+    def targets(self) -> dict[str, int]:  # planned, as far as they may be had; bytes
+        return self.guard.held(self._store.now.targets_bytes, sets_sizes=not self.looks_on)
 
-    def under_way(self) -> dict[str, int]:
-        """The sizes to which servers are on the way, as far as they can be had; in bytes."""
+    def under_way(self) -> dict[str, int]:  # the sizes that come next, as far as can be; bytes
         with self._lock:
             return self.waypoints.under_way(self.states())
 
@@ -196,8 +198,7 @@ class Actuator:
     def kept(self) -> dict[str, str]:
         """Why a server cannot be given another size now, in an observation's words."""
         with self._lock:
-            states = self._steps()
-            found = {state.name: self._watches[state.name].keep_reason(state) for state in states}
+            found = {one.name: self._watches[one.name].keep_reason(one) for one in self._steps()}
             return {name: reason for name, reason in found.items() if reason}
 
     def windows(self) -> dict[str, ReadingWindow]:
@@ -208,12 +209,15 @@ class Actuator:
     def least_bytes(self) -> dict[str, int]:
         """What servers that evict need at least to go on working, as far as it is known."""
         with self._lock:
-            found = {name: watch.least_bytes() for name, watch in self._watches.items()}
-            return {name: least for name, least in found.items() if least is not None}
+            watches = self._watches.items()
+            return {n: least for n, one in watches if (least := one.least_bytes()) is not None}
 
     def errors(self) -> dict[str, str]:
         """Why servers do not answer, as last seen; waits for nobody."""
         return {name: w.contact.error for name, w in self._watches.items() if w.contact.error}
+
+    def taken(self) -> dict[str, str]:  # by another sidecar: which one
+        return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
 
     def run_ids(self) -> dict[str, str]:
         """Of the servers' processes, as last seen."""
@@ -294,7 +298,3 @@ class Actuator:
         if self.pace.is_waiting and not self.looks_on:
             return PORTION_SECONDS
         return IDLE_SECONDS if self.settled else BUSY_SECONDS
-
-    def _one_comes_back(self) -> bool:
-        with self._lock:
-            return any(watch.comes_back() for watch in self._watches.values())

@@ -71,5 +71,5 @@ class Asking:
 
 def _read(server: RedisServer) -> ServerReading:
     reading = server.read(ANSWER_SECONDS)
-    server.announce()
+    server.announce(reading.run_id)
     return reading

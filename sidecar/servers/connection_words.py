@@ -6,6 +6,7 @@ import ssl
 
 import redis
 
+from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
 
 # X509_V_ERR of OpenSSL's x509_vfy.h, as SSLCertVerificationError.verify_code has them.
@@ -24,19 +25,20 @@ def connection_words(error: BaseException, config: ServerConfig) -> str:
         silent = config.tls is not None and isinstance(error, TimeoutError | redis.TimeoutError)
         hint = "; does the server speak TLS at that port, as its rediss:// url says?"
         return f"{error}{hint if silent else ''}"
+    url = shown_url(config.url)
     if not isinstance(found, ssl.SSLCertVerificationError):
         reason = (found.reason or "the server hung up").replace("_", " ").lower()
         return (
-            f"no TLS with {config.url}: {reason}; the server may not speak TLS at that port, or "
+            f"no TLS with {url}: {reason}; the server may not speak TLS at that port, or "
             "want a certificate (ssl_certfile)"
         )
     if found.verify_code in (_EXPIRED, _NOT_YET):
-        return f"the certificate of {config.url} is not valid now: {found.verify_message}"
+        return f"the certificate of {url} is not valid now: {found.verify_message}"
     if found.verify_code in (_HOSTNAME, _ADDRESS):
         return (
-            f"the certificate of {config.url} is for another host: {found.verify_message}; "
+            f"the certificate of {url} is for another host: {found.verify_message}; "
             "ssl_check_hostname = false accepts it"
         )
     ca_certs = config.tls.ssl_ca_certs if config.tls else None
     by = f"ssl_ca_certs {str(ca_certs)!r}" if ca_certs else "the system's (ssl_ca_certs is not set)"
-    return f"the certificate of {config.url} is not signed by one of {by}: {found.verify_message}"
+    return f"the certificate of {url} is not signed by one of {by}: {found.verify_message}"

@@ -11,16 +11,29 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from sidecar.base.plain_text import plain
+from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
+from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words
-from sidecar.servers.server_lock import CLIENT_NAME, check_clients
+from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_reading import SAMPLER_PREFIXES, ServerReading
 from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
+# Whether another sidecar has let a server go is seen after this time.
+LOOK_AGAIN_SECONDS = 5.0
+# A reply that has begun must end within this time; an honest one has some tens of KB: INFO,
+# settings, a line for each of many databases.
+REPLY_SECONDS = 2.0
+MOST_REPLY_BYTES = 4 << 20
+# Clients choose their names, which have no bound.
+MOST_CLIENT_LIST_BYTES = 16 << 20
+# Of an error, which no server makes longer.
+MOST_WORDS = 1000
 # Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
@@ -45,7 +58,14 @@ _READ_SETTINGS = (
 _NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
-class ServerDownError(Exception):
+class _ServerError(Exception):
+    """Its words may be the server's: they are shortened, and made printable."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(plain(words[:MOST_WORDS]))
+
+
+class ServerDownError(_ServerError):
     """The server did not answer, or not in time; what was asked of it may still happen."""
 
 
@@ -53,7 +73,7 @@ class ServerSilentError(ServerDownError):
     """It may still be there, with the size that it had: it did not answer in time."""
 
 
-class ServerRefusedError(Exception):
+class ServerRefusedError(_ServerError):
     """The server answered that it will not do it."""
 
 
@@ -72,6 +92,8 @@ class RedisServer:
 
     Attributes:
         config: what it was made from.
+        taken_by: the other sidecar that controls it, as a sentence; ``None``: as far as is known,
+            there is none.
         may_ask_for_memory: whether its user may, as far as is known, on this connection.
 
     Raises:
@@ -97,9 +119,15 @@ class RedisServer:
             )
             self._connection: Any = self._client.connection_pool.make_connection()
             _keep_library_to_itself(self._connection)
+            self._replies = BoundedReplies(self._connection)
         except (ValueError, TypeError) as error:
-            raise DocumentError(f"server {self.name}: url {config.url!r}: {error}") from error
+            raise DocumentError(
+                f"server {self.name}: url {shown_url(config.url)!r}: {error}"
+            ) from error
         self._announced = False
+        self._owned_run_id: str | None = None
+        self._look_again_at = 0.0
+        self.taken_by: str | None = None
         self.may_ask_for_memory = True
 
     def close(self) -> None:
@@ -110,6 +138,7 @@ class RedisServer:
 
     def hung_up(self) -> bool:
         """Whether the server has closed the connection since it last answered; sends nothing."""
+        self._replies.begin(MOST_REPLY_BYTES, REPLY_SECONDS)
         try:
             # Nothing is asked, so whatever there is to read is the end.
             ended = bool(self._connection.can_read())
@@ -119,21 +148,29 @@ class RedisServer:
             self.close()
         return ended
 
-    def announce(self) -> None:
-        """On a new connection: say who we are, and look who else controls the server.
+    def announce(self, run_id: str) -> None:
+        """On a new connection: say who we are, and look who else controls this process of the
+        server; ``taken_by`` has the answer, and is asked for again while there is somebody.
 
-        A user who may not do so is not told: then only sidecars of this machine see each other.
-
-        Raises:
-            ServerTakenError: another sidecar came before us.
+        A process that was ours stays ours: who came while our connection was broken does not count.
+        A user who may not list clients is not told: then only sidecars of this machine see each
+        other.
         """
-        if self._announced:
+        if self._announced and (self.taken_by is None or time.monotonic() < self._look_again_at):
             return
+        self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
         try:
             self._ask("CLIENT SETNAME", CLIENT_NAME)
-            check_clients(self._ask("CLIENT LIST"))
+            if self._owned_run_id != run_id:
+                check_clients(self._ask("CLIENT LIST"))
+            self.taken_by, self._owned_run_id = None, run_id
+        except ServerTakenError as error:
+            self.taken_by = str(error)
         except (ServerRefusedError, *_NONSENSE) as error:
             log.debug("server %s: sidecars elsewhere are not seen: %s", self.name, error)
+            self.taken_by = None
+            if isinstance(error.__cause__, ReplyTooLargeError):
+                self._ask("CLIENT SETNAME", CLIENT_NAME)  # they see us, on a new connection
         self._announced = True
 
     def read(self, wait_seconds: float = TIMEOUT_SECONDS) -> ServerReading:
@@ -192,7 +229,10 @@ class RedisServer:
         gives ``knob`` the value that it has."""
         words = right.removeprefix("+").replace("|", " ").upper()
         if words == "CONFIG SET":
-            self.set({knob: self._ask("CONFIG GET", knob)[knob]})
+            found = self._table("CONFIG GET", knob)
+            if knob not in found:
+                raise ServerRefusedError(f"CONFIG GET: it tells nothing of {knob}")
+            self.set({knob: found[knob]})
         elif words == "CONFIG GET":
             self._ask(words, knob)
         elif words == "CLIENT SETNAME":
@@ -209,6 +249,8 @@ class RedisServer:
         return found
 
     def _ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
+        most_bytes = MOST_CLIENT_LIST_BYTES if command[0] == "CLIENT LIST" else MOST_REPLY_BYTES
+        self._replies.begin(most_bytes, wait_seconds + REPLY_SECONDS)
         try:
             self._connection.send_command(*command)
             if wait_seconds > TIMEOUT_SECONDS and not self._connection.can_read(wait_seconds):
@@ -223,6 +265,9 @@ class RedisServer:
             raise WrongPasswordError(
                 f"{command[0]}: {_wrong_password(self._config)}: {error}"
             ) from error
+        except ReplyTooLargeError as error:
+            self.close()
+            raise ServerRefusedError(f"{command[0]}: {error}") from error
         except (redis.RedisError, OSError) as error:
             # A reply may still be on its way: never take it for the next command's.
             self.close()

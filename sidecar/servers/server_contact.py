@@ -17,7 +17,11 @@ from sidecar.servers.redis_server import (
     ServerDownError,
     ServerRefusedError,
 )
-from sidecar.servers.server_lock import CurrentProcessLock, ServerTakenError
+from sidecar.servers.server_lock import (
+    CurrentProcessLock,
+    SameServerError,
+    ServerTakenError,
+)
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unanswered_sizes import UnansweredSizes
 
@@ -30,12 +34,14 @@ class ServerContact:
     Attributes:
         answered_at: when it last did, of the monotonic clock.
         is_back: its last answer came after it had not answered.
+        taken_by: who else controls it, as a sentence; then nothing is set on it. ``None``: nobody.
     """
 
     def __init__(self, server: RedisServer, metrics: Metrics) -> None:
         self.name = server.name
         self.answered_at = -math.inf
         self.is_back = False
+        self.taken_by: str | None = None
         self._counts_tables = True
         self._unanswered = UnansweredSizes()
         self._is_slow = self._may_act = False
@@ -65,17 +71,30 @@ class ServerContact:
         """Nobody is there, or it cannot be read; one that only has not answered may be there."""
         return self._reach.error is not None and not self._reach.is_silent
 
-    def claim(self) -> None:
-        """Make sure, if it answers, that no other sidecar controls it; changes nothing on it.
+    def claim(self) -> str | None:
+        """Who else controls it, if it answers and somebody does; changes nothing on it.
 
         Raises:
-            ServerTakenError: another one does, or we do by another name.
+            SameServerError: we do, by another name.
         """
         try:
-            self._lock.hold(self._server.read().run_id)
-            self._server.announce()
+            reading = self._server.read()
+            self._server.announce(reading.run_id)
+            self._hold(reading.run_id)
         except (ServerDownError, ServerRefusedError) as error:
             log.debug("server %s is not claimed yet: %s", self.name, error)
+        return self.taken_by
+
+    def _hold(self, run_id: str) -> None:
+        """Find out whether this process of it is ours. Raises SameServerError."""
+        before, self.taken_by = self.taken_by, self._server.taken_by
+        try:
+            self._lock.hold(run_id)
+        except ServerTakenError as error:
+            self.taken_by = str(error)
+        if self.taken_by != before:
+            words = f"is left alone, the others go on: {self.taken_by}"
+            log.warning("server %s %s", self.name, words if self.taken_by else "is ours now")
 
     def ask(self) -> Future[ServerReading] | None:
         """Ask what it says now, unless it has not answered yet, or is asked again later.
@@ -99,8 +118,8 @@ class ServerContact:
             reading = self._asking.take()
             if reading is None:
                 return None
-            self._lock.hold(reading.run_id)
-        except (ServerDownError, ServerRefusedError, ServerTakenError) as error:
+            self._hold(reading.run_id)
+        except (ServerDownError, ServerRefusedError, SameServerError) as error:
             self._lose(error)
             return None
         if self._counts_tables and not self._server.may_ask_for_memory:
@@ -127,7 +146,9 @@ class ServerContact:
         return not self._asking.is_pending and self._server.hung_up()
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """CONFIG SET. Raises as ``RedisServer``."""
+        """CONFIG SET. Raises as ``RedisServer``; refused where another sidecar controls it."""
+        if self.taken_by is not None:
+            raise ServerRefusedError(self.taken_by)
         if self._asking.is_pending:
             raise ServerDownError("it has not answered yet")
         self._reach.ask()

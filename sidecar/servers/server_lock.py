@@ -4,17 +4,24 @@ Two ways, because neither sees everything. A name in the kernel (an abstract soc
 users of a machine, needs no folder and no permission, and goes with the process; a container with
 a network of its own has names of its own. A client name on the server itself is seen from
 everywhere, where the sidecar's user may set and list them (``+client|setname +client|list``).
+
+Anybody can take such a name. So it counts only where the holder is our own user, as the kernel says
+of the socket and the server says of the client: another one may not make us let a server go.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import logging
 import os
 import re
 import secrets
 import socket
+import struct
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 _CLIENT_PREFIX = "spreds:"
 _HOST = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
@@ -26,36 +33,61 @@ CLIENT_NAME = f"{_CLIENT_PREFIX}{_HOST}:{os.getpid()}:{secrets.token_hex(4)}"
 _CLIENT_NAME = re.compile(rf"{_CLIENT_PREFIX}([A-Za-z0-9._-]*):(\d+):[0-9a-f]{{8}}")
 
 
+# Seconds that the holder of a name, who may be anybody, is waited for.
+_PATIENCE_SECONDS = 0.5
+# So many who only connect keep nobody from asking.
+_BACKLOG = 4096
+
+
 class ServerTakenError(Exception):
     """Another sidecar controls the server; the message names it."""
+
+
+class SameServerError(Exception):
+    """We control the server already, by another name of the configuration."""
 
 
 class ServerLock:
     """Held for one process of a server until ``close``, or until our process ends.
 
+    Where another user holds its name, there is none: that is logged and counts for nothing.
+
     Raises:
-        ServerTakenError: another process of this machine holds it, or we do, by another name.
+        ServerTakenError: another process of our user, or of root, holds it.
+        SameServerError: we do.
     """
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        name = _lock_name(run_id)
         self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Says whose lock it is, to who reads /proc/net/unix.
-        self._label = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._lock.bind(f"\0{name}")
-            self._label.bind(f"\0{name}:{os.getpid()}")
+            self._lock.bind(_address(run_id))
+            # Who connects is told by the kernel who listens.
+            self._lock.listen(_BACKLOG)
         except OSError as error:
             self.close()
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise ServerTakenError(_sentence(_holder(name))) from error
+            self._refuse_if_ours()
+
+    def _refuse_if_ours(self) -> None:
+        process_id, user_id = _holder(self.run_id) or (None, None)
+        if process_id == os.getpid():
+            raise SameServerError(
+                "it is one server with another of the configuration: give it one name"
+            )
+        if process_id is not None and user_id in (0, os.geteuid()):
+            raise ServerTakenError(f"it is controlled by the sidecar with process id {process_id}")
+        # Who does not answer may be anybody as well.
+        log.warning(
+            "%s holds the name of a server's lock and is no sidecar of ours: that is not believed, "
+            "and two sidecars of our user see each other by their client names only",
+            "somebody who does not answer" if user_id is None else f"the user {user_id}",
+        )
 
     def close(self) -> None:
         """Let others have it; may be called twice."""
         self._lock.close()
-        self._label.close()
 
 
 class CurrentProcessLock:
@@ -65,7 +97,7 @@ class CurrentProcessLock:
         self._lock: ServerLock | None = None
 
     def hold(self, run_id: str) -> None:
-        """Hold the lock of this process, and of no other. Raises ServerTakenError."""
+        """Hold the lock of this process, and of no other. Raises as ``ServerLock``."""
         if self._lock is None or self._lock.run_id != run_id:
             self.release()
             self._lock = ServerLock(run_id)
@@ -77,41 +109,49 @@ class CurrentProcessLock:
             self._lock = None
 
 
-def holder_of(run_id: str) -> str | None:
-    """Process id of who holds a server's lock on this machine; takes nothing."""
-    return _holder(_lock_name(run_id))
+def holder_of(run_id: str) -> int | None:
+    """Process id of our user's, or root's, who holds a server's lock here; takes nothing."""
+    process_id, user_id = _holder(run_id) or (None, None)
+    return process_id if user_id in (0, os.geteuid()) else None
 
 
-def _lock_name(run_id: str) -> str:
-    return f"spreds-server-{run_id}"
+def _address(run_id: str) -> bytes:
+    """The name says nothing of the run id, which is seen in ``/proc/net/unix``."""
+    digest = hashlib.sha256(f"spreds-server-{run_id}".encode()).hexdigest()
+    return f"\0spreds-server-{digest[:32]}".encode()
 
 
-def _holder(name: str) -> str | None:
-    """Process id in the label beside a lock."""
-    found = re.search(rf"@{re.escape(name)}:(\d+)$", Path("/proc/net/unix").read_text(), re.M)
-    return found[1] if found else None
-
-
-def _sentence(holder: str | None) -> str:
-    if holder == str(os.getpid()):
-        return "it is one server with another of the configuration: give it one name"
-    return f"it is controlled by the sidecar with process id {holder or 'unknown'}"
+def _holder(run_id: str) -> tuple[int, int] | None:
+    """Process and user who listens at a lock's name; ``None``: nobody, or nobody answers."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PATIENCE_SECONDS)
+        try:
+            probe.connect(_address(run_id))
+        except OSError:
+            return None
+        size = struct.calcsize("3i")
+        found = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        process_id, user_id, _ = struct.unpack("3i", found)
+        return process_id, user_id
 
 
 def check_clients(clients: Iterable[Mapping[str, str]]) -> None:
     """Check the connections of a server, ours among them, for a sidecar that came before us.
 
+    Only one with our own Redis user counts; a server without users has one for all.
+
     Raises:
         ServerTakenError: there is one.
     """
     sidecars = [
-        (int(client["id"]), found)
+        (int(client["id"]), found, client.get("user"))
         for client in clients
         if (found := _CLIENT_NAME.fullmatch(client.get("name", "")))
     ]
-    ours = max((number for number, name in sidecars if name[0] == CLIENT_NAME), default=0)
-    for number, name in sidecars:
-        if number < ours and name[0] != CLIENT_NAME:
+    own = [(number, user) for number, name, user in sidecars if name[0] == CLIENT_NAME]
+    ours, our_user = max(own, default=(0, None))
+    for number, name, user in sidecars:
+        if number < ours and name[0] != CLIENT_NAME and user == our_user:
             raise ServerTakenError(
                 f"it is controlled by the sidecar with process id {name[2]} on {name[1]}"
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sidecar.base.plain_text import plain
 from sidecar.servers.unevictable import is_too_small
 from solver_lambda.documents.reader import shown
 
@@ -33,6 +35,11 @@ LATENCY_HISTOGRAM_BYTES = 24_688
 _LUA_COUNTED_FROM = (7, 4)
 LUA_STARTUP_BYTES = 71_680
 _MOST_DIGITS = 20
+_MOST_ALLOCATOR = 64
+# Later servers may have other policies; none has other letters.
+_POLICY = re.compile(r"[a-z][a-z-]{0,31}")
+_ROLE = re.compile(r"master|slave")
+_RUN_ID = re.compile(r"[0-9a-f]{40}")
 # The patch's knobs and the module's.
 SAMPLER_PREFIXES = ("spreds-", "spreds.")
 
@@ -106,7 +113,7 @@ class ServerReading:
         """
         _check_tables(info, config)
         keys, with_ttl, average_ttl_seconds = _keys(info)
-        policy = str(info.get("maxmemory_policy", "noeviction"))
+        policy = _word(info, "maxmemory_policy", "noeviction", _POLICY)
         not_counted = _number(info, "mem_not_counted_for_evict", 0)
         counted = _number(info, "used_memory") - not_counted
         baseline = max(0, _beside_keys(info, config) - not_counted)
@@ -114,10 +121,10 @@ class ServerReading:
         if policy.startswith("volatile-"):
             unevictable += max(0, counted - baseline) * max(0, keys - with_ttl) // max(1, keys)
         return cls(
-            run_id=(run_id := str(info.get("run_id", ""))),
-            allocator=str(info.get("mem_allocator", "")),
-            instance=_instance(run_id),
-            role=str(info.get("role", "master")),
+            run_id=(run_id := _word(info, "run_id", "", _RUN_ID)),
+            allocator=plain(str(info.get("mem_allocator", "")))[:_MOST_ALLOCATOR],
+            instance=int(run_id[:16], 16),
+            role=_word(info, "role", "master", _ROLE),
             maxmemory_bytes=_number(info, "maxmemory"),
             maxmemory_policy=policy,
             maxmemory_samples=_number(config, "maxmemory-samples", 5),
@@ -198,11 +205,11 @@ def _keys(info: Mapping[str, Any]) -> tuple[int, int, float]:
     return keys, with_ttl, ttl_sum / with_ttl / 1000 if with_ttl else 0.0
 
 
-def _instance(run_id: str) -> int:
-    try:
-        return int(run_id[:16], 16)
-    except ValueError:
-        raise ValueError(f"INFO: run_id is {shown(run_id)}, not a hexadecimal number") from None
+def _word(info: Mapping[str, Any], key: str, default: str, form: re.Pattern[str]) -> str:
+    text = str(info.get(key, default))
+    if not form.fullmatch(text):
+        raise ValueError(f"the server's {key} is {shown(text)}, which no Redis or Valkey says")
+    return text
 
 
 def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str]) -> int:

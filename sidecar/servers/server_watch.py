@@ -73,8 +73,7 @@ class ServerWatch:
         return self._last if self.contact.is_up else None
 
     @property
-    def run_id(self) -> str | None:
-        """Of the process that was last seen."""
+    def run_id(self) -> str | None:  # of the process that was last seen
         return self._last.run_id if self._last else None
 
     def read_since(self, then: float) -> ServerReading | None:
@@ -87,7 +86,8 @@ class ServerWatch:
         if reading is None:
             return None
         is_back = self.contact.is_back
-        expected = self._at_most_bytes if not is_back and not self._refusal.reason else None
+        is_sure = not (is_back or self._refusal.reason or self.contact.taken_by)
+        expected = self._at_most_bytes if is_sure else None
         control = self._store.now.control
         changed = tell_changes(self.name, self._last, reading, expected, self._metrics, control)
         if changed and not self.contact.may_be_ours(reading.maxmemory_bytes):
@@ -113,13 +113,14 @@ class ServerWatch:
         and what it refused is tried again when it is time."""
         if not self._is_read or self._last is None or not self.contact.is_free:
             return
+        if self.contact.taken_by:
+            return  # its sampler is the other sidecar's, too
         if sets_sizes:
             self.try_again()
         self._sampler.follow(self._last, self._is_new)
         self._is_new = self._is_read = False
 
-    def has_come(self) -> bool:
-        """Whether, since the last call, it was found to be another process or to answer again."""
+    def has_come(self) -> bool:  # another process, or answers again, since the last call
         has_come, self._has_come = self._has_come, False
         return has_come
 
@@ -129,8 +130,7 @@ class ServerWatch:
         return size_bytes
 
     @property
-    def evicts(self) -> bool:
-        """As far as it is known."""
+    def evicts(self) -> bool:  # as far as it is known
         return self._last is None or self._last.evicts
 
     def contest(self, size_bytes: int) -> None:
@@ -169,7 +169,7 @@ class ServerWatch:
             most = target_bytes if self.contact.is_down else math.inf
             return ServerState(self.name, most, 0, target_bytes, reachable=False)
         last = self._last
-        refuses = self._refusal.reason is not None
+        refuses = self._refusal.reason is not None or self.contact.taken_by is not None
         shrinks = self._at_most_bytes > target_bytes and last.evicts and not refuses
         state = ServerState(
             self.name,
@@ -218,6 +218,8 @@ class ServerWatch:
 
     def keep_reason(self, state: ServerState) -> str | None:
         """Why it cannot be given another size now, in an observation's words."""
+        if self.contact.taken_by:
+            return f"taken: {self.contact.taken_by}"
         if self._refusal.reason is not None:
             return f"refuses: {self._refusal.reason}"
         if state.held:
@@ -266,7 +268,7 @@ class ServerWatch:
 
     def try_again(self) -> None:
         """After a refusal, when it is time: see whether it takes the limit that it has anyway."""
-        if not self.contact.is_up or not self._refusal.is_due:
+        if not (self.contact.is_up and self._refusal.is_due) or self.contact.taken_by:
             return
         try:
             self.contact.set({"maxmemory": self._seen().maxmemory_bytes})
@@ -282,7 +284,7 @@ class ServerWatch:
         """When the sidecar stops: nothing half-applied stays, and the sampler is off."""
         try:
             self.contact.settle()
-            if self._last is not None and self.contact.is_free:
+            if self._last is not None and self.contact.is_free and not self.contact.taken_by:
                 reading = self._server.read()
                 self._shrink_mode.notice_process(reading)
                 if self._shrink_mode.is_on(reading):

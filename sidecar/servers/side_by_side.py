@@ -53,3 +53,9 @@ def ask_all(
                 break
         stop.wait(_LOOK_SECONDS)
     return since
+
+
+def one_comes_back(watches: Collection[ServerWatch], lock: AbstractContextManager[object]) -> bool:
+    """Whether any is, just now, a new process, or answers at last."""
+    with lock:
+        return any(watch.comes_back() for watch in watches)

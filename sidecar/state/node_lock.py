@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from sidecar.base.private_files import open_lock, who_else_may_write
 from sidecar.config.node import SidecarConfig
 from sidecar.samples.endpoint import socket_path
+
+OWN_FOLDER = "take a folder that only the sidecar's user may write to"
 
 
 class NodeLockedError(OSError):
@@ -36,10 +39,12 @@ def node_lock(config: SidecarConfig) -> Iterator[None]:
 
     Raises:
         NodeLockedError: another process holds one.
-        OSError: a file cannot be made or written, or the state file is a directory.
+        OSError: a file cannot be made or written, the state file is a directory, or others may
+            write to a folder (``check_own_folders``).
     """
     if config.state_file is not None and config.state_file.is_dir():
         raise OSError(f"state_file {config.state_file}: is a directory")
+    check_own_folders(config)
     with ExitStack() as held:
         for key, path in lock_paths(config).items():
             held.enter_context(_file_lock(key, path))
@@ -61,16 +66,36 @@ def is_locked(config: SidecarConfig) -> bool:
     return str(path.stat().st_ino) in inodes
 
 
+def own_folders(config: SidecarConfig) -> dict[str, Path]:
+    """The folders of what only the sidecar may write, by the key of the configuration; the history
+    lies beside the state."""
+    files = {
+        "state_file": config.state_file,
+        "sampling.endpoint": socket_path(config.sampling.endpoint),
+        "operators.socket": config.operators.socket,
+    }
+    return {key: path.parent for key, path in files.items() if path}
+
+
+def check_own_folders(config: SidecarConfig) -> None:
+    """Check that nobody else may write there.
+
+    Raises:
+        OSError: somebody may; the message names key, folder and who.
+    """
+    for key, folder in own_folders(config).items():
+        if why := who_else_may_write(folder):
+            raise OSError(f"{key}: {why}, so others could take its place: {OWN_FOLDER}")
+
+
 @contextmanager
 def _file_lock(key: str, path: Path) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Unbuffered: what a full disk does not take must not come up again when it is closed.
-        file = path.open("a+b", buffering=0)
     except OSError as error:
         raise OSError(f"{path}: cannot be locked: {error.strerror}") from error
     # The file stays: who removes one while another opens it lets both in.
-    with file:
+    with open_lock(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -172,24 +172,17 @@ def _gzip_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
 
 def _zstandard_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
     try:
-        import zstandard
+        from backports import zstd
     except ImportError as error:
         raise TraceError(
-            f"{path}: reading .zst needs the Python package 'zstandard' (pip install zstandard, "
-            "or spreds with its extra 'mrc')"
+            f"{path}: reading .zst needs the Python package 'backports.zstd' (pip install "
+            "backports.zstd, or spreds with its extra 'mrc')"
         ) from error
-    frame = zstandard.ZstdDecompressor().decompressobj()
     try:
-        while block := file.read(BLOCK_BYTES // 4):
-            while block:
-                if frame.eof:
-                    frame = zstandard.ZstdDecompressor().decompressobj()
-                yield from filter(None, (frame.decompress(block),))
-                block = frame.unused_data if frame.eof else b""
-    except zstandard.ZstdError as error:
+        with zstd.open(file) as reader:
+            yield from _blocks(reader)
+    except (zstd.ZstdError, EOFError) as error:
         raise _unreadable(path, error) from error
-    if not frame.eof:
-        raise _unreadable(path, "the compressed data is cut off")
 
 
 def trace_records(path: TracePath, blocks: Iterator[bytes], record_bytes: int) -> Iterator[bytes]:

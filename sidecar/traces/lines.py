@@ -220,35 +220,45 @@ class ParsedRequests:
 
     Attributes:
         requests: how many of the elements are some.
+        more: how many times the last of them came again at once, where that is not spelt out.
         times_seconds, keys, sizes_bytes: the keys are identities.
     """
 
     def __init__(self) -> None:
-        self.requests = 0
+        self.requests = self.more = 0
         self.times_seconds = (c_double * _ROOM)()
         self.keys = (c_uint64 * _ROOM)()
         self.sizes_bytes = (c_uint32 * _ROOM)()
 
-    def fill(self, line: tuple[float, bytes, int, int]) -> Iterator[ParsedRequests]:
-        """With the requests of one line, as ``parse_line`` has it, as often as it takes."""
+    def fill(
+        self, line: tuple[float, bytes, int, int], *, spelt_out: bool
+    ) -> Iterator[ParsedRequests]:
+        """With the requests of one line, as ``parse_line`` has it; ``spelt_out``: as often as it
+        takes, and otherwise at once, with the rest of them in ``more``."""
         time, key, size, repeats = line
-        some = min(repeats, _ROOM)
+        some = min(repeats, _ROOM if spelt_out else 1)
         self.times_seconds[:some] = [time] * some
         self.keys[:some] = [identity(key)] * some
         self.sizes_bytes[:some] = [size] * some
+        if not spelt_out and repeats:
+            self.requests, self.more = 1, repeats - 1
+            yield self
+            self.more = 0
+            return
         for left in range(repeats, 0, -_ROOM):
             self.requests = min(left, _ROOM)
             yield self
 
 
 def parse_requests(
-    library: CDLL, path: TracePath, columns: Columns, lines: WholeLines
+    library: CDLL, path: TracePath, columns: Columns, lines: WholeLines, *, spelt_out: bool = True
 ) -> Iterator[ParsedRequests]:
     """The requests of lines, by the compiled library; Python looks at the odd ones only.
 
     Args:
         library: the compiled one.
         path, columns, lines: of the file.
+        spelt_out: as of ``ParsedRequests.fill``.
 
     Raises:
         TraceError: a line does not parse.
@@ -277,6 +287,6 @@ def parse_requests(
                     read = parse_line(line, columns)
                 except ValueError as error:
                     raise refused(path, lines.number, line, error) from error
-                yield from parsed.fill(read)
+                yield from parsed.fill(read, spelt_out=spelt_out)
             offset = end
             lines.number += 1

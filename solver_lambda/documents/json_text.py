@@ -19,11 +19,17 @@ def parse_json(text: bytes | str, source: str, max_bytes: int) -> Fields:
     """The top table of a JSON document.
 
     Raises:
-        DocumentError: larger than ``max_bytes``, more than ``MAX_NODES``, not JSON, nested too
-            deeply, or not an object.
+        DocumentError: larger than ``max_bytes``, not UTF-8, more than ``MAX_NODES``, not JSON,
+            nested too deeply, or not an object.
     """
     if len(text) > max_bytes:
         raise DocumentError(f"{source}: {len(text)} bytes, more than the {max_bytes} allowed")
+    if isinstance(text, bytes):
+        try:
+            # Bounds are counted in what is parsed: Python would guess at UTF-16 and 32 by itself.
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DocumentError(f"{source}: not UTF-8: byte {error.start} is wrong") from error
     if _nodes(text) > MAX_NODES:
         raise DocumentError(f"{source}: more than {MAX_NODES} tables, lists and keys")
     try:
@@ -34,17 +40,14 @@ def parse_json(text: bytes | str, source: str, max_bytes: int) -> Fields:
     return Fields(document, source)
 
 
-def _nodes(text: bytes | str) -> int:
+def _nodes(text: str) -> int:
     """Tables, lists and keys in a JSON text, counted before they are made; up to the bound."""
     count = _marks(text, 0, len(text))
     if count <= MAX_NODES:
         return count
     # Only now is it worth to leave out what stands within strings.
     count = end = 0
-    strings = (
-        re.finditer(_STRING, text) if isinstance(text, str) else re.finditer(_STRING.encode(), text)
-    )
-    for string in strings:
+    for string in re.finditer(_STRING, text):
         count += _marks(text, end, string.start())
         end = string.end()
         if count > MAX_NODES:
@@ -52,10 +55,8 @@ def _nodes(text: bytes | str) -> int:
     return count + _marks(text, end, len(text))
 
 
-def _marks(text: bytes | str, start: int, end: int) -> int:
-    if isinstance(text, str):
-        return sum(text.count(mark, start, end) for mark in "{[:")
-    return sum(text.count(mark, start, end) for mark in (b"{", b"[", b":"))
+def _marks(text: str, start: int, end: int) -> int:
+    return sum(text.count(mark, start, end) for mark in "{[:")
 
 
 def _check_depth(document: object, source: str) -> None:

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 
+from solver_lambda.documents.document_key import (
+    HEADER,
+    answer_signature,
+    is_signature,
+    question_signature,
+)
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES
 from solver_lambda.function.answering import RefusedError as ObservationRefusedError
 from solver_lambda.function.answering import answer_document
@@ -25,16 +32,22 @@ MOST_WAITING = 128
 WAIT_SECONDS = 5.0
 SOURCE = "the observation"
 
+Handler = Callable[[Request, Admitted], Answer]
 
-def solver_router(token: str, environment: Mapping[str, str] = os.environ) -> Router:
+
+def solver_router(
+    token: str, environment: Mapping[str, str] = os.environ, key: bytes = b""
+) -> Router:
     """Answers each observation with its plan and keeps neither.
 
-    Statuses: 200 the plan; 401 the token is wrong; 405, 411, 413 not such a request; 422 the
-    observation is refused; 503 too many at once. All but 200 carry ``{"error": sentence}``.
+    Statuses: 200 the plan; 401 the token is wrong; 403 the signature is; 405, 411, 413 not such a
+    request; 422 the observation is refused; 503 too many at once. All but 200 carry
+    ``{"error": sentence}``.
 
     Args:
         token: that a request must carry (``Authorization: Bearer``); empty: none.
         environment: as for ``read_observation``.
+        key: by which requests must be signed, and answers are; empty: none.
     """
     why = "the token in the Authorization header is missing or wrong"
     guard: Callable[[Request], Admitted] = TokenGuard(token, why) if token else anybody
@@ -53,10 +66,25 @@ def solver_router(token: str, environment: Mapping[str, str] = os.environ) -> Ro
     return Router(
         [
             *(Route("GET", path, anybody, _ready, health) for path in HEALTH_PATHS),
-            Route("GET", ANY_PATH, guard, _ready, health),
-            Route("POST", ANY_PATH, guard, plan, plans, MAX_OBSERVATION_BYTES),
+            Route("GET", ANY_PATH, guard, _signed(key, _ready), health),
+            Route("POST", ANY_PATH, guard, _signed(key, plan), plans, MAX_OBSERVATION_BYTES),
         ]
     )
+
+
+def _signed(key: bytes, handle: Handler) -> Handler:
+    """Answers only what is signed, where there is a key, and signs its answers."""
+
+    def handle_signed(request: Request, proof: Admitted) -> Answer:
+        given = request.headers.get(HEADER.lower())
+        if not is_signature(given, question_signature(key, request.body)):
+            why = f"the signature in {HEADER} is missing or wrong"
+            raise RefusedError(HTTPStatus.FORBIDDEN, "signature", why)
+        answer = handle(request, proof)
+        signature = answer_signature(key, request.body, answer.body)
+        return replace(answer, headers={**answer.headers, HEADER: signature})
+
+    return handle_signed if key else handle
 
 
 def _ready(_request: Request, _: Admitted) -> Answer:

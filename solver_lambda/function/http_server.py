@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from solver_lambda.documents.document_key import check_key
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES
 from solver_lambda.function.http_application import solver_router
 from solver_lambda.function.run_log import log_event
@@ -73,7 +74,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m solver_lambda serve",
         description="Answer each observation that is POSTed with its plan.",
         epilog="SPREDS_TOKEN, or the file that SPREDS_TOKEN_FILE names, has what requests must "
-        "carry as 'Authorization: Bearer ...'. TLS is for what stands before it.",
+        "carry as 'Authorization: Bearer ...'; SPREDS_KEY, or SPREDS_KEY_FILE, the key by which "
+        "they must be signed and answers are. TLS is for what stands before it.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="number of an address (%(default)s)")
     parser.add_argument("--port", type=int, help=f"$PORT, or {DEFAULT_PORT}; 0: any, printed")
@@ -84,28 +86,30 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    token = _token()
+    token, key = _token(), _key()
     try:
         is_own = ipaddress.ip_address(arguments.host).is_loopback
     except ValueError as error:
         raise UsageError(f"--host: {error}") from error
-    if not (token or is_own or arguments.without_token):
+    if not (token or key or is_own or arguments.without_token):
         raise UsageError(
             f"--host {arguments.host}: other machines can reach it, so set SPREDS_TOKEN or "
-            "SPREDS_TOKEN_FILE, or say --without-token"
+            "SPREDS_TOKEN_FILE, or SPREDS_KEY or SPREDS_KEY_FILE, or say --without-token"
         )
     port = _port(arguments.port)
     try:
         (listening,) = listen_at(arguments.host, port)
     except OSError as error:
         raise UsageError(str(error.strerror)) from error
-    server = HttpServer([listening], solver_router(token), LIMITS, _Journal(), "solver")
+    router = solver_router(token, key=key)
+    server = HttpServer([listening], router, LIMITS, _Journal(), "solver")
     bound = listening.getsockname()[1]
     with suppress(_Stopped):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop)
         server.start()
-        log_event("listening", host=arguments.host, port=bound, token=bool(token))
+        has = {"token": bool(token), "key": bool(key)}
+        log_event("listening", host=arguments.host, port=bound, **has)
         threading.Event().wait()
     # A load balancer sees at once that nobody listens.
     server.close(FINISH_SECONDS)
@@ -132,20 +136,36 @@ def _port(given: int | None) -> int:
 
 def _token() -> str:
     """Raises UsageError."""
-    path, token = os.environ.get("SPREDS_TOKEN_FILE"), os.environ.get("SPREDS_TOKEN", "")
-    key = "SPREDS_TOKEN"
-    if path:
-        if token:
-            raise UsageError("SPREDS_TOKEN and SPREDS_TOKEN_FILE are both set: set one of them")
-        key = f"SPREDS_TOKEN_FILE {path!r}"
-        try:
-            token = Path(path).read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise UsageError(f"{key} cannot be read: {why}") from error
-    if (path or token) and not re.fullmatch(rf"[!-~]{{{LEAST_TOKEN_CHARACTERS},}}", token):
+    key, token = _secret("SPREDS_TOKEN")
+    if token is None:
+        return ""
+    if not re.fullmatch(rf"[!-~]{{{LEAST_TOKEN_CHARACTERS},}}", token):
         raise UsageError(
             f"{key} must hold one word of at least {LEAST_TOKEN_CHARACTERS} ASCII characters, on "
             "one line"
         )
     return token
+
+
+def _key() -> bytes:
+    """Raises UsageError."""
+    name, key = _secret("SPREDS_KEY")
+    try:
+        return b"" if key is None else check_key(key)
+    except ValueError as error:
+        raise UsageError(f"{name} {error}") from error
+
+
+def _secret(name: str) -> tuple[str, str | None]:
+    """Where it is, for messages, and the secret; ``None``: there is none. Raises UsageError."""
+    path, secret = os.environ.get(f"{name}_FILE"), os.environ.get(name)
+    if not path:
+        return name, secret or None
+    if secret:
+        raise UsageError(f"{name} and {name}_FILE are both set: set one of them")
+    where = f"{name}_FILE {path!r}"
+    try:
+        return where, Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f"{where} cannot be read: {why}") from error

@@ -54,7 +54,7 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     if found.wanted == in_force or (observation.goes_back and _is_there(found.wanted, observation)):
         return Decision("keep", _best_found(found, observation), in_force)
     if found.sizes != in_force:
-        if must := _must_move(observation):
+        if must := must_move(observation):
             return Decision("apply", must, found.sizes)
         for server in observation.servers:
             if bound := _nearer_to_bound(server, found, observation):
@@ -126,7 +126,7 @@ def _held_back(observation: Observation) -> str:
     return f" that the rules allow: {', '.join(words)} may not shrink now" if words else ""
 
 
-def _must_move(observation: Observation) -> str | None:
+def must_move(observation: Observation) -> str | None:
     """Why the sizes in force cannot stay, or ``None``."""
     if observation.goes_back:
         return "back: to the sizes from before there were plans, which would have cost less since"

@@ -10,7 +10,7 @@ from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.quiet import has_few_reads, is_quiet
-from solver_lambda.planning.size_ranges import SizeRange, least_bytes, listed
+from solver_lambda.planning.size_ranges import SizeRange, least_bytes, listed, size_ranges
 from solver_lambda.solvers.spare_units import in_proportion
 
 # A quiet server loses at most this part of its size in one cycle, beside what the budget forces. So
@@ -33,6 +33,26 @@ class Step(NamedTuple):
     because: str
 
 
+def cycle_ranges(observation: Observation) -> dict[str, SizeRange]:
+    """The range of each server in any plan for this observation, whatever split it goes to.
+
+    Raises:
+        InfeasibleError: as ``size_ranges``.
+    """
+    ranges = size_ranges(observation)
+    excess = _excess_bytes(observation, ranges)
+    for most_ratio in dict.fromkeys((observation.planning.maximum_step_ratio, None)):
+        steps = {}
+        for server in observation.servers:
+            found = ranges[server.name]
+            step = _step_range(server, found, observation, excess, most_ratio, False)
+            because = f"{step.kept_because} {server.name}" if step.kept_because else None
+            steps[server.name] = step._replace(kept_because=found.kept_because or because)
+        if least_bytes(steps) <= observation.budget_bytes:
+            return steps
+    return ranges
+
+
 def step_towards(
     wanted_bytes: Mapping[str, int],
     observation: Observation,
@@ -50,18 +70,14 @@ def step_towards(
     A server goes towards its wanted size only. Where the budget does not allow that, it may go
     either way; where even so the least sizes exceed it, ``maximum_step_ratio`` is dropped.
     """
-    excess = -observation.budget_bytes
-    for server in observation.servers:
-        excess += ranges[server.name].nearest_bytes(server.maxmemory_bytes)
+    excess = _excess_bytes(observation, ranges)
     for most_ratio in dict.fromkeys((observation.planning.maximum_step_ratio, None)):
         held_by: dict[str, list[str]] = {}
         steps: dict[str, SizeRange] = {}
         ways: dict[str, SizeRange] = {}
         for server in observation.servers:
             name, found, wanted = server.name, ranges[server.name], wanted_bytes[server.name]
-            step = _step_range(
-                server, found, observation, max(0, excess), most_ratio, name in bounded
-            )
+            step = _step_range(server, found, observation, excess, most_ratio, name in bounded)
             if wanted < step.low_bytes or wanted > step.high_bytes:
                 assert step.kept_because is not None, "it was in range before the step was cut"
                 held_by.setdefault(step.kept_because, []).append(name)
@@ -79,6 +95,12 @@ def step_towards(
             if least_bytes(limited) <= observation.budget_bytes:
                 return Step(limited, because)
     return None
+
+
+def _excess_bytes(observation: Observation, ranges: Mapping[str, SizeRange]) -> int:
+    """By which the sizes in force, or the bounds where these ask for more, exceed the budget."""
+    sizes = (ranges[s.name].nearest_bytes(s.maxmemory_bytes) for s in observation.servers)
+    return max(0, sum(sizes) - observation.budget_bytes)
 
 
 def along_the_way(

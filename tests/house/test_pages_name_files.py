@@ -21,6 +21,7 @@ PAGES = [
         "metrics.md",
         "operating.md",
         "papers.md",
+        "security.md",
     )
 ]
 LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")

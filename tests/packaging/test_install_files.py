@@ -80,17 +80,26 @@ def test_the_pod_is_one_that_keeps_to_itself(tmp_path: Path) -> None:
     pod = workload["spec"]["template"]["spec"]
     volumes = {one["name"] for one in pod["volumes"]}
     volumes |= {one["metadata"]["name"] for one in workload["spec"]["volumeClaimTemplates"]}
-    for container in pod["containers"]:
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert re.fullmatch(r"\S+@sha256:[0-9a-f]{64}", container["image"])
         security = container["securityContext"]
         assert security["runAsNonRoot"]
         assert security["runAsUser"] > 0
         assert security["readOnlyRootFilesystem"]
         assert security["capabilities"] == {"drop": ["ALL"]}
         assert container["resources"]["limits"]["memory"]
-        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-        assert mounts.keys() <= volumes
-        assert mounts["samples"] == "/run/spreds"
-    sidecar = pod["containers"][-1]
+        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+    *caches, sidecar = pod["containers"]
+    for container in (*caches, sidecar):
+        (samples,) = [one for one in container["volumeMounts"] if one["name"] == "samples"]
+        assert (samples["mountPath"], samples["subPath"]) == ("/run/spreds", "samples")
+        # A cache connects to the socket, and can put nothing in its place.
+        assert samples.get("readOnly", False) == (container is not sidecar)
+        assert container is sidecar or len(container["volumeMounts"]) == 1
+    (makes_folder,) = pod["initContainers"]
+    assert makes_folder["securityContext"] == sidecar["securityContext"]
     probes = [sidecar[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
     assert [probe["path"] for probe in probes] == ["/livez", "/readyz"]
     node = tmp_path / "node.toml"
@@ -105,6 +114,33 @@ def test_the_pod_is_one_that_keeps_to_itself(tmp_path: Path) -> None:
     assert ports == given
     fs_group = pod["securityContext"]["fsGroup"]
     assert loaded.sampling.group == sidecar["securityContext"]["runAsGroup"] == fs_group
+
+
+def test_packages_and_images_are_named_by_their_hashes() -> None:
+    """As the gate has them: ``make requirements`` writes the list anew."""
+    import tomllib
+
+    root = INSTALL.parents[1]
+    listed = (INSTALL / "requirements.txt").read_text()
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)", listed, re.MULTILINE))
+    for entry in re.split(r"\n(?=\S)", listed.strip()):
+        assert "--hash=sha256:" in entry, entry
+    tested = dict(
+        line.split("==")
+        for line in (root / ".ci/constraints.txt").read_text().split()
+        if "==" in line
+    )
+    needed = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[<>=]", one)[0] for one in needed} | {"setuptools"}
+    assert names <= pinned.keys()
+    assert {name: pinned[name] for name in names} == {name: tested[name] for name in names}
+    for source in re.findall(r"^FROM (\S+)", (INSTALL / "Containerfile").read_text(), re.MULTILINE):
+        assert source == "${BASE}", "an image by a tag, which moves"
+    for file in ("Containerfile", "install.sh"):
+        for line in re.findall(
+            r"pip\S* install(?:[^\n]*\\\n)*[^\n]*", (INSTALL / file).read_text()
+        ):
+            assert "--require-hashes" in line or "--no-deps" in line, line
 
 
 def test_the_image_is_not_roots() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from sidecar.base.metrics import Metrics
 from sidecar.control.history import History
 from sidecar.control.plan_application import PlanApplication
@@ -21,7 +23,9 @@ from sidecar.delivery.plan_inbox import PlanInbox, Verdict
 from sidecar.state.sidecar_state import PendingRequest
 from sidecar.state.state_store import StateStore
 from sidecar.storage.store import StoreError
+from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.keys import plan_key
+from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
 from tests.sidecar.signed_cloud import SignedCloud
 
@@ -49,6 +53,18 @@ def plan(cycle: int, node: str = NODE) -> AdaptationPlan:
     )
 
 
+def observation(cycle: int) -> Observation:
+    """What such a plan answers: the servers are read, and need none of what they have."""
+    curve = MissRatioCurve(np.array([float(1 << 20)]), np.array([0.5]))
+    servers = tuple(
+        ServerObservation(
+            server.name, server.maxmemory_before_bytes, 1 << 20, 1.0, 1000.0, 1e-4, 1e-2, curve
+        )
+        for server in GOLDEN.servers
+    )
+    return Observation(NODE, cycle, time.time(), 60.0, GOLDEN.budget_bytes, servers)
+
+
 @dataclass(frozen=True)
 class Mark:
     """What a ``Receiving`` was like."""
@@ -65,7 +81,7 @@ class Engaged:
     def __init__(self) -> None:
         self.moves: list[int] = []
 
-    def move(self, _sizes_bytes: Mapping[str, int], purpose: str) -> None:
+    def move(self, _sizes_bytes: Mapping[str, int], purpose: str, _asked: Observation) -> None:
         self.moves.append(int(purpose.removeprefix("cycle ")))
 
     def sizes_in_force(self) -> dict[str, int]:
@@ -111,7 +127,13 @@ class Receiving:
         engaged: Any = Engaged()
         self._engaged = engaged
         self.application = PlanApplication(
-            config, self.store, threading.RLock(), engaged, self.metrics, History(None)
+            config,
+            self.store,
+            threading.RLock(),
+            engaged,
+            self.metrics,
+            History(None),
+            {cycle: observation(cycle) for cycle in (OLD, NEW, FORGED)}.get,
         )
         self._check = NotificationCheck(
             topic_arn=cloud.topic_arn,

@@ -16,6 +16,7 @@ from sidecar.controllers.elsewhere import ElsewhereController
 from sidecar.daemon import Sidecar
 from sidecar.delivery.plan_inbox import TakePlan
 from sidecar.storage.store import FolderStore
+from tests.secret_file import write_secret
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
 from workloads.bench.solver.function_verb import realistic_observation
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -39,7 +40,7 @@ def node(
     urls = {"small": servers[0].url, "large": servers[1].url}
 
     def write(kind: str, port: int, token: str = TOKEN) -> Path:
-        (tmp_path / "token").write_text(token + "\n")
+        write_secret(tmp_path / "token", token + "\n")
         controller = f'[controller]\nkind = "{kind}"\nurl = "http://127.0.0.1:{port}/"\n'
         return write_node(urls, budget="24mb", more=f'{CYCLE}{controller}token_file = "token"\n')
 

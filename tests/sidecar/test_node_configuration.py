@@ -18,6 +18,7 @@ from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
+from tests.secret_file import write_secret
 
 GOOD = """
 node = "cache-1"
@@ -210,7 +211,7 @@ def test_an_absent_file_is_refused(tmp_path: Path) -> None:
 def test_check_prints_the_effective_configuration_without_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "secret").write_text("hunter2\n")
+    write_secret(tmp_path / "secret", "hunter2\n")
     text = GOOD.replace("weight = 2", 'password_file = "secret"')
     path = _write(tmp_path, text)
     assert load_config(path).servers[0].password == "hunter2"

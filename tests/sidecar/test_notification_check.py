@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import urllib.error
@@ -35,6 +36,11 @@ from tests.sidecar.test_notifications_refused import BAD
 
 AGE = 3600.0
 KEY = plan_key("n1", 3)
+TOPIC = "arn:aws:sns:us-east-1:123456789012:plans"
+
+
+def digest(message: dict[str, Any]) -> bytes:
+    return hashlib.sha256(signed_text(message)).digest()
 
 
 class Sender:
@@ -44,7 +50,7 @@ class Sender:
         self.cloud = cloud
         self.key = KEY
         self.now = datetime.now(UTC).replace(microsecond=0)
-        self.signature = SignatureCheck(cloud.endpoint_url)
+        self.signature = SignatureCheck(cloud.topic_arn, cloud.endpoint_url)
         self.check = NotificationCheck(
             topic_arn=cloud.topic_arn,
             plans_bucket=cloud.plans_bucket,
@@ -86,8 +92,8 @@ def test_each_bad_message_is_refused_for_its_reason(sender: Sender, name: str) -
 
 def test_a_good_one_says_which_plans_there_are(sender: Sender) -> None:
     first, second = sender.message(), sender.message(Subject="Amazon S3 Notification")
-    assert sender.take(first) == Notification(first["MessageId"], (KEY,))
-    assert sender.take(second) == Notification(second["MessageId"], (KEY,))
+    assert sender.take(first) == Notification(digest(first), (KEY,))
+    assert sender.take(second) == Notification(digest(second), (KEY,))
     # A certificate is fetched once.
     assert [path for path, _ in sender.cloud.requests] == [
         "/SimpleNotificationService-00000000.pem"
@@ -107,7 +113,7 @@ def test_a_subscription_is_told_by_its_token(sender: Sender) -> None:
     message = sender.message(
         "hello", Type="SubscriptionConfirmation", Token="t", SubscribeURL="https://x"
     )
-    assert sender.take(message) == Notification(message["MessageId"], token="t")
+    assert sender.take(message) == Notification(digest(message), token="t")
     for missing in ("Token", "SubscribeURL"):
         less = {key: value for key, value in message.items() if key != missing}
         assert sender.refusal(less) == f"incomplete: {missing} is missing or not a text"
@@ -133,12 +139,12 @@ def test_what_was_dealt_with_is_a_replay_and_the_oldest_are_forgotten(sender: Se
     first = sender.message()
     sender.take(first)
     sender.take(first)  # it was not dealt with
-    sender.check.remember(first["MessageId"])
+    sender.check.remember(digest(first))
     assert sender.refusal(first) == f"replayed: message '{first['MessageId']}' came before"
     for number in range(REMEMBERED_MESSAGES - 1):
-        sender.check.remember(str(number))
+        sender.check.remember(b"%d" % number)
     assert sender.refusal(first).startswith("replayed")
-    sender.check.remember("one more")
+    sender.check.remember(b"one more")
     sender.take(first)
 
 
@@ -179,7 +185,7 @@ REFUSALS = {
     ),
     "address": (
         lambda s: s.message(SigningCertURL="https://x/y.pem"),
-        "certificate_url: certificate URL 'https://x/y.pem' is not Amazon's",
+        "certificate_url: certificate URL 'https://x/y.pem' is not of sns.us-east-1.amazonaws.com",
     ),
     "no base64": (
         lambda s: {**s.message(), "Signature": "%"},
@@ -200,7 +206,7 @@ def test_each_refusal_says_what_is_wrong(sender: Sender, name: str) -> None:
 
 def test_nobody_is_asked_for_anything_before_topic_time_and_id_are_right(sender: Sender) -> None:
     done = sender.message()
-    sender.check.remember(done["MessageId"])
+    sender.check.remember(digest(done))
     for body in (sender.message(TopicArn="arn:x"), sender.at(days=1), done):
         sender.refusal(body)
     assert sender.cloud.requests == []
@@ -214,12 +220,12 @@ def test_a_certificate_counts_from_its_first_to_its_last_second(sender: Sender) 
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     message = sender.message()
     for now in (begins, ends):
-        SignatureCheck(sender.cloud.endpoint_url, lambda now=now: now).check(message)
+        SignatureCheck(TOPIC, sender.cloud.endpoint_url, lambda now=now: now).check(message)
     second = timedelta(seconds=1)
     words = f"^the certificate is valid from {re.escape(str(begins))} to {re.escape(str(ends))}$"
     for now in (begins - second, ends + second):
         with pytest.raises(SignatureError, match=words) as refused:
-            SignatureCheck(sender.cloud.endpoint_url, lambda now=now: now).check(message)
+            SignatureCheck(TOPIC, sender.cloud.endpoint_url, lambda now=now: now).check(message)
         assert refused.value.code == "certificate_date"
     assert url in message.values()
 
@@ -267,16 +273,16 @@ def test_a_certificate_that_lies_elsewhere_or_nowhere_is_not_to_be_had_now(
 
     monkeypatch.setattr(message_signature._OPENER, "open", nobody)
     with pytest.raises(CertificateUnavailableError, match=f"^{re.escape(url)}: .*nobody there"):
-        SignatureCheck().check(sender.message(SigningCertURL=url))
+        SignatureCheck(TOPIC).check(sender.message(SigningCertURL=url))
     with pytest.raises(CertificateUnavailableError):
-        SignatureCheck("http://emulator/").check(sender.message(SigningCertURL=url))
+        SignatureCheck(TOPIC, "http://emulator/").check(sender.message(SigningCertURL=url))
     assert opened == [(url, 5.0), (f"http://emulator/{url.rpartition('/')[2]}", 5.0)]
     refused: Any = message_signature._NoRedirect()
     assert refused.redirect_request(None, None, 302, "", {}, "https://elsewhere") is None
 
 
 def test_the_clock_of_certificates_is_the_real_one(sender: Sender) -> None:
-    now = SignatureCheck()._now()
+    now = SignatureCheck(TOPIC)._now()
     assert now.tzinfo is UTC
     assert abs((datetime.now(UTC) - now).total_seconds()) < 60
 

@@ -16,7 +16,12 @@ from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.servers import server_lock
 from sidecar.servers.redis_server import RedisServer, ServerRefusedError
-from sidecar.servers.server_lock import CLIENT_NAME, ServerLock, ServerTakenError
+from sidecar.servers.server_lock import (
+    CLIENT_NAME,
+    SameServerError,
+    ServerLock,
+    ServerTakenError,
+)
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import LocalServer
 
@@ -154,8 +159,9 @@ def test_the_rights_to_inform_and_to_size_are_enough(path: Path, server: LocalSe
     path.write_text(path.read_text() + 'username = "least"\n')
     (config,) = load_config(path).servers
     connection = RedisServer(config)
-    connection.announce()
-    assert connection.read().maxmemory_bytes == 12 * MB
+    reading = connection.read()
+    connection.announce(reading.run_id)
+    assert reading.maxmemory_bytes == 12 * MB
     with pytest.raises(ServerRefusedError, match="no permissions"):
         connection._ask("CLIENT LIST")
     connection.close()
@@ -188,7 +194,7 @@ def test_one_server_by_two_names_is_refused_and_counted_once(
 
 def test_a_lock_is_free_again_when_it_is_closed() -> None:
     lock = ServerLock("f" * 40)
-    with pytest.raises(ServerTakenError, match="one server with another"):
+    with pytest.raises(SameServerError, match="one server with another"):
         ServerLock("f" * 40)
     lock.close()
     ServerLock("f" * 40).close()

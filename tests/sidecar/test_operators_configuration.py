@@ -11,6 +11,7 @@ import pytest
 from sidecar.config.node import load_config
 from sidecar.config.operators import OperatorsConfig
 from solver_lambda.documents.reader import DocumentError
+from tests.secret_file import write_secret
 
 TOKEN = "sixteen-letters!"
 Load = Callable[[str], OperatorsConfig]
@@ -18,8 +19,9 @@ Load = Callable[[str], OperatorsConfig]
 
 @pytest.fixture
 def load(write_node: Callable[..., Path], tmp_path: Path) -> Load:
-    (tmp_path / "short").write_text("short\n")
-    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    write_secret(tmp_path / "short", "short\n")
+    write_secret(tmp_path / "same", 16 * "a")
+    write_secret(tmp_path / "token", f"{TOKEN}\n")
 
     def read(text: str) -> OperatorsConfig:
         more = f'[controller]\nkind = "embedded"\n[operators]\n{text}\n'
@@ -62,7 +64,8 @@ def test_all_can_be_told(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyP
         ('listen = "somewhere:1"', "operators.listen must have 'localhost' or the number"),
         ('group = "no-such-group-here"', "operators.group is 'no-such-group-here', and this"),
         ('token_file = "nowhere"', "operators.token_file"),
-        ('token_file = "short"', "operators.token_file must hold at least 16 characters"),
+        ('token_file = "short"', "operators.token_file must hold one word of at least 16"),
+        ('token_file = "same"', "operators.token_file must hold at least 8 different"),
         ("listen_anywhere = 1", "operators.listen_anywhere must be true or false"),
         ('lisen = "127.0.0.1:1"', "did you mean 'listen'"),
     ],

@@ -7,6 +7,7 @@ and the newest that came is carried out.
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +20,16 @@ from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.delivery.plan_inbox import Verdict
 from sidecar.delivery.sqs_delivery import SqsDelivery
 from sidecar.storage.store_s3 import S3Store
-from tests.sidecar.plan_messages import NEW, OLD, Receiving, six_messages, stored_plans
+from solver_lambda.documents.keys import plan_key
+from tests.sidecar.plan_messages import (
+    NEW,
+    NODE,
+    OLD,
+    Receiving,
+    plan,
+    six_messages,
+    stored_plans,
+)
 from tests.sidecar.signed_cloud import SignedCloud
 from workloads.local_node import wait_until
 from workloads.silence import silence
@@ -53,7 +63,7 @@ def verdict(names: Sequence[str]) -> Verdict:
 @pytest.mark.usefixtures("silent")
 def test_every_order_loss_and_duplication_of_six_messages(cloud: SignedCloud) -> None:
     bodies = six_messages(cloud)
-    receiving = Receiving(cloud, SignatureCheck(cloud.endpoint_url))
+    receiving = Receiving(cloud, SignatureCheck(cloud.topic_arn, cloud.endpoint_url))
     seen = 0
 
     def go_on(names: tuple[str, ...]) -> None:
@@ -79,7 +89,7 @@ def test_a_message_that_cannot_be_dealt_with_now_comes_again_and_is_not_lost(
 ) -> None:
     """In every order of four: the bucket does not answer the n-th time that it is asked."""
     bodies = six_messages(cloud)
-    signature = SignatureCheck(cloud.endpoint_url)
+    signature = SignatureCheck(cloud.topic_arn, cloud.endpoint_url)
     for names in itertools.permutations(bodies, 4):
         receiving = Receiving(cloud, signature)
         asked = itertools.count(1)
@@ -104,7 +114,7 @@ def test_some_of_the_orders_through_a_real_bucket_and_queue(
     for key, document in stored_plans().items():
         cloud.s3.put_object(Bucket=cloud.plans_bucket, Key=key, Body=document)
     chance = random.Random(7)
-    signature = SignatureCheck(cloud.endpoint_url)
+    signature = SignatureCheck(cloud.topic_arn, cloud.endpoint_url)
     for number in range(8):
         names = chance.choices(list(bodies), k=MOST)
         queue_url = cloud.sqs.create_queue(QueueName=f"orders-{number}")["QueueUrl"]
@@ -139,3 +149,18 @@ def _noting(receiving: Receiving, bodies: dict[str, bytes]) -> list[str]:
 
     receiving.inbox.take = note  # type: ignore[method-assign]
     return came
+
+
+def test_a_stray_plan_of_a_later_cycle_ends_no_wait_but_its_own(cloud: SignedCloud) -> None:
+    receiving = Receiving(cloud, SignatureCheck(cloud.topic_arn, cloud.endpoint_url))
+    stray, waited = (plan_key(NODE, cycle) for cycle in (104, NEW))
+    receiving.plans.documents[stray] = plan(104).dumps()
+    message = cloud.sign(cloud.message(cloud.event(stray)))
+    with silence():
+        assert receiving.take(json.dumps(message).encode()) is Verdict.TAKEN
+    assert receiving.metrics.value("plans_refused", reason="unasked_cycle") == 1
+    assert receiving.inbox.has_taken(stray)
+    assert not receiving.inbox.has_taken(waited)
+    assert receiving.take(six_messages(cloud)["new"]) is Verdict.TAKEN
+    assert receiving.inbox.has_taken(waited)
+    assert receiving.inbox.has_taken(plan_key(NODE, OLD))

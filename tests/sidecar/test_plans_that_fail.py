@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sidecar.controllers.embedded as embedded
+from sidecar import observation_cycle
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
+from sidecar.observer import observe
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation
-from solver_lambda.documents.plan import AdaptationPlan
-from solver_lambda.planning.planner import make_plan
 from tests.sidecar.test_controllers_close_the_loop import Load
 from tests.sidecar.test_modes import MB, MORE, sizes, wait_for
 from workloads.local_node import sidecar_in_thread
@@ -37,12 +36,14 @@ def path(write_node: Callable[..., Path], servers: dict[str, LocalServer]) -> Pa
 
 
 class Tampering:
-    """Swaps what is said of the two servers, once each time that it is ``armed``."""
+    """Swaps what the sidecar sees of the two servers, once each time that it is ``armed``: where
+    only the planner is deceived, its plan is refused."""
 
     def __init__(self) -> None:
         self.armed = False
 
-    def plan(self, observation: Observation, **keywords: Any) -> AdaptationPlan:
+    def observe(self, *seen: Any) -> Observation:
+        observation = observe(*seen)
         if self.armed:
             self.armed = False
             flat = MissRatioCurve(np.array([1.0 * MB, 2.0 * MB]), np.array([0.5, 0.01]))
@@ -52,7 +53,7 @@ class Tampering:
                 observation,
                 servers=tuple(replace(one, curve=said[one.name]) for one in observation.servers),
             )
-        return make_plan(observation, **keywords)
+        return observation
 
 
 def warm(sidecar: Sidecar) -> bool:
@@ -68,7 +69,7 @@ def test_a_plan_by_a_curve_that_was_tampered_with_is_taken_back_within_one_windo
     path: Path, servers: dict[str, LocalServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tampering = Tampering()
-    monkeypatch.setattr(embedded, "make_plan", tampering.plan)
+    monkeypatch.setattr(observation_cycle, "observe", tampering.observe)
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: warm(sidecar), sidecar)
         taken = sidecar.cycles
@@ -106,7 +107,7 @@ def test_a_check_sets_nothing_after_somebody_has_said_stop(
     order: Order,
 ) -> None:
     tampering = Tampering()
-    monkeypatch.setattr(embedded, "make_plan", tampering.plan)
+    monkeypatch.setattr(observation_cycle, "observe", tampering.observe)
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: warm(sidecar), sidecar)
         tampering.armed = True

@@ -29,6 +29,7 @@ from sidecar.preflight.listen import check_listen
 from sidecar.preflight.machine import check_machine
 from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state.node_lock import node_lock
+from tests.secret_file import write_secret
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import BUILD, LocalServer
 
@@ -202,7 +203,7 @@ def test_a_wrong_password_names_file_and_key(
 ) -> None:
     server = start_server("12mb")
     server.client.config_set("requirepass", "right")
-    (tmp_path / "a.secret").write_text("wrong\n")
+    write_secret(tmp_path / "a.secret", "wrong\n")
     path = write_node({"a": server.url}, server_keys='password_file = "a.secret"', budget="24mb")
     (found,) = check(path, 1)
     sentence = f"{path}: server[a].password_file 'a.secret' is not the password of the default user"
@@ -239,7 +240,7 @@ def test_the_printed_user_is_enough_for_a_whole_run_and_nothing_is_refused(
         pytest.skip(f"{binary} is not built")
     more = {"loadmodule": BUILD / "lib" / "spreds.so"} if module else {}
     server = start_server("12mb", binary=BUILD / "bin" / binary, **more)
-    (tmp_path / "secret").write_text("hunter2")
+    write_secret(tmp_path / "secret", "hunter2")
     keys = 'username = "spreds"\npassword_file = "secret"\nbackend_latency = "50ms"'
     more_text = (
         '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\n'
@@ -400,7 +401,9 @@ def test_a_sidecar_with_another_state_file_is_not_this_one(
     config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
     with node_lock(replace(config, state_file=tmp_path / "other.json")):
         assert not is_locked(config)
-    with node_lock(replace(config, sampling=replace(config.sampling, endpoint="ipc:///tmp/none"))):
+    with node_lock(
+        replace(config, sampling=replace(config.sampling, endpoint=f"ipc://{tmp_path}/none"))
+    ):
         assert is_locked(config)
 
 

@@ -13,6 +13,7 @@ from sidecar.config.node import load_config
 from sidecar.preflight.cloud import check_cloud
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.service import check_service
+from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
 from tests.sidecar.played_function import by_queue
 from tests.sidecar.signed_cloud import SignedCloud
@@ -166,7 +167,7 @@ def test_a_service_must_be_a_solver(
     says: str,
     remedy: str,
 ) -> None:
-    (tmp_path / "token").write_text("only-for-tests-0123456789")
+    write_secret(tmp_path / "token", "only-for-tests-0123456789")
     with answering(answer) as url:
         more = f'[controller]\nkind = "http"\nurl = "{url}"\ntoken_file = "token"\n'
         config = load_config(write_node(URLS, more=more))
@@ -177,16 +178,3 @@ def test_a_service_must_be_a_solver(
     assert remedy in finding.remedy
     assert bool(finding.remedy) == (level == "problem")
     assert ("token" in finding.remedy) == ("401" in says)
-
-
-def test_a_token_that_others_may_see_is_advised_against(
-    write_node: Callable[..., Path], tmp_path: Path
-) -> None:
-    (tmp_path / "token").write_text("only-for-tests-0123456789")
-    with answering(READY) as url:
-        # An address that is not loopback's, and reaches this machine all the same.
-        more = url.replace("127.0.0.1", "0.0.0.0")
-        more = f'[controller]\nkind = "http"\nurl = "{more}"\ntoken_file = "token"\n'
-        well, advice = check_service(load_config(write_node(URLS, more=more)).controller)
-    assert (well.level, advice.level) == ("ok", "advice")
-    assert "not encrypted" in advice.what

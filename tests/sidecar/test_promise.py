@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,8 @@ def promise(
     error: float = 0.0,
     before: float = 0.1,
     reason: str = "gain: some",
+    goes_back: bool = False,
+    **seen_of_a: Any,
 ) -> PlanPromise:
     """A takes 6 MB from B; B is promised this miss ratio, and had 0.1."""
     curve = MissRatioCurve(np.array([1.0 * MB]), np.array([1.0]))
@@ -75,7 +78,8 @@ def promise(
             "shrinks",
         ),
     )
-    observation = Observation("n", 7, 1.0, 60.0, 20 * MB, seen)
+    seen = (replace(seen[0], **seen_of_a), seen[1])
+    observation = Observation("n", 7, 1.0, 60.0, 20 * MB, seen, goes_back=goes_back)
     plan = AdaptationPlan(
         "n", 7, 1.0, 1.0, 20 * MB, "dirichlet", "apply", reason, 0.0, None, None, planned
     )
@@ -154,11 +158,28 @@ def test_one_that_promises_nothing_is_judged_by_what_it_does() -> None:
     assert after(promise(predicted=None), 0.1, {4 * MB: 0.1, 10 * MB: 0.1}).verdict == "not_checked"
 
 
+FALLING = MissRatioCurve(np.array([10.0 * MB, 16.0 * MB]), np.array([0.5, 0.1]))
+
+
 @pytest.mark.parametrize(
-    "reason", ["bounds: a is below", "back: to", "latency_bound: a comes nearer"]
+    ("reason", "seen"),
+    [
+        ("bounds: a is below", {"minimum_bytes": 12 * MB}),
+        ("back: to", {"goes_back": True}),
+        (
+            "latency_bound: a comes nearer",
+            {"bounds": {"latency_bound_seconds": 0.02}, "curve": FALLING},
+        ),
+    ],
 )
-def test_one_that_was_not_made_for_a_gain_is_not_judged_by_one(reason: str) -> None:
-    assert after(promise(predicted=0.2, reason=reason), 0.8, TRUE).verdict == "not_checked"
+def test_one_that_was_not_made_for_a_gain_is_not_judged_by_one(
+    reason: str, seen: dict[str, Any]
+) -> None:
+    made = promise(predicted=0.2, reason=reason, **seen)
+    assert after(made, 0.8, TRUE).verdict == "not_checked"
+    # Anybody can write a reason: it counts where we see it ourselves.
+    assert after(promise(predicted=0.2, reason=reason), 0.8, TRUE).verdict == "failed"
+    assert after(promise(predicted=0.2, **seen), 0.8, TRUE).verdict == "failed"
 
 
 def test_what_was_in_force_counts_and_not_what_was_planned_before() -> None:

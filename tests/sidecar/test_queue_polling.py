@@ -119,7 +119,7 @@ class RealQueue:
 
     def __init__(self, cloud: SignedCloud, expect_seconds: float) -> None:
         self.polls = 0
-        self.receiving = Receiving(cloud, SignatureCheck(cloud.endpoint_url))
+        self.receiving = Receiving(cloud, SignatureCheck(cloud.topic_arn, cloud.endpoint_url))
         self._sqs = cloud.sqs
         self._url = cloud.sqs.create_queue(QueueName="polled")["QueueUrl"]
         self._bodies = six_messages(cloud)

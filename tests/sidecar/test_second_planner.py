@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 
 from sidecar.observer import pending_request
-from sidecar.plans.plan_check import check_plan
+from sidecar.plans.plan_check import PlanRefusedError, check_plan
+from sidecar.plans.plan_harm import check_harm, check_ranges
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
@@ -53,7 +55,7 @@ def test_its_plan_is_checked_and_carried_out(
 
 @given(observation=odd_observations())
 @settings(max_examples=50, deadline=None)
-def test_its_plan_passes_the_sidecars_check(observation: Observation) -> None:
+def test_its_plan_passes_the_sidecars_check_or_would_do_harm(observation: Observation) -> None:
     # What has no maxmemory is in no sidecar's observation.
     assume(all(server.maxmemory_bytes for server in observation.servers))
     plan = AdaptationPlan.loads(plan_equally(observation.dumps()), "p.json")
@@ -62,6 +64,12 @@ def test_its_plan_passes_the_sidecars_check(observation: Observation) -> None:
     now_seconds = observation.made_at_seconds
     late = plan.made_at_seconds  # the program takes the clock's time
     check_plan(plan, state, "n1", now_seconds=max(now_seconds, late), maximum_age_seconds=1e12)
+    # What it pays no heed to may have it refused, and breaks nothing else.
+    if plan.decision == "apply":
+        sizes = {s.name: s.maxmemory_bytes for s in plan.servers}
+        with suppress(PlanRefusedError):
+            check_ranges(sizes, observation)
+            check_harm(sizes, observation)
     kept = {s.name: s.maxmemory_bytes for s in observation.servers if s.keep_reason}
     sizes = {s.name: s.maxmemory_bytes for s in plan.servers}
     assert kept.items() <= sizes.items()

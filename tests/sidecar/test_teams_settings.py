@@ -26,6 +26,7 @@ from sidecar.storage.store_s3 import S3Store
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.reader import DocumentError
+from tests.secret_file import write_secret
 
 MB = 1 << 20
 URLS = {"sessions": "redis://127.0.0.1:1", "pages": "redis://127.0.0.1:2"}
@@ -135,7 +136,7 @@ def test_a_document_that_is_no_file_concerns_its_own_server_alone(
 def test_a_link_to_a_secret_of_the_sidecars_tells_nothing_of_it(
     secret: str, config: SidecarConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "secret").write_text(secret)
+    write_secret(tmp_path / "secret", secret)
     (tmp_path / KEY).parent.mkdir(parents=True)
     (tmp_path / KEY).symlink_to(tmp_path / "secret")
     reader, metrics = _reader(FolderStore(tmp_path), config)

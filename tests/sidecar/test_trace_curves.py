@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-import zstandard
+from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +25,7 @@ from sidecar.commands.mrc_options import read_plainly
 from sidecar.commands.parser import make_parser
 from sidecar.kernel.library import library
 from sidecar.mrc import trace_curve
-from sidecar.mrc.compiled import CompiledStack
+from sidecar.mrc.compiled import CompiledStack, take_file
 from sidecar.mrc.pure import PureStack
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_of_file
 from sidecar.traces import file, text
@@ -277,6 +277,35 @@ def test_files_give_the_same_curve_compiled_and_pure(
     assert shares[-1] == 1.0
 
 
+@needs_library
+@pytest.mark.parametrize(
+    "how", [{}, {"in_bytes": True}, {"rate": 0.3}, {"limit_objects": 8, "in_bytes": True}]
+)
+def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path, how):
+    columns = "op_time,key,key_size,op,op_count,size\n"
+    lines = [
+        (at, f"k{at * 7 % 30}", 2 + (at * 7919 % 3) * 4000 * (at % 5 == 0)) for at in range(90)
+    ]
+    together, apart = tmp_path / "together.csv", tmp_path / "apart.csv"
+    text = "".join(f"{at},{key},2,GET,{count},{10 + at % 4}\n" for at, key, count in lines)
+    together.write_text(columns + text)
+    text = "".join(f"{at},{key},2,GET,1,{10 + at % 4}\n" * count for at, key, count in lines)
+    apart.write_text(columns + text)
+    assert any(count > 4000 for _, _, count in lines)
+    counted, spelt = (CompiledStack(**{"in_bytes": False, **how}) for _ in range(2))
+    take_file([counted], together)
+    take_file([spelt], apart)
+    assert (counted.requests, counted.sampled) == (spelt.requests, spelt.sampled)
+    assert [list(column) for column in counted.histogram()] == [
+        pytest.approx(list(column)) for column in spelt.histogram()
+    ]
+    # A huge count is arithmetic.
+    together.write_text(columns + "1,k,2,GET,16777215,10\n" * 5000)
+    huge = CompiledStack(in_bytes=False)
+    take_file([huge], together)
+    assert huge.requests == 5000 * 16777215
+
+
 @both
 def test_a_record_that_is_cut_off_is_refused(compiled, tmp_path):
     path = tmp_path / "a.oracleGeneral"
@@ -368,7 +397,7 @@ def test_command_prints_the_same_without_the_library(trace, capsys, monkeypatch,
 
 @pytest.mark.parametrize(
     ("package", "arguments"),
-    [("matplotlib", ["small.csv", "--plot", "a.svg"]), ("zstandard", ["a.csv.zst"])],
+    [("matplotlib", ["small.csv", "--plot", "a.svg"]), ("backports", ["a.csv.zst"])],
 )
 def test_command_names_the_package_that_it_lacks(trace, capsys, monkeypatch, package, arguments):
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
@@ -426,7 +455,7 @@ def test_command_refuses_bad_options(trace, capsys, arguments):
     assert arguments[1] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, zstd.compress])
 def test_command_reads_standard_input(trace, capsys, monkeypatch, pack):
     data = io.BufferedReader(io.BytesIO(pack(trace.read_bytes())))  # type: ignore[arg-type]
     assert main(["mrc", str(trace), "--json"]) == 0

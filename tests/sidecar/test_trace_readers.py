@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zstandard
+from backports import zstd
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -70,6 +70,20 @@ def test_header_may_name_columns_in_any_order(tmp_path):
     assert chunk.sizes_bytes.tolist() == [10, 20]
 
 
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)],
+)
+def test_a_small_file_that_unpacks_to_much_comes_in_small_blocks(tmp_path, suffix, compress):
+    path = tmp_path / f"a.csv{suffix}"
+    size_bytes = 100 * file.BLOCK_BYTES
+    path.write_bytes(compress(bytes(size_bytes)))
+    assert path.stat().st_size < file.BLOCK_BYTES
+    lengths = [len(block) for block in file.trace_blocks(path)]
+    assert sum(lengths) == size_bytes
+    assert max(lengths) <= file.BLOCK_BYTES
+
+
 @pytest.mark.parametrize("packed", ["a.csv.gz", "a.csv.xz", "a.csv.zst"])
 def test_compressed_is_the_same_as_plain_and_cut_off_is_refused(tmp_path, packed):
     requests = [(i, str(i * 7919 % 1000), i) for i in range(5000)]
@@ -78,7 +92,7 @@ def test_compressed_is_the_same_as_plain_and_cut_off_is_refused(tmp_path, packed
         "gz": gzip.compress,
         "xz": lzma.compress,
         "zst": lambda data: (
-            zstandard.compress(data[:1000]) + zstandard.compress(data[1000:])  # two frames
+            zstd.compress(data[:1000]) + zstd.compress(data[1000:])  # two frames
         ),
     }[packed.rsplit(".", 1)[1]]
     data = compress(plain.read_bytes())

@@ -44,6 +44,7 @@ class Authority:
         )
         signed = builder.sign(self._key, hashes.SHA256())
         path = self.folder / f"{name}.pem"
+        path.touch(0o600)
         path.write_bytes(
             signed.public_bytes(serialization.Encoding.PEM)
             + key.private_bytes(

@@ -281,6 +281,8 @@ def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         ([], {"SPREDS_TOKEN": "long enough but\nof two lines"}, "one word"),
         ([], {"SPREDS_TOKEN_FILE": "/not/there"}, "cannot be read"),
         ([], {"SPREDS_TOKEN_FILE": "/not/there", "SPREDS_TOKEN": TOKEN}, "both set"),
+        ([], {"SPREDS_KEY": TOKEN}, "SPREDS_KEY must hold one word of at least 32 ASCII"),
+        ([], {"SPREDS_KEY_FILE": "/not/there"}, "SPREDS_KEY_FILE '/not/there' cannot be read"),
     ],
 )
 def test_a_service_that_would_be_open_or_wrong_does_not_start(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -119,9 +120,9 @@ def _write_binary(path: Path, pieces: Iterable[npt.NDArray[np.uint64]]) -> None:
 
 
 def _decompress(source: Path, target: Path) -> None:
-    import zstandard
+    from backports import zstd
 
     part = target.with_name(f"{target.name}.part")
-    with source.open("rb") as reading, part.open("wb") as writing:
-        zstandard.ZstdDecompressor().copy_stream(reading, writing)
+    with zstd.open(source) as reading, part.open("wb") as writing:
+        shutil.copyfileobj(reading, writing)
     part.rename(target)

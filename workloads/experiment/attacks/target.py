@@ -39,8 +39,10 @@ class Target:
         token: whether orders may be given at the port.
         user: run the sidecar as this user, and not as our own (needs root).
         verbose: log also what repeats itself.
+        environment: what the sidecar has in its own beside ours.
 
     Attributes:
+        root: of the checkout.
         folder: with mode 0700: node.toml, state.json, the log, the samples' socket.
         port: where the page is.
         servers: by name.
@@ -56,6 +58,7 @@ class Target:
         token: bool = True,
         user: str | None = None,
         verbose: bool = True,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._held = ExitStack()
         self._names = names
@@ -63,6 +66,8 @@ class Target:
         self._server_lines = dict(server_lines or {})
         self._user = user
         self._verbose = ["--verbose"] if verbose else []
+        self.root = ROOT
+        self._environment = dict(environment or {})
         self.folder = Path(
             self._held.enter_context(tempfile.TemporaryDirectory(prefix="spreds-attack-"))
         )
@@ -134,7 +139,7 @@ class Target:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _COMMAND, "run", str(self.file), *self._verbose],
                 cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), **self._environment},
                 stdout=log,
                 stderr=log,
                 user=self._user,
@@ -176,7 +181,7 @@ class Target:
     def sizes(self) -> dict[str, int]:
         """``maxmemory`` of all servers, bytes."""
         return {
-            name: int(server.client.config_get("maxmemory")["maxmemory"])
+            name: int(server.client.config_get("maxmemory")["maxmemory"] or 0)
             for name, server in self.servers.items()
         }
 

@@ -42,7 +42,7 @@ class _LocalCertificate(SignatureCheck):
     """Finds the certificate here, under any of Amazon's addresses."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(_TOPIC, "http://127.0.0.1")
         self._pem = _self_signed()
 
     def _fetch(self, url: str) -> bytes:  # noqa: ARG002

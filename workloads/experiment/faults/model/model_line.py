@@ -72,6 +72,7 @@ class ModelLine(RedisServer):
         self.may_ask_for_memory = True
         self._server = server
         self._clock = clock
+        self.taken_by = None
         self._watch = watch
         self._life = life
         self._met_start: int | None = None
@@ -83,7 +84,7 @@ class ModelLine(RedisServer):
     def hung_up(self) -> bool:
         return not self._server.is_alive or self._met_start != self._server.starts
 
-    def announce(self) -> None:
+    def announce(self, run_id: str) -> None:
         pass
 
     def read(self, wait_seconds: float = TIMEOUT_SECONDS) -> ServerReading:

@@ -78,7 +78,7 @@ class ModelSidecar:
             if sizes_bytes is None:
                 self._engagement.begin()
             else:
-                self._engagement.move(sizes_bytes, "plan")
+                self._engagement.move(sizes_bytes, "plan", None)
             self._is_begun = True
         except DocumentError:  # as the control room has it: it is tried again
             self._actuator.watch()

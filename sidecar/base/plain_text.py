@@ -1,0 +1,41 @@
+"""Text of peers for terminals and logs: what is no character to print is shown as an escape.
+
+A server, a document or a file's name may hold what a terminal obeys (``ESC [2J``), what turns the
+direction of writing, or a line's end that makes a second entry of a log.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import IO, Any, cast
+
+
+def plain(text: str, keep: str = "") -> str:
+    """The text with each character that cannot be printed as an escape, but those to ``keep``."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)
+
+
+class _PlainStream:
+    """A stream of text that writes only what can be printed, and the ends of lines."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._stream.write(plain(text, keep="\n\t"))
+        return len(text)
+
+
+@contextmanager
+def plain_output() -> Iterator[None]:
+    """Meanwhile all that is printed is plain, to stdout and stderr."""
+    out, err = (cast(IO[str], _PlainStream(stream)) for stream in (sys.stdout, sys.stderr))
+    with redirect_stdout(out), redirect_stderr(err):
+        yield

@@ -1,0 +1,106 @@
+"""Files that only the sidecar's own user may change: locks, folders and secrets."""
+
+from __future__ import annotations
+
+import grp
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def open_lock(path: Path) -> BinaryIO:
+    """Open a file to lock, and make it with mode 0600 if it is missing; nothing is truncated.
+
+    The checks are of what was opened, so nobody can exchange it after them.
+
+    Raises:
+        OSError: it cannot be opened, or is a link, no regular file, or another user's; the message
+            is one sentence with the path.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        why = "it is a symbolic link" if path.is_symlink() else error.strerror
+        raise OSError(f"{path}: cannot be locked: {why}") from error
+    found = os.fstat(descriptor)
+    why_not = None
+    if not stat.S_ISREG(found.st_mode):
+        why_not = "it is not a regular file"
+    elif found.st_uid != os.geteuid():
+        why_not = f"it belongs to another user (uid {found.st_uid})"
+    elif found.st_nlink != 1:
+        why_not = "it has another name as well (a hard link)"
+    if why_not is not None:
+        os.close(descriptor)
+        raise OSError(f"{path}: cannot be locked: {why_not}")
+    os.fchmod(descriptor, 0o600)
+    # Unbuffered: what a full disk does not take must not come up again when it is closed.
+    return os.fdopen(descriptor, "r+b", buffering=0)
+
+
+def who_else_may_write(folder: Path) -> str | None:
+    """Say who, beside this process' user and root, may put files into a folder, or exchange it.
+
+    Each folder above it counts as well, as it does for sshd; there the sticky bit is enough. A
+    folder that does not exist yet is judged by those that do. ``None``: nobody else.
+    """
+    folder = Path(os.path.realpath(folder))
+    existing = [one for one in (folder, *folder.parents) if one.exists()]
+    for one in existing:
+        found = one.stat()
+        if found.st_uid not in (0, os.geteuid()):
+            return f"{one} belongs to the user {found.st_uid}"
+        is_sticky = bool(found.st_mode & stat.S_ISVTX) and one != folder
+        if found.st_mode & stat.S_IWOTH and not is_sticky:
+            return f"everybody may write to {one}"
+        if found.st_mode & stat.S_IWGRP and not is_sticky and _has_others(found.st_gid):
+            return f"the members of group {_group_name(found.st_gid)} may write to {one}"
+    return None
+
+
+def why_not_secret(descriptor: int) -> str | None:
+    """Say why an open file keeps no secret; ``None`` if it does.
+
+    Its group may read it, as a credential of systemd or a secret of Kubernetes has it.
+    """
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        return None  # a pipe, as of a shell's <(...), has no name that others could open
+    if found.st_uid not in (0, os.geteuid()):
+        return f"it belongs to another user (uid {found.st_uid})"
+    if found.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
+        who = "others" if found.st_mode & stat.S_IRWXO else "its group"
+        what = "read" if found.st_mode & stat.S_IROTH else "change"
+        return f"{who} may {what} it (mode {stat.S_IMODE(found.st_mode):04o}): chmod 600"
+    return None
+
+
+def _has_others(group: int) -> bool:
+    """Whether a group may have members beside us: it is not our own, or names some."""
+    if group == 0:
+        return False  # root's
+    if group != os.getegid():
+        return True
+    try:
+        members = set(grp.getgrgid(group).gr_mem)
+    except KeyError:
+        return False
+    return bool(members - {_own_name()})
+
+
+def _own_name() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _group_name(group: int) -> str:
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)

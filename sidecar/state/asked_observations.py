@@ -1,0 +1,57 @@
+"""What the sidecar itself saw when it asked for plans: by that it judges the answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from pathlib import Path
+
+from sidecar.storage.store import write_whole
+from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
+from solver_lambda.documents.reader import DocumentError
+
+log = logging.getLogger(__name__)
+
+
+def asked_path(state_file: Path | None) -> Path | None:
+    """Beside the state."""
+    return state_file.with_name(f"{state_file.name}.asked") if state_file else None
+
+
+class AskedObservations:
+    """Those that may still be answered, by cycle; the last one is on file, too, for a plan that
+    comes after a restart. ``None`` for the path: nothing is on file.
+
+    What cannot be read or written is logged: then such a plan is refused.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        last = self._load()
+        self._asked: dict[int, Observation] = {last.cycle: last} if last is not None else {}
+
+    def get(self, cycle: int) -> Observation | None:
+        """As it was made here, never as it lies where others can write."""
+        return self._asked.get(cycle)
+
+    def keep(self, observation: Observation, waiting: Collection[int]) -> None:
+        """One more; those of cycles that are not ``waiting`` for a plan are forgotten."""
+        others = {cycle: one for cycle, one in self._asked.items() if cycle in waiting}
+        self._asked = {**others, observation.cycle: observation}
+        if self._path is None:
+            return
+        try:
+            write_whole(self._path, observation.dumps())
+        except OSError as error:
+            log.warning("the observation cannot be kept in %s: %s", self._path, error)
+
+    def _load(self) -> Observation | None:
+        if self._path is None or not self._path.exists():
+            return None
+        try:
+            with self._path.open("rb") as file:
+                text = file.read(MAX_OBSERVATION_BYTES + 1)
+            return Observation.loads(text, str(self._path))
+        except (OSError, DocumentError) as error:
+            log.warning("the last observation is left out: %s", error)
+            return None

@@ -1,0 +1,48 @@
+"""A key that a node and its solver share, by which both know each other's documents over HTTP.
+
+Each body has an HMAC-SHA256 (RFC 2104) in the header ``X-Spreds-Signature: sha256=HEX``. That of an
+answer covers the question, too, so that an old answer cannot be given to a new question, and
+neither can be taken for the other. It hides nothing: that is for https.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+
+HEADER = "X-Spreds-Signature"
+LEAST_KEY_CHARACTERS = 32
+
+
+def check_key(key: str) -> bytes:
+    """The key's bytes, as both sides have it in a file or the environment.
+
+    Raises:
+        ValueError: it is too short to be a secret, or not one word.
+    """
+    if not re.fullmatch(rf"[!-~]{{{LEAST_KEY_CHARACTERS},}}", key):
+        raise ValueError(
+            f"must hold one word of at least {LEAST_KEY_CHARACTERS} ASCII characters, on one line"
+        )
+    return key.encode()
+
+
+def question_signature(key: bytes, question: bytes) -> str:
+    """The header's value for what is sent to the solver: an observation, or nothing."""
+    return _signature(key, b"spreds.question\n" + question)
+
+
+def answer_signature(key: bytes, question: bytes, answer: bytes) -> str:
+    """The header's value for what answers ``question``."""
+    asked = hashlib.sha256(question).hexdigest().encode()
+    return _signature(key, b"spreds.answer\n" + asked + b"\n" + answer)
+
+
+def is_signature(given: str | None, right: str) -> bool:
+    """Whether the header's value is the right one, in constant time."""
+    return hmac.compare_digest((given or "").encode(errors="replace"), right.encode())
+
+
+def _signature(key: bytes, text: bytes) -> str:
+    return "sha256=" + hmac.new(key, text, hashlib.sha256).hexdigest()

@@ -1,0 +1,119 @@
+"""A reply of a server is bounded in bytes and in time, whatever it announces."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from sidecar.config.node import ServerConfig
+from sidecar.servers import redis_server
+from sidecar.servers.redis_server import (
+    RedisServer,
+    ServerDownError,
+    ServerRefusedError,
+    ServerSilentError,
+)
+from workloads.local_server import LocalServer
+
+
+@contextmanager
+def answering(path: Path, answer: Callable[[socket.socket], None]) -> Iterator[RedisServer]:
+    """A server that answers each command so; and a connection to it."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve() -> None:
+            try:
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        while connection.recv(65536):
+                            answer(connection)
+            except OSError:
+                return  # hung up by the other side, or closed
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        server = RedisServer(ServerConfig("a", f"unix://{path}"))
+        server._connection.protocol = 2  # no HELLO: the first command is ours
+        yield server
+        server.close()
+
+
+@pytest.mark.parametrize("begin", [b"$4000000000\r\n", b"*1000000000\r\n", b"+", b"%99999999\r\n"])
+def test_more_than_the_bound_is_refused_and_nothing_more_is_read(
+    tmp_path: Path, begin: bytes
+) -> None:
+    sent = 0
+    more = b"x" * 65536 if begin == b"+" else b":1\r\n" * 16384
+
+    def floods(connection: socket.socket) -> None:
+        nonlocal sent
+        connection.sendall(begin)
+        while True:  # until it is hung up
+            sent += connection.send(more)
+
+    with answering(tmp_path / "s", floods) as server:
+        with pytest.raises(ServerRefusedError, match=f"more than {redis_server.MOST_REPLY_BYTES}"):
+            server.read()
+        assert not server._connection.is_connected
+    # What the socket's own buffers hold comes on top.
+    assert sent < 2 * redis_server.MOST_REPLY_BYTES
+
+
+def test_a_byte_now_and_then_is_no_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_server, "REPLY_SECONDS", 0.2)
+    stop = threading.Event()
+
+    def drips(connection: socket.socket) -> None:
+        connection.sendall(b"$100000\r\n")
+        while not stop.wait(0.01):
+            connection.sendall(b"x")
+
+    with answering(tmp_path / "s", drips) as server:
+        with pytest.raises(ServerSilentError, match=r"Timeout|in time"):
+            server.read(0.1)
+        stop.set()
+
+
+def test_an_honest_server_is_read_again_and_again_and_its_end_is_noticed(
+    start_server: Callable[..., LocalServer],
+) -> None:
+    real = start_server("12mb")
+    server = RedisServer(ServerConfig("a", real.url))
+    for _ in range(3):
+        reading = server.read()
+        server.announce(reading.run_id)
+        assert reading.maxmemory_bytes == 12 << 20
+        assert not server.hung_up()
+    real.client.client_kill_filter(skipme=True, _type="normal")
+    assert server.hung_up()
+    assert server.read().run_id == reading.run_id
+    real.stop()
+    with pytest.raises(ServerDownError):
+        server.read()
+
+
+def test_clients_with_endless_names_do_not_make_a_server_unreadable(
+    start_server: Callable[..., LocalServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_server, "MOST_CLIENT_LIST_BYTES", 10_000)
+    real = start_server("12mb")
+    other = redis.Redis.from_url(real.url, client_name="x" * 20_000)
+    other.ping()
+    server = RedisServer(ServerConfig("a", real.url))
+    reading = server.read()
+    server.announce(reading.run_id)
+    assert server.taken_by is None
+    # Others still see who we are.
+    names = [client["name"] for client in real.client.client_list()]
+    assert redis_server.CLIENT_NAME in names
+    assert server.read().run_id == reading.run_id
+    server.close()

@@ -1,0 +1,127 @@
+"""Node and solver know each other's documents by a key, also over plain HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.config.controller_config import ServiceConfig
+from sidecar.config.node import load_config
+from sidecar.controllers.solver_service import ServiceError, SolverService
+from solver_lambda.documents.document_key import answer_signature, question_signature
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
+from tests.sidecar.answering import answering
+from tests.sidecar.plan_messages import observation
+from workloads.solver_service import SolverService as RunningService
+from workloads.solver_service import running_service
+
+KEY = "only-for-tests-0123456789-abcdefghi"
+OTHER = "of-somebody-else-0123456789-abcdefg"
+URLS = {"a": "redis://127.0.0.1:1"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "key").write_text(f"{KEY}\n")
+    with running_service(folder / "log", {"SPREDS_KEY_FILE": str(folder / "key")}) as started:
+        yield started
+    assert KEY not in (folder / "log").read_text()
+
+
+def asking(url: str, key: str | None = KEY) -> SolverService:
+    return SolverService(ServiceConfig(url, key=key.encode() if key else None), 30)
+
+
+def asked() -> Observation:
+    return replace(observation(7), made_at_seconds=time.time())
+
+
+def test_both_ways_are_signed(service: RunningService) -> None:
+    solver, question = asking(service.url), asked()
+    solver.look()
+    assert AdaptationPlan.loads(solver.answer(question.dumps()), "plan").cycle == 7
+
+
+@pytest.mark.parametrize("key", [None, OTHER])
+def test_who_has_not_the_key_gets_no_plan(service: RunningService, key: str | None) -> None:
+    for ask in (asking(service.url, key).look, lambda: asking(service.url, key).answer(b"{}")):
+        with pytest.raises(ServiceError, match="says 403: the signature in X-Spreds") as refused:
+            ask()
+        assert refused.value.status == 403
+
+
+def answered(body: bytes, signature: str | None) -> bytes:
+    line = f"X-Spreds-Signature: {signature}\r\n" if signature else ""
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n{line}\r\n".encode() + body
+
+
+NOW, BEFORE, PLAN = b"the observation", b"an older one", b"the plan"
+FORGED = {
+    "not signed": None,
+    "signed with another key": answer_signature(OTHER.encode(), NOW, PLAN),
+    "another plan": answer_signature(KEY.encode(), NOW, b"a better plan"),
+    "an answer to an older observation": answer_signature(KEY.encode(), BEFORE, PLAN),
+    "as a question": question_signature(KEY.encode(), PLAN),
+    "nonsense": "sha256=\xe9",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_an_answer_that_is_not_the_solvers_is_none(name: str) -> None:
+    with (
+        answering(answered(PLAN, FORGED[name])) as url,
+        pytest.raises(
+            ServiceError, match=r"answer is not signed by controller\.key_file"
+        ) as refused,
+    ):
+        asking(url).answer(NOW)
+    assert KEY not in str(refused.value)
+
+
+def test_the_solvers_answer_to_this_question_is_taken() -> None:
+    with answering(answered(PLAN, answer_signature(KEY.encode(), NOW, PLAN))) as url:
+        assert asking(url).answer(NOW) == PLAN
+
+
+def test_plain_http_to_another_machine_wants_a_key_or_a_line(
+    write_node: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "key").write_text(KEY)
+    (tmp_path / "key").chmod(0o600)
+
+    def node(url: str, more: str = "") -> Path:
+        return write_node(URLS, more=f'[controller]\nkind = "http"\nurl = "{url}"\n{more}\n')
+
+    for far in ("http://10.0.0.5:8080/", "http://solver.example/", "http://0.0.0.0/"):
+        with pytest.raises(DocumentError, match=r"controller\.url is .*plain text to another"):
+            load_config(node(far))
+        for more in ("allow_plain_http = true", 'key_file = "key"'):
+            load_config(node(far, more))
+    for near in ("http://127.0.0.1:8080/", "http://localhost/", "http://[::1]:1/", "https://x/"):
+        load_config(node(near))
+    path = node("http://10.0.0.5:8080/", 'key_file = "key"')
+    assert main(["check", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "# link solver: signed with the node's key, but others on the way can read it" in said
+    assert "controller.service.key = (set)" in said
+    assert KEY not in said + repr(load_config(path))
+
+
+@pytest.mark.parametrize("key", ["short", "two words that are long enough for it", ""])
+def test_a_key_that_is_none_is_refused_unquoted(
+    write_node: Callable[..., Path], tmp_path: Path, key: str
+) -> None:
+    (tmp_path / "key").write_text(key)
+    (tmp_path / "key").chmod(0o600)
+    more = '[controller]\nkind = "http"\nurl = "http://127.0.0.1/"\nkey_file = "key"\n'
+    with pytest.raises(DocumentError, match="key_file must hold one word of at least 32") as found:
+        load_config(write_node(URLS, more=more))
+    assert not key or key not in str(found.value)

@@ -1,0 +1,162 @@
+"""Files that only the sidecar's own user may change."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sidecar.base.private_files import open_lock, who_else_may_write, why_not_secret
+
+NOBODY = 65_534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+def test_a_lock_is_made_for_its_user_alone_and_keeps_what_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    before = os.umask(0)
+    try:
+        open_lock(path).close()
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o7777 == 0o600
+    path.write_text("4711\n")
+    path.chmod(0o666)
+    with open_lock(path) as file:
+        assert file.read() == b"4711\n"
+    assert path.stat().st_mode & 0o7777 == 0o600
+
+
+def _symbolic(path: Path, other: Path) -> None:
+    path.symlink_to(other)
+
+
+def _hard(path: Path, other: Path) -> None:
+    path.hardlink_to(other)
+
+
+def _pipe(path: Path, _: Path) -> None:
+    os.mkfifo(path)
+
+
+def _folder(path: Path, _: Path) -> None:
+    path.mkdir()
+
+
+def _socket(path: Path, _: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+
+
+@pytest.mark.parametrize("put", [_symbolic, _hard, _pipe, _folder, _socket])
+def test_what_is_no_lock_is_refused_and_left_as_it_is(
+    put: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
+    other = tmp_path / "authorized_keys"
+    other.write_text("a key\n")
+    other.chmod(0o644)
+    put(tmp_path / "lock", other)
+    with pytest.raises(OSError, match=r"lock: cannot be locked: \w"):
+        open_lock(tmp_path / "lock")
+    assert other.read_text() == "a key\n"
+    assert other.stat().st_mode & 0o7777 == 0o644
+
+
+def test_a_dangling_link_makes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"):
+        open_lock(tmp_path / "lock")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@as_root
+def test_another_users_file_is_no_lock_and_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_text("")
+    path.chmod(0o600)
+    os.chown(path, NOBODY, NOBODY)
+    with pytest.raises(OSError, match=f"another user .uid {NOBODY}"):
+        open_lock(path)
+    with path.open() as file:
+        assert "another user" in (why_not_secret(file.fileno()) or "")
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        (0o700, None),
+        (0o755, None),
+        (0o777, "everybody"),
+        # What is in it can be taken first by others, if not exchanged.
+        (0o1777, "everybody"),
+        (0o702, "everybody"),
+    ],
+)
+def test_a_folder_is_ours_if_nobody_else_may_write_to_it(
+    mode: int, words: str | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    found = who_else_may_write(folder)
+    assert found is None if words is None else words in (found or "") and str(folder) in found
+    # And one that is still to be made there: above it, the sticky bit is enough.
+    below = who_else_may_write(folder / "a" / "b")
+    assert (below is None) == (words is None or mode == 0o1777)
+
+
+@as_root
+def test_a_group_or_an_owner_may_exchange_what_lies_below(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "own").mkdir(parents=True)
+    assert who_else_may_write(folder / "own") is None
+    os.chown(folder, 0, NOBODY)
+    folder.chmod(0o770)
+    assert "group" in (who_else_may_write(folder / "own") or "")
+    folder.chmod(0o750)
+    assert who_else_may_write(folder / "own") is None
+    os.chown(folder, NOBODY, 0)
+    assert f"belongs to the user {NOBODY}" in (who_else_may_write(folder / "own") or "")
+
+
+def test_a_link_to_a_folder_is_judged_by_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "shared")
+    assert "everybody" in (who_else_may_write(tmp_path / "link") or "")
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        (0o600, None),
+        (0o400, None),
+        (0o640, None),
+        (0o644, "read"),
+        (0o666, "read"),
+        (0o604, "read"),
+        (0o602, "change"),
+        (0o660, "its group may change"),
+    ],
+)
+def test_a_secret_is_read_by_nobody_else_and_changed_by_nobody_else(
+    mode: int, words: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text("hunter2")
+    path.chmod(mode)
+    with path.open() as file:
+        found = why_not_secret(file.fileno())
+    assert found is None if words is None else words in (found or "")
+
+
+def test_a_pipe_of_a_shell_may_hold_a_secret() -> None:
+    reads, writes = os.pipe()
+    try:
+        assert why_not_secret(reads) is None
+    finally:
+        os.close(reads)
+        os.close(writes)

@@ -1,0 +1,107 @@
+"""A server that speaks Redis' protocol and answers whatever its row wants."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import redis
+
+Answer = Callable[[list[str]], Iterable[bytes] | None]
+
+
+class HostileServer:
+    """Answers at a Unix socket with ``answer(words)``, part by part; where that is ``None``, with
+    what a real server says. A context manager."""
+
+    def __init__(self, path: Path, real: redis.Redis, answer: Answer) -> None:
+        self.url = f"unix://{path}"
+        self._real_path = real.connection_pool.connection_kwargs["path"]
+        self._answer = answer
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen()
+        self._ends = threading.Event()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, socket.socket(socket.AF_UNIX) as real, connection.makefile("rb") as asked:
+            real.connect(self._real_path)
+            try:
+                while words := _words(asked):
+                    parts = self._answer([word.decode() for word in words])
+                    for part in parts if parts is not None else [_ask(real, words)]:
+                        connection.sendall(part)
+                        if self._ends.is_set():
+                            return
+            except OSError:
+                return  # hung up, as it should be
+
+
+def bulk(text: bytes) -> bytes:
+    """As one text of Redis' protocol."""
+    return b"$%d\r\n%b\r\n" % (len(text), text)
+
+
+def _words(file: BinaryIO) -> list[bytes]:
+    count = file.readline()
+    if not count.startswith(b"*"):
+        return []
+    found = []
+    for _ in range(int(count[1:])):
+        length = int(file.readline()[1:])
+        found.append(file.read(length + 2)[:-2])
+    return found
+
+
+def _ask(real: socket.socket, words: list[bytes]) -> bytes:
+    """What the real one says, as bytes."""
+    real.sendall(b"*%d\r\n%b" % (len(words), b"".join(map(bulk, words))))
+    answer = b""
+    real.settimeout(5)
+    while True:
+        answer += real.recv(1 << 16)
+        if _is_whole(answer):
+            return answer
+
+
+def _is_whole(answer: bytes) -> bool:
+    end = _end_of(answer, 0)
+    return end is not None and end <= len(answer)
+
+
+def _end_of(answer: bytes, start: int) -> int | None:
+    """Where a value that begins there ends; ``None``: not yet."""
+    stop = answer.find(b"\r\n", start)
+    if stop < 0:
+        return None
+    kind, end = answer[start : start + 1], stop + 2
+    if kind in b"+-:_,#(":
+        return end
+    size = int(answer[start + 1 : stop])
+    if kind in b"$=":
+        return end if size < 0 else end + size + 2
+    for _ in range(size * (2 if kind == b"%" else 1)):
+        found = _end_of(answer, end)
+        if found is None or found > len(answer):
+            return None
+        end = found
+    return end

@@ -1,0 +1,138 @@
+"""Notifications that SNS did not send, or not like this."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+
+from workloads.experiment.attacks.attack import Attack, must
+from workloads.experiment.attacks.false_sns import HOST, TOPIC, FalseSns, Message
+from workloads.experiment.attacks.target import Target
+from workloads.local_server import free_port
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+
+
+class _Receiver:
+    """A sidecar to which notifications are posted."""
+
+    def __init__(self, target: Target, port: int) -> None:
+        self._target = target
+        self._port = port
+
+    def post(self, message: Message) -> bytes:
+        """The answer's status."""
+        body = json.dumps(message).encode()
+        head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        answer = self._target.raw(head.encode() + body, port=self._port)
+        return answer.split(b" ", 2)[1]
+
+    def takes(self, message: Message) -> None:
+        must(self.post(message) == b"200", "a good message is not taken")
+
+    def refuses(self, message: Message, code: str, what: str) -> None:
+        told = self._told(code)
+        status = self.post(message)
+        must(status in (b"400", b"403"), f"{what}: answered with {status!r}")
+        must(self._told(code) == told + 1, f"{what}: not refused as {code}")
+
+    def _told(self, code: str) -> int:
+        return self._target.log_text().count(f"notification refused: {code}: ")
+
+
+@contextmanager
+def _receiver(sns: FalseSns) -> Iterator[_Receiver]:
+    port = free_port()
+    controller = (
+        f'kind = "lambda"\nobservations_bucket = "observations"\nplans_bucket = "plans"\n'
+        f'topic_arn = "{TOPIC}"\nendpoint_url = "{sns.url}"\ndelivery = "http"\n'
+        f'listen = "127.0.0.1:{port}"\n'
+    )
+    with Target(("pages",), {"controller": controller}, environment=CREDENTIALS) as target:
+        yield _Receiver(target, port)
+
+
+def _certificates() -> None:
+    with FalseSns() as sns, _receiver(sns) as receiver:
+        receiver.takes(sns.message())
+        for host in (
+            "sns.s3.amazonaws.com",
+            "sns.us-west-2.amazonaws.com",
+            f"{HOST}.cn",
+            f"{HOST}.evil.example",
+            f"{HOST}@evil.example",
+        ):
+            message = sns.message(SigningCertURL=f"https://{host}{sns.path}")
+            receiver.refuses(message, "certificate_url", host)
+        strong, weak = (
+            generate_private_key(public_exponent=65537, key_size=bits) for bits in (2048, 1024)
+        )
+        for name in ("s3.amazonaws.com", "sns.us-west-2.amazonaws.com", "evil.example"):
+            url = f"https://{HOST}{sns.add(strong, name)}"
+            receiver.refuses(
+                sns.message(strong, SigningCertURL=url), "certificate_name", f"for {name}"
+            )
+        url = f"https://{HOST}{sns.add(weak)}"
+        receiver.refuses(sns.message(weak, SigningCertURL=url), "certificate", "a weak key")
+
+
+def _moved_fields() -> None:
+    with FalseSns() as sns, _receiver(sns) as receiver:
+        message = sns.message(Subject="Amazon S3 Notification")
+        receiver.takes(message)
+        moved = {**message, "MessageId": f"{message['MessageId']}\nSubject\n{message['Subject']}"}
+        del moved["Subject"]
+        receiver.refuses(moved, "control_character", "a subject in the id")
+        receiver.refuses({**message, "UnsubscribeURL": "https://x"}, "replayed", "a replay")
+        for sign in "\n\r\x00":
+            receiver.refuses(
+                sns.message(Subject=f"a{sign}b"), "control_character", f"a subject with {sign!r}"
+            )
+
+
+def _strangers() -> None:
+    event = {
+        "eventSource": "aws:s3",
+        "eventName": "ObjectCreated:Put",
+        "s3": {"bucket": {"name": "plans"}, "object": {"key": "plans/other/000000000007.json"}},
+    }
+    with FalseSns() as sns, _receiver(sns) as receiver:
+        message = sns.message()
+        receiver.takes(message)
+        receiver.refuses(message, "replayed", "a replay")
+        receiver.refuses(sns.message(TopicArn=f"{TOPIC}-2"), "topic", "another topic")
+        text = json.dumps({"Records": [event]})
+        receiver.refuses(sns.message(Message=text), "key", "another node's plan")
+        receiver.refuses({**sns.message(), "MessageId": "new"}, "signature", "another id")
+        stranger = generate_private_key(public_exponent=65537, key_size=2048)
+        receiver.refuses(sns.message(stranger), "signature", "another key")
+        sns.redirects = True
+        moved = sns.add(sns.key)
+        status = receiver.post(sns.message(SigningCertURL=f"https://{HOST}{moved}"))
+        must(status == b"503", f"a certificate behind a redirection: answered with {status!r}")
+
+
+ROWS = [
+    Attack(
+        "notifications: certificates of others",
+        "posts messages that are well signed, with certificates of other hosts, regions, names and "
+        "of weak keys: each is refused",
+        _certificates,
+    ),
+    Attack(
+        "notifications: fields that move",
+        "posts a message a second time with its subject moved into its id, where the signed text "
+        "is the same: refused, and so is every line break in a field",
+        _moved_fields,
+    ),
+    Attack(
+        "notifications: replays and strangers",
+        "posts replays, messages of another topic, about another node's plan, changed ones, of "
+        "another key, and with a certificate behind a redirection: none is taken",
+        _strangers,
+        held=True,
+    ),
+]
