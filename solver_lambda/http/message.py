@@ -117,6 +117,13 @@ def malformed(why: str) -> RefusedError:
     return RefusedError(HTTPStatus.BAD_REQUEST, "malformed", why)
 
 
+def crowded(why: str) -> RefusedError:
+    """The error to raise for a request that there is no room for now."""
+    return RefusedError(
+        HTTPStatus.SERVICE_UNAVAILABLE, "crowded", f"{why}: come again", {"Retry-After": "5"}
+    )
+
+
 def json_answer(
     document: object, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> Answer:

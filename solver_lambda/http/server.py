@@ -16,7 +16,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Protocol
 
 from solver_lambda.http.connection import (
     Connection,
@@ -26,7 +25,8 @@ from solver_lambda.http.connection import (
     whom_to_hang_up_on,
 )
 from solver_lambda.http.incoming import Incoming
-from solver_lambda.http.message import Answer, Peer, RefusedError, json_answer
+from solver_lambda.http.journal import Journal
+from solver_lambda.http.message import Answer, RefusedError, crowded, json_answer
 from solver_lambda.http.router import Lane, Router
 
 _TICK_SECONDS = 0.1
@@ -34,17 +34,6 @@ _ACCEPTED_A_TURN = 128
 # Without a descriptor a connection is not taken, and stays to be taken.
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_ROOM_SECONDS = 0.2
-_RETRY = {"Retry-After": "5"}
-
-
-class Journal(Protocol):
-    """What is told of requests that were not answered; any thread may call."""
-
-    def refused(self, peer: Peer, code: str, why: str) -> None:
-        """A request broke a rule, or there was no room for it: a stranger can bring it about."""
-
-    def failed(self, what: str, error: Exception) -> str:
-        """A handler has a fault; what the client is told."""
 
 
 class HttpServer:
@@ -100,13 +89,20 @@ class HttpServer:
 
     def _run(self) -> None:
         while not (self._closing and not self._connections):
-            for key, _ in self._selector.select(self._patience()):
-                key.data()
-            if self._closing and not self._stopped_listening.is_set():
-                self._stop_listening()
-            self._take_answers()
-            self._keep_time()
+            try:
+                self._turn()
+            except Exception as error:  # noqa: BLE001 a fault of ours must not end the listener
+                self._journal.failed("the connections", error)
+                time.sleep(_TICK_SECONDS)
         self._end()
+
+    def _turn(self) -> None:
+        for key, _ in self._selector.select(self._patience()):
+            key.data()
+        if self._closing and not self._stopped_listening.is_set():
+            self._stop_listening()
+        self._take_answers()
+        self._keep_time()
 
     def _end(self) -> None:
         self._stop_listening()
@@ -204,7 +200,7 @@ class HttpServer:
             if connection.read():
                 self._queue(connection)
             elif self._held_bytes() > self._limits.held_bytes:
-                raise _crowded("too much is being sent at a time")
+                raise crowded("too much is being sent at a time")
         except EOFError:
             self._refuse(connection, connection.incoming.end())
         except RefusedError as error:
@@ -223,7 +219,7 @@ class HttpServer:
     def _queue(self, connection: Connection) -> None:
         lane = connection.incoming.lane
         if self._answering[lane] >= lane.most and len(self._waiting[lane]) >= lane.most_waiting:
-            raise _crowded(f"{lane.most} such requests are being answered, the most at a time")
+            raise crowded(f"{lane.most} such requests are being answered, the most at a time")
         self._watch(connection, 0, None)
         connection.phase = Phase.WAITING
         connection.until = time.monotonic() + lane.seconds
@@ -244,7 +240,7 @@ class HttpServer:
             try:
                 thread.start()
             except RuntimeError:  # the machine lets us have no more of them
-                answer = _crowded("no thread can be started").answer
+                answer = crowded("no thread can be started").answer
                 self._answered.append((connection, lane, answer))
 
     def _answer(self, connection: Connection, lane: Lane, call: Callable[[], Answer]) -> None:
@@ -291,10 +287,6 @@ class HttpServer:
                 for waiting in self._waiting.values():
                     with suppress(ValueError):
                         waiting.remove(connection)
-                self._refuse(connection, _crowded("there was no free place in time"))
+                self._refuse(connection, crowded("there was no free place in time"))
             elif connection.phase != Phase.ANSWERING:
                 self._drop(connection)
-
-
-def _crowded(why: str) -> RefusedError:
-    return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "crowded", f"{why}: come again", _RETRY)

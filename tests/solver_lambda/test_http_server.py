@@ -205,6 +205,19 @@ def test_a_fault_is_told_without_its_words(front: Front) -> None:
     assert front.failures == ["GET /fails: secret words"]
 
 
+def test_a_fault_of_the_listener_itself_does_not_end_it(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        monkeypatch.undo()
+        raise RuntimeError("as it was told to")
+
+    monkeypatch.setattr(front.server, "_keep_time", broken)
+    assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+    assert front.failures == ["the connections: as it was told to"]
+    assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+
+
 def test_a_client_that_resets_is_forgotten(front: Front) -> None:
     for first in (b"", b"GET /he", b"GET /health HTTP/1.1\r\n\r\n"):
         connection = front.connect(first)
