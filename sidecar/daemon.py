@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from sidecar.base.descriptors import make_room_for_descriptors
 from sidecar.base.hourly_summary import HourlySummary
 from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
@@ -32,7 +33,7 @@ from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.state.state_store import StateStore
 from sidecar.storage.configured_stores import make_settings_store
-from sidecar.web.operators_server import OperatorsServer
+from sidecar.web.operators_server import LIMITS, OperatorsServer
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
@@ -98,6 +99,7 @@ class Sidecar:
         )
         self._control.follow(self._cycle)
         self._controller = make_controller(config, self._control.plans.take, self.metrics)
+        self._operators = OperatorsServer(config.operators, self)
 
     def _make_actuator(self) -> Actuator:
         config = self.config
@@ -137,7 +139,7 @@ class Sidecar:
 
     def status(self) -> dict[str, Any]:
         """See ``status_document``; waits for nobody."""
-        return status_document(
+        document = status_document(
             self.config,
             self._store.now,
             self._actuator,
@@ -145,18 +147,19 @@ class Sidecar:
             self._control,
             self.metrics,
             self._controller.silence,
-            self._hands.contests(),
+            [*self._operators.problems(), *self._hands.contests()],
             started_at_seconds=self.started_at_seconds,
             loop_at_seconds=self.loop_at_seconds,
         )
+        return {**document, "not_served": self._operators.not_served()}
 
     def series(self) -> dict[str, Any]:
         """See ``Series``."""
         return self._control.series.table()
 
-    def history(self, limit: int) -> list[dict[str, Any]]:
-        """See ``History``."""
-        return self._control.history.tail(limit)
+    def history(self, limit: int, before: int) -> list[bytes]:
+        """See ``History.page``."""
+        return self._control.history.page(limit, before)
 
     def order(self, order: Order) -> str:
         """What was done, for people. Raises OrderRefusedError."""
@@ -183,11 +186,12 @@ class Sidecar:
             DocumentError: a server cannot be brought under the budget.
         """
         sampling = self.config.sampling
+        make_room_for_descriptors(len(self.config.servers), 4 * LIMITS.connections)
         with (
             bind_endpoint(
                 sampling.endpoint, self.metrics, sampling.group, len(self.config.servers)
             ) as self._receiver,
-            OperatorsServer(self.config.operators, self) as operators,
+            self._operators,
         ):
             try:
                 take_samples = partial(self._samples.take_now, self._receiver, self._stop)
@@ -202,7 +206,7 @@ class Sidecar:
                         self._budget.keep(self.config.servers)
                     self._control.tick()
                     self._summary.turn()
-                    operators.look()
+                    self._operators.look()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
                     self._service.alive(self._actuator.at_seconds, self._in_short())

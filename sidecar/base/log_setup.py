@@ -87,7 +87,8 @@ class NotAgain(logging.Filter):
     of its own, by its name in the line, whose digits count. What was dropped is counted, and
     told with the next line from there. What is marked as an ``event`` (``extra=EVENT``, or
     ``event_of`` somebody) happened again, and is told again, as is a traceback, but at most
-    ``MOST_A_MINUTE`` times a minute; so is what is ``BOUNDED``, unless it was said last.
+    ``MOST_A_MINUTE`` times a minute; so is what is ``BOUNDED``, unless it was said last. What is
+    to be told ``ALWAYS`` is, whatever came before it.
     """
 
     def __init__(
@@ -103,6 +104,8 @@ class NotAgain(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         place: _Place = (record.pathname, record.lineno)
+        if getattr(record, "always", False):
+            return self._told(place, record)
         event = getattr(record, "event", None)
         if event is not None or record.exc_info:
             return self._told_in_bounds((record.pathname, record.lineno, str(event)), record)
@@ -159,6 +162,8 @@ class NotAgain(logging.Filter):
 
 # For lines that somebody else can bring about with another text each time.
 BOUNDED = {"bounded": True}
+# For changes that somebody made, who is bounded where he makes them.
+ALWAYS = {"always": True}
 # For lines that each cycle has.
 ROUTINE = {"routine": True}
 # For lines on something that happens and passes.

@@ -111,6 +111,10 @@ class Metrics:
     operators_sockets_gone = _Declared(
         "Times that the operators' socket had been removed and was made again"
     )
+    operators_not_bound = _Declared(
+        "Times that an address of [operators] could not be bound, and operators were not served",
+        "key",
+    )
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -11,12 +11,12 @@ from typing import Any
 from sidecar.commands.arguments import add_command
 from sidecar.commands.printing import print_wrapped, time_of_day, time_or
 from sidecar.config.node import load_config
-from sidecar.control.history import MOST_ENTRIES, history_path, read_history
+from sidecar.control.history import history_path, read_history
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
-_LIMIT = 50
+_LIMIT, _MOST_LIMIT = 50, 10_000
 _VERDICTS = {
     "kept": "the promise was kept",
     "worse": "it was worse than promised",
@@ -45,9 +45,9 @@ def add_parser(commands: Any) -> None:
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= MOST_ENTRIES:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MOST_LIMIT:
         raise argparse.ArgumentTypeError(
-            f"must be a whole number from 1 to {MOST_ENTRIES}, not {text!r}"
+            f"must be a whole number from 1 to {_MOST_LIMIT}, not {text!r}"
         )
     return int(text)
 
@@ -115,7 +115,11 @@ def _kept_words(plans: list[dict[str, Any]]) -> str:
 
 def _words(entry: dict[str, Any]) -> str:
     by = f" (by {entry['by']})" if entry.get("by") else ""
-    return f"{time_of_day(entry['at_seconds'])}  {entry['kind']}{by}: {entry.get('words', '')}"
+    times = ""
+    if entry.get("times", 1) > 1 and "last_at_seconds" in entry:
+        times = f" ({entry['times']} times, the last at {time_of_day(entry['last_at_seconds'])})"
+    words = f"{entry['kind']}{by}: {entry.get('words', '')}{times}"
+    return f"{time_of_day(entry['at_seconds'])}  {words}"
 
 
 def _details(entry: dict[str, Any]) -> Iterator[str]:

@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print tables or JSON; 1 if the sidecar, a server, or the cloud or service that plans does not
-    answer, or the sum exceeds M.
+    answer, an address of ``[operators]`` cannot be bound, or the sum exceeds M.
 
     Raises:
         DocumentError: the node's file is refused.
@@ -76,7 +76,8 @@ def execute(options: argparse.Namespace) -> int:
     else:
         print_status(status)
     planned_for = told is not None and told["controller"]["silence"] is None
-    return 0 if within and len(up) == len(servers) and planned_for else 1
+    is_served = told is not None and not told.get("not_served")
+    return 0 if within and len(up) == len(servers) and planned_for and is_served else 1
 
 
 def _ask(

@@ -10,6 +10,7 @@ from pathlib import Path
 from sidecar.config.fields import secret
 from solver_lambda.access_token import why_no_token
 from solver_lambda.documents.reader import Fields
+from solver_lambda.http.listening import LOCALHOST
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class OperatorsConfig:
         socket: path of the Unix socket, over which the commands speak; ``None``: there is none,
             because there is no state file that it could lie beside.
         group: whose members may connect to it beside the sidecar's own user; ``None``: nobody.
-        listen: host and port for browsers, Prometheus and probes; ``None``: nowhere.
+        listen: host and port for browsers, Prometheus and probes: ``localhost``, which is both
+            127.0.0.1 and [::1], or the number of an address; ``None``: nowhere.
         anywhere: ``listen`` may be reached from other machines.
         token: without it no orders are taken over ``listen``.
     """
@@ -61,7 +63,9 @@ def _listen(fields: Fields, anywhere: bool) -> tuple[str, int]:
     host, _, port = value.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise fields.refuse("listen", f"must be HOST:PORT, not {value!r}")
-    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    if host == LOCALHOST:
+        return host, int(port)
+    host = host.strip("[]")
     try:
         address = ipaddress.ip_address(host)
     except ValueError as error:

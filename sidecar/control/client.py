@@ -51,9 +51,11 @@ class SidecarClient:
         """The status document."""
         return self._table(self._ask("GET", "/api/status"))
 
-    def history(self, limit: int) -> list[dict[str, Any]]:
-        """The last entries of the history, the oldest first."""
-        query = urllib.parse.urlencode({"limit": limit})
+    def history(self, limit: int, before: int | None = None) -> list[dict[str, Any]]:
+        """A page of the history, the oldest entry first: those before the one with the number
+        ``before``, or the last ones. It may have fewer than ``limit``; if it is empty there are no
+        earlier ones."""
+        query = urllib.parse.urlencode({"limit": limit, **({"before": before} if before else {})})
         status, answer = self._ask("GET", f"/api/history?{query}")
         if status != 200 or not isinstance(answer, list):
             raise self._puzzled(status)

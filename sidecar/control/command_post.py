@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sidecar.base.log_setup import EVENT
+from sidecar.base.log_setup import ALWAYS, EVENT
 from sidecar.config.node import SidecarConfig
 from sidecar.control.engagement import Engagement
 from sidecar.control.history import History
@@ -55,6 +55,7 @@ class CommandPost:
     def order(self, order: Order) -> str:
         """Carry it out; what was done, for people. Raises OrderRefusedError."""
         with self._lock:
+            before = self._in_force()
             try:
                 done = {
                     "apply": self._apply,
@@ -66,13 +67,35 @@ class CommandPost:
                 }[order.what](order)
             except (DocumentError, ValueError) as error:
                 raise OrderRefusedError(str(error)) from error
+            has_effect = self._in_force() != before
         if not self._store.is_saved:
             done += " (but it cannot be written to the state file, so a restart forgets it)"
         why = f" ({order.why})" if order.why else ""
-        log.info("%s by %s%s: %s", order.what, order.by, why, done, extra=EVENT)
-        kind = "rollback" if order.what == "rollback" else "order"
-        self._history.add(kind, f"{order.what}{why}: {done}", by=order.by, order=order.to_json())
+        words = f"{order.what}{why}: {done}"
+        # What changes nothing may come in floods; what changes something is told whatever came.
+        marked = ALWAYS if has_effect else EVENT
+        log.info("%s by %s%s: %s", order.what, order.by, why, done, extra=marked)
+        if has_effect:
+            kind = "rollback" if order.what == "rollback" else "order"
+            self._history.add(kind, words, by=order.by, order=order.to_json())
+        else:
+            self._history.add_without_effect(words, by=order.by, order=order.to_json())
         return done
+
+    def _in_force(self) -> tuple[object, ...]:
+        """What an order can change, apart from who ordered it and when."""
+        control = self._control
+        return (
+            control.mode,
+            control.file_mode,
+            control.pause and control.pause.until_seconds is None,
+            control.wait,
+            control.held,
+            control.engaged,
+            control.before_plan_bytes,
+            control.restoring_bytes,
+            self._store.now.targets_bytes,
+        )
 
     def tick(self, now_seconds: float) -> None:
         """Again and again: end a pause whose time is over, by the clock or by how long it was."""

@@ -12,7 +12,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.command_post import CommandPost
 from sidecar.control.engagement import Engagement
-from sidecar.control.history import MOST_ENTRIES, History, history_path
+from sidecar.control.history import MOST_READ, History, history_path
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain
@@ -82,7 +82,7 @@ class ControlRoom:
         self.series = Series(config.cycle.maximum_age_seconds)
         self.recommended = RecommendedGain(time.time())
         self.last_changes: dict[str, dict[str, Any]] = {}
-        for entry in self.history.tail(MOST_ENTRIES):
+        for entry in self.history.tail(MOST_READ):
             self._note_changes(entry)
         self._engagement.changed = self._resized
         self.plans.on_carried_out = self._carried_out

@@ -7,15 +7,21 @@ import logging
 import os
 import threading
 import time
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 from sidecar.control.history_entry import read_entry
+from sidecar.control.history_rooms import Rooms
 
 log = logging.getLogger(__name__)
 
-MOST_ENTRIES = 10_000
+# More than all rooms have, and lines that repeat one.
+MOST_READ = 50_000
+# A shorter file is not worth to be written anew.
+LEAST_PRUNED = 500
+# After this time an order that changes nothing is told as another one.
+REPEAT_SECONDS = 300.0
+_MOST_REPEATED = 100
 MOST_AGE_SECONDS = 400 * 86_400.0
 # A line that is longer was not written here.
 MOST_LINE_BYTES = 1 << 20
@@ -26,60 +32,95 @@ def history_path(state_file: Path) -> Path:
     return state_file.with_name(f"{state_file.name}.history")
 
 
-def read_history(path: Path, limit: int = MOST_ENTRIES) -> list[dict[str, Any]]:
+def read_history(path: Path, limit: int = MOST_READ) -> list[dict[str, Any]]:
     """The last entries, the newest last; none if there is no file. Half a line, as a crash leaves
-    it, is left out, and so is what somebody made of it that cannot be (see ``read_entry``).
+    it, is left out, and so is what somebody made of it that cannot be (see ``read_entry``). A line
+    stands for an earlier one with its number, which it repeats with a higher count.
 
     Raises:
         OSError: it is there and cannot be read.
     """
-    entries: deque[dict[str, Any]] = deque(maxlen=limit)
+    entries: dict[object, dict[str, Any]] = {}
     try:
         with path.open("rb") as file:
             while line := file.readline(MOST_LINE_BYTES):
                 entry = read_entry(line)
-                if entry is not None:
-                    entries.append(entry)
+                if entry is None:
+                    continue
+                has_number = "number" in entry
+                key = (entry["number"], entry["at_seconds"]) if has_number else object()
+                entries[key] = entry
+                if len(entries) > limit:
+                    del entries[next(iter(entries))]
     except FileNotFoundError:
         return []
-    return list(entries)
+    return list(entries.values())
 
 
 class History:
     """Entries by any thread; in memory only where there is no file. Old ones are dropped, by number
-    and by age: from the file at a start, and when it has twice as many as are kept."""
+    of each kind (see ``Rooms``) and by age: from the file at a start, and when it has twice as many
+    as are kept."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._failed = False
         self._lines = 0
-        self._entries: deque[dict[str, Any]] = deque(maxlen=MOST_ENTRIES)
+        self._rooms = Rooms()
+        # Of orders without effect, what they were and said, to count them when they come again.
+        self._repeated: dict[str, dict[str, Any]] = {}
         if path is None or not path.exists():
             return
         try:
-            self._entries.extend(read_history(path))
+            oldest = time.time() - MOST_AGE_SECONDS
+            for entry in read_history(path):
+                if entry["at_seconds"] >= oldest:
+                    self._rooms.put(entry)
             self._prune(path)
         except OSError as error:
             log.warning("history %s cannot be used: %s", path, error.strerror)
 
     def add(self, kind: str, words: str, *, by: str = "spreds", **details: Any) -> None:
         """Note that something was decided, with details that JSON can hold."""
-        entry = {"at_seconds": time.time(), "kind": kind, "by": by, "words": words, **details}
+        self._add({"at_seconds": time.time(), "kind": kind, "by": by, "words": words, **details})
+
+    def add_without_effect(self, words: str, *, by: str, order: dict[str, Any]) -> None:
+        """Note an order that changed nothing: again and again within some minutes, it is counted
+        in one entry."""
+        now = time.time()
+        key = json.dumps([words, order])
+        last = self._repeated.pop(key, None)
+        if last is not None and self._is_recent(last, now):
+            entry = {**last, "times": last.get("times", 1) + 1, "last_at_seconds": now}
+        else:
+            entry = {"at_seconds": now, "kind": "order", "by": by, "words": words}
+            entry |= {"order": order, "had_effect": False}
+        self._repeated[key] = self._add(entry)
+        while len(self._repeated) > _MOST_REPEATED:
+            del self._repeated[next(iter(self._repeated))]
+
+    def page(self, limit: int, before: int) -> list[bytes]:
+        """See ``Rooms.page``."""
         with self._lock:
-            self._entries.append(entry)
-            if self._path is not None:
-                self._append(self._path, entry)
+            return self._rooms.page(limit, before)
 
     def tail(self, limit: int) -> list[dict[str, Any]]:
         """The last entries, the newest last."""
         with self._lock:
-            return list(self._entries)[-limit:] if limit > 0 else []
+            texts = self._rooms.all()
+        return [json.loads(text) for text in texts[-limit:]] if limit > 0 else []
 
-    def last(self, kind: str) -> dict[str, Any] | None:
-        """The last entry of a kind, if there is one."""
+    def _is_recent(self, entry: dict[str, Any], now: float) -> bool:
+        return now - entry["at_seconds"] < REPEAT_SECONDS and self._rooms.has(entry["number"])
+
+    def _add(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """The entry with its number."""
         with self._lock:
-            return next((e for e in reversed(self._entries) if e["kind"] == kind), None)
+            entry = self._rooms.put(entry)
+            if self._path is not None:
+                self._append(self._path, entry)
+        return entry
 
     def _append(self, path: Path, entry: dict[str, Any]) -> None:
         try:
@@ -88,7 +129,7 @@ class History:
                 os.fchmod(file.fileno(), 0o600)  # also of one that an older version made
                 file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
             self._lines += 1
-            if self._lines >= 2 * MOST_ENTRIES:
+            if self._lines >= 2 * max(len(self._rooms), LEAST_PRUNED):
                 self._prune(path)
             self._failed = False
         except OSError as error:
@@ -97,16 +138,12 @@ class History:
             self._failed = True
 
     def _prune(self, path: Path) -> None:
-        oldest = time.time() - MOST_AGE_SECONDS
-        kept = [entry for entry in self._entries if entry["at_seconds"] >= oldest]
         with path.open("rb") as file:
             self._lines = sum(1 for _ in file)
-        if self._lines == len(kept):
+        if self._lines == len(self._rooms):
             return
-        self._entries = deque(kept, MOST_ENTRIES)
-        text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)
         # Imported here: the command that only reads does without.
         from sidecar.storage.store import write_whole
 
-        write_whole(path, text.encode())
-        self._lines = len(kept)
+        write_whole(path, b"".join(text + b"\n" for text in self._rooms.all()))
+        self._lines = len(self._rooms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,20 +44,24 @@ class Order:
 
     @classmethod
     def from_json(cls, fields: Fields) -> Order:
-        """Raises DocumentError."""
+        """Raises DocumentError, also for what does not belong to this order."""
+        what = fields.text("what", choices=ORDERS)
+        for key, (owner, _) in _OF_ONE.items():
+            if fields.has(key) and what != owner:
+                raise fields.refuse(key, f"belongs to the order {owner!r}, not to {what!r}")
         order = cls(
-            what=fields.text("what", choices=ORDERS),
+            what=what,
             by=fields.text("by", most=MOST_NAME),
             why=fields.text("why", most=MOST_WHY) if fields.value("why", "") else "",
-            for_seconds=_length(fields) if fields.has("for_seconds") else None,
-            server=fields.text("server") if fields.has("server") else None,
-            to=fields.text("to", cls.to, ROLLBACKS),
+            **{key: read(fields) for key, (_, read) in _OF_ONE.items() if fields.has(key)},
         )
         fields.done()
         return order
 
     def to_json(self) -> dict[str, Any]:
-        return dict(self.__dict__)
+        """Without the fields of other orders."""
+        others = {key for key, (owner, _) in _OF_ONE.items() if owner != self.what}
+        return {key: value for key, value in self.__dict__.items() if key not in others}
 
 
 def _length(fields: Fields) -> float:
@@ -68,3 +73,11 @@ def _length(fields: Fields) -> float:
             f"{fields.given('for_seconds')}: without it a pause lasts until resume",
         )
     return seconds
+
+
+# Fields that one order alone has: whose, and how it is read.
+_OF_ONE: dict[str, tuple[str, Callable[[Fields], Any]]] = {
+    "for_seconds": ("pause", _length),
+    "server": ("resume", lambda fields: fields.text("server")),
+    "to": ("rollback", lambda fields: fields.text("to", choices=ROLLBACKS)),
+}

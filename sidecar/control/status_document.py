@@ -38,12 +38,12 @@ def status_document(
     room: ControlRoom,
     metrics: Metrics,
     silence: Silence | None,
-    contests: Sequence[str],
+    more_problems: Sequence[str],
     *,
     started_at_seconds: float,
     loop_at_seconds: float,
 ) -> dict[str, Any]:
-    """JSON's types only. ``contests``: on sizes that somebody keeps setting, among the problems."""
+    """JSON's types only. ``more_problems``: of parts that the others do not know."""
     known = KnownServers.of(actuator, cycle, room)
     servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
     budget = _budget(actuator)
@@ -74,20 +74,9 @@ def status_document(
         "gain": _gain(room),
         "recommended_gain": _recommended_gain(room),
         "controller": _controller(config, silence),
-        "problems": [
-            *room.problems(),
-            *found,
-            *contests,
-            *_not_put_back(actuator),
-            *_taken(actuator),
-        ],
+        "problems": [*room.problems(), *found, *more_problems, *_of_servers(actuator)],
         "servers": servers,
     }
-
-
-def _taken(actuator: Actuator) -> list[str]:
-    """Of servers that another sidecar controls."""
-    return [f"{name} is left alone: {who}" for name, who in actuator.taken().items()]
 
 
 def spreds_version() -> str:
@@ -146,8 +135,10 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
     }
 
 
-def _not_put_back(actuator: Actuator) -> list[str]:
-    return [] if actuator.looks_on else list(not_put_back(actuator.latest).values())
+def _of_servers(actuator: Actuator) -> list[str]:
+    """Of those that do not have their sizes, and of those that another sidecar controls."""
+    missing = [] if actuator.looks_on else list(not_put_back(actuator.latest).values())
+    return [*missing, *(f"{name} is left alone: {who}" for name, who in actuator.taken().items())]
 
 
 def _last_plan(room: ControlRoom, silence: Silence | None) -> dict[str, Any] | None:

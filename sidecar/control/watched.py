@@ -20,8 +20,8 @@ class Watched(Protocol):
     def series(self) -> dict[str, Any]:
         """Sizes and hit ratios over time: see ``series``."""
 
-    def history(self, limit: int) -> list[dict[str, Any]]:
-        """The last decisions, the newest last: see ``history``."""
+    def history(self, limit: int, before: int) -> list[bytes]:
+        """Decisions as JSON texts: the last ones before the one of this number, the newest last."""
 
     def order(self, order: Order) -> str:
         """Carry it out; what was done, for people. Raises OrderRefusedError."""

@@ -109,10 +109,7 @@ def _delivery(
         heir_of = before if isinstance(before, HttpDelivery) else None
         return HttpDelivery(cloud.listen, inbox, metrics, heir_of)
     except OSError as error:
-        host, port = cloud.listen
-        raise DocumentError(
-            f"controller.listen: {host}:{port} cannot be bound: {error.strerror}"
-        ) from error
+        raise DocumentError(f"controller.listen: {error.strerror}") from error
 
 
 def _inbox(

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 
 from sidecar.preflight.finding import Finding
+from solver_lambda.http.listening import listen_at
 
 _KEY = "operators.listen"
 _PATIENCE_SECONDS = 1.0
@@ -17,8 +18,7 @@ def check_listen(listen: tuple[str, int] | None, running: bool) -> Iterator[Find
         return
     host, port = listen
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    if running and _listens(family, host, port):
+    if running and _listens(host, port):
         yield Finding("ok", _KEY, f"{shown} is served by the running sidecar")
         return
     if running:
@@ -26,25 +26,27 @@ def check_listen(listen: tuple[str, int] | None, running: bool) -> Iterator[Find
             "advice",
             _KEY,
             f"nothing listens at {shown}, though the sidecar runs: it was started with another "
-            "address",
-            "restart the sidecar: it listens nowhere else while it runs",
+            "address, or could not bind it",
+            "look at 'spreds status', which tells of an address that cannot be bound; restart the "
+            "sidecar after a change",
         )
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        for one in listen_at(host, port):
+            one.close()
     except OSError as error:
         yield Finding(
             "problem",
             _KEY,
-            f"{shown} cannot be bound: {error.strerror or error}",
+            f"{error.strerror or error}: the sidecar runs, but serves no page, metrics and probes",
             f"take another port, or end what listens there (ss -ltnp 'sport = :{port}' names it)",
         )
         return
     yield Finding("ok", _KEY, f"{shown} can be bound")
 
 
-def _listens(family: socket.AddressFamily, host: str, port: int) -> bool:
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.settimeout(_PATIENCE_SECONDS)
-        return probe.connect_ex((host, port)) == 0
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), _PATIENCE_SECONDS).close()
+    except OSError:
+        return False
+    return True

@@ -1,10 +1,32 @@
-"""Who may ask over TCP: names of the host against DNS rebinding, and the token for orders."""
+"""Which name of this machine a browser may ask under: against DNS rebinding."""
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import socket
+from http import HTTPStatus
+
+from solver_lambda.http.message import RefusedError, Request
+
+
+class OwnNames:
+    """Lets only requests pass whose ``Host`` header names this machine.
+
+    Args:
+        anywhere: asked from other machines as well.
+    """
+
+    def __init__(self, *, anywhere: bool) -> None:
+        self._anywhere = anywhere
+
+    def __call__(self, request: Request) -> None:
+        """Raises RefusedError."""
+        if not is_own_name(request.headers.get("host"), anywhere=self._anywhere):
+            raise RefusedError(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "host",
+                "the Host header must be localhost or the number of this machine's address",
+            )
 
 
 def is_own_name(host: str | None, *, anywhere: bool) -> bool:
@@ -25,13 +47,6 @@ def is_own_name(host: str | None, *, anywhere: bool) -> bool:
     except ValueError:
         return anywhere and name == socket.gethostname().lower()
     return anywhere or address.is_loopback
-
-
-def is_token(authorization: str | None, token: str) -> bool:
-    """Whether an ``Authorization`` header has the token; takes as long for each wrong one."""
-    scheme, _, given = (authorization or "").partition(" ")
-    right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
-    return scheme.lower() == "bearer" and right
 
 
 def _has_port(host: str) -> bool:

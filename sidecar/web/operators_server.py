@@ -4,98 +4,140 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from socket import socket
 
+from sidecar.base.http_journal import HttpJournal
 from sidecar.config.operators import OperatorsConfig
+from sidecar.control.order_rate import OrderRate
 from sidecar.control.watched import Watched
-from sidecar.web.handler import Handler, TcpHandler, UnixHandler
-from sidecar.web.http_server import HttpServer, bind_tcp
-from sidecar.web.routes import Routes
+from sidecar.web.routes import Documents, operators_router
 from sidecar.web.unix_socket import UnixSocket
+from solver_lambda.http.connection import Limits
+from solver_lambda.http.guards import NobodyGuard, PeerGuard, TokenGuard
+from solver_lambda.http.listening import LOCALHOST, listen_at
+from solver_lambda.http.router import Router
+from solver_lambda.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 10.0
+LOOK_SECONDS = 5.0
+LIMITS = Limits(connections=96)
 
 
 class OperatorsServer:
     """Answers in threads of its own from ``start`` to ``close``; a context manager, too.
 
-    Nothing here takes a lock of the sidecar or waits for a server, but for what an order does.
+    Nothing here takes a lock of the sidecar or waits for a server, but for what an order does. An
+    address that cannot be bound is a problem, which ``look`` tries to mend.
+
+    Attributes:
+        port: that is bound, if one is.
     """
 
     def __init__(self, config: OperatorsConfig, watched: Watched) -> None:
         self._config = config
         self._watched = watched
-        self._routes = Routes(watched)
-        self._running = ExitStack()
-        # What is closed for the socket alone.
-        self._unix = ExitStack()
-        self._listens_at: UnixSocket | None = None
+        documents = Documents(watched)
+        self.unix_router = operators_router(
+            documents, watched, PeerGuard(), OrderRate(burst=30, seconds=1.0)
+        )
+        # With a bucket of its own, so that a flood there does not lock out whoever is here.
+        self.tcp_router = operators_router(
+            documents,
+            watched,
+            _tcp_guard(config.token),
+            OrderRate(burst=10, seconds=2.0),
+            anywhere=config.anywhere,
+        )
+        self._unix: tuple[UnixSocket, HttpServer] | None = None
+        self._tcp: HttpServer | None = None
+        self._troubles: dict[str, str] = {}
         self._looked_at = time.monotonic()
         self.port: int | None = None
 
     def start(self) -> None:
-        """Bind and answer.
-
-        Raises:
-            OSError: an address cannot be bound; then nothing is.
-        """
-        with ExitStack() as undone:
-            undone.push(self._running)
-            self._running.callback(self._close_unix)
-            if self._config.socket is not None:
-                self._serve_unix()
-            if self._config.listen is not None:
-                self._serve_tcp(self._config.listen)
-            undone.pop_all()
+        """Bind and answer, as far as it can be done now."""
+        self._serve_what_is_not_served()
 
     def close(self) -> None:
         """Answer no more; returns at once, and may be called twice."""
-        self._running.close()
+        if self._tcp is not None:
+            self._tcp.close()
+        self._tcp = None
+        self._close_unix()
 
     def look(self) -> None:
-        """Again and again, by one thread: make the socket anew if somebody has removed it."""
+        """Again and again, by one thread: bind what could not be bound, and make the socket anew
+        if somebody has removed it."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = now
-        if self._config.socket is None or (self._listens_at and not self._listens_at.is_gone):
+        if self._unix is not None and self._unix[0].is_gone:
+            self._watched.metrics.operators_sockets_gone.inc()
+            self._close_unix()
+            self._serve_what_is_not_served()
+            if self._unix is not None:
+                log.warning("operators.socket: %s was gone, it is there again", self._config.socket)
             return
-        self._watched.metrics.operators_sockets_gone.inc()
-        self._close_unix()
+        self._serve_what_is_not_served()
+
+    def problems(self) -> list[str]:
+        """Where nobody can reach the sidecar, for people."""
+        return list(self._troubles.values())
+
+    def not_served(self) -> list[str]:
+        """The keys of ``[operators]`` whose address cannot be bound."""
+        return list(self._troubles)
+
+    def _serve_what_is_not_served(self) -> None:
+        if self._config.socket is not None and self._unix is None:
+            self._try("socket", self._serve_unix)
+        if self._config.listen is not None and self._tcp is None:
+            self._try("listen", self._serve_tcp)
+
+    def _try(self, key: str, serve: Callable[[], None]) -> None:
         try:
-            self._serve_unix()
-            log.warning("operators.socket: %s was gone, it is there again", self._config.socket)
+            serve()
         except OSError as error:
-            log.warning("%s", error)
+            self._watched.metrics.operators_not_bound.labels(key).inc()
+            words = f"operators.{key}: {error.strerror or error}, so nobody is served there"
+            self._troubles = {**self._troubles, key: f"{words}; it is tried again"}
+            log.warning("%s", self._troubles[key])
+            return
+        if key in self._troubles:
+            self._troubles = {k: words for k, words in self._troubles.items() if k != key}
+            log.info("operators.%s: it is served now", key)
 
     def _close_unix(self) -> None:
-        self._listens_at = None
-        self._unix.close()
+        if self._unix is not None:
+            unix, server = self._unix
+            self._unix = None
+            server.close()
+            unix.close()
 
     def _serve_unix(self) -> None:
         assert self._config.socket is not None
         unix = UnixSocket(self._config.socket, self._config.group)
-        self._unix.callback(unix.close)
-        self._listens_at = unix
-        self._serve(HttpServer(unix.listening, self._handler(UnixHandler, {})), self._unix)
+        self._unix = (unix, self._serve([unix.listening], self.unix_router))
 
-    def _serve_tcp(self, address: tuple[str, int]) -> None:
-        known = {"anywhere": self._config.anywhere, "token": self._config.token}
-        listening = bind_tcp(address)
-        self.port = int(listening.getsockname()[1])
-        self._serve(HttpServer(listening, self._handler(TcpHandler, known)), self._running)
-        log.info("operators: the page is at http://%s:%d/", _in_url(address[0]), self.port)
+    def _serve_tcp(self) -> None:
+        assert self._config.listen is not None
+        host, port = self._config.listen
+        listening = listen_at(host, port)
+        self.port = int(listening[0].getsockname()[1])
+        if host == LOCALHOST and len(listening) == 1:
+            log.warning("operators.listen: this machine has no IPv6, so 127.0.0.1 is all")
+        self._tcp = self._serve(listening, self.tcp_router)
+        shown = f"[{host}]" if ":" in host else host
+        log.info("operators: the page is at http://%s:%d/", shown, self.port)
 
-    def _serve(self, server: HttpServer, running: ExitStack) -> None:
-        running.callback(server.close)
+    def _serve(self, listening: Sequence[socket], router: Router) -> HttpServer:
+        journal = HttpJournal(self._watched.metrics.requests_refused)
+        server = HttpServer(listening, router, LIMITS, journal, "operators")
         server.start()
-
-    def _handler(self, kind: type[Handler], known: Mapping[str, object]) -> type[Handler]:
-        of_all = {"routes": self._routes, "metrics": self._watched.metrics}
-        return type(kind.__name__, (kind,), {**of_all, **known})
+        return server
 
     def __enter__(self) -> OperatorsServer:
         self.start()
@@ -105,5 +147,10 @@ class OperatorsServer:
         self.close()
 
 
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _tcp_guard(token: str | None) -> TokenGuard | NobodyGuard:
+    if token is None:
+        return NobodyGuard(
+            "no_token",
+            "orders are not taken here: operators.token_file is not set, so use the commands",
+        )
+    return TokenGuard(token, "orders need the token of operators.token_file")

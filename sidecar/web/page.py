@@ -7,7 +7,7 @@ import hashlib
 from http import HTTPStatus
 from pathlib import Path
 
-from sidecar.web.answer import Answer
+from solver_lambda.http.message import Answer
 
 FOLDER = Path(__file__).parent / "assets"
 SCRIPTS = (

@@ -4,108 +4,137 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import parse_qs
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from sidecar.control.order import Order, OrderRefusedError
+from sidecar.control.order_rate import OrderRate
 from sidecar.control.watched import Watched
-from sidecar.web.answer import Answer, RefusedError, json_answer
+from sidecar.web.access import OwnNames
 from sidecar.web.exposition import exposition
 from sidecar.web.health import why_not_live, why_not_ready
 from sidecar.web.page import load_page
+from sidecar.web.shared import Shared
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.reader import DocumentError, Fields
+from solver_lambda.http.guards import Anybody, Authorised, anybody
+from solver_lambda.http.message import JSON, Answer, RefusedError, Request, json_answer, malformed
+from solver_lambda.http.router import Lane, Route, Router
 
 MOST_BODY_BYTES = 16 * 1024
-DEFAULT_ENTRIES, MOST_ENTRIES = 200, 10_000
+DEFAULT_ENTRIES, MOST_ENTRIES = 200, 500
 ORDERS_PATH = "/api/orders"
+_MOST_DIGITS = 15
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a client asks.
-
-    Attributes:
-        target: path and query.
-        user: who asks, as the system or the token says.
-    """
-
-    method: str
-    target: str
-    user: str
-    body: bytes = b""
-
-
-class Routes:
-    """Answers requests about one sidecar, from any thread."""
+class Documents:
+    """What is answered to readers, from any thread; all listeners of a sidecar share it."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
         self._page = load_page()
-        self._pages: dict[str, Callable[[str], Answer]] = {
+        self._status: Shared[dict[str, Any]] = Shared(watched.status)
+        self._metrics = Shared(self._make_metrics)
+        self._status_answer = Shared(lambda: json_answer(self._status()))
+        self._series = Shared(lambda: json_answer(watched.series()))
+
+    def routes(self) -> list[Route[Anybody]]:
+        """Of everything that may be read by whoever reaches the listener. Probes of health have
+        places of their own."""
+        health, reading = Lane(most=4, most_waiting=16), Lane(most=8, most_waiting=32)
+        pages: dict[str, Callable[[Request], Answer]] = {
             "/": lambda _: self._page,
-            "/livez": lambda _: self._health("lives", why_not_live(watched.status())),
-            "/readyz": lambda _: self._health("is_ready", why_not_ready(watched.status())),
-            "/metrics": lambda _: self._metrics(),
-            "/api/status": lambda _: json_answer(watched.status()),
-            "/api/series": lambda _: json_answer(watched.series()),
             "/api/history": self._history,
+            "/metrics": lambda _: self._metrics(),
+            "/api/status": lambda _: self._status_answer(),
+            "/api/series": lambda _: self._series(),
         }
+        probes: dict[str, Callable[[Request], Answer]] = {
+            "/livez": lambda _: _health("lives", why_not_live(self._status())),
+            "/readyz": lambda _: _health("is_ready", why_not_ready(self._status())),
+        }
+        return [
+            Route("GET", path, anybody, _without_proof(page), lane)
+            for lane, found in ((health, probes), (reading, pages))
+            for path, page in found.items()
+        ]
 
-    def answer(self, request: Request) -> Answer:
-        """Raises RefusedError."""
-        try:
-            parts = urlsplit(request.target)
-        except ValueError as error:
-            raise _malformed("the address of the page is malformed") from error
-        path = parts.path
-        if path == ORDERS_PATH:
-            if request.method != "POST":
-                raise _wrong_method(path, "POST")
-            return self._order(request)
-        if path not in self._pages:
-            raise RefusedError(HTTPStatus.NOT_FOUND, "unknown_path", "there is no such page")
-        if request.method not in ("GET", "HEAD"):
-            raise _wrong_method(path, "GET, HEAD")
-        return self._pages[path](parts.query)
-
-    def _health(self, what: str, why_not: str | None) -> Answer:
-        status = HTTPStatus.OK if why_not is None else HTTPStatus.SERVICE_UNAVAILABLE
-        return json_answer({what: why_not is None, "why_not": why_not}, status)
-
-    def _metrics(self) -> Answer:
-        body = exposition(self._watched.status(), self._watched.metrics)
+    def _make_metrics(self) -> Answer:
+        body = exposition(self._status(), self._watched.metrics)
         return Answer(HTTPStatus.OK, body, CONTENT_TYPE_LATEST)
 
-    def _history(self, query: str) -> Answer:
-        text = parse_qs(query).get("limit", [str(DEFAULT_ENTRIES)])[-1]
-        if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) > 0):
-            raise _malformed("limit must be a whole number above 0")
-        return json_answer(self._watched.history(min(int(text), MOST_ENTRIES)))
-
-    def _order(self, request: Request) -> Answer:
-        try:
-            parse_json(request.body, "the order", MOST_BODY_BYTES)
-            table = json.loads(request.body)  # within the bounds that were checked now
-            named = table.get("by") is not None
-            order = Order.from_json(Fields({**table, "by": table.get("by") or "-"}, "the order"))
-        except DocumentError as error:
-            raise _malformed(str(error)) from error
-        order = replace(order, by=f"{order.by}, as {request.user}" if named else request.user)
-        try:
-            return json_answer({"done": self._watched.order(order)})
-        except OrderRefusedError as error:
-            raise RefusedError(HTTPStatus.CONFLICT, "order", str(error)) from error
+    def _history(self, request: Request) -> Answer:
+        limit = _number(request, "limit", DEFAULT_ENTRIES)
+        before = _number(request, "before", 10**_MOST_DIGITS)
+        entries = self._watched.history(min(limit, MOST_ENTRIES), before)
+        return Answer(HTTPStatus.OK, b"[" + b",".join(entries) + b"]\n", JSON)
 
 
-def _malformed(why: str) -> RefusedError:
-    return RefusedError(HTTPStatus.BAD_REQUEST, "malformed", why)
+def operators_router(
+    documents: Documents,
+    watched: Watched,
+    guard: Callable[[Request], Authorised],
+    rate: OrderRate,
+    *,
+    anywhere: bool = False,
+) -> Router:
+    """Of one listener: all may read, and ``guard`` says who may order. A form on somebody else's
+    page can post, but not JSON, and not under a name of this machine."""
 
+    def order(request: Request, proof: Authorised) -> Answer:
+        return _order(request, proof, watched, rate)
 
-def _wrong_method(path: str, allowed: str) -> RefusedError:
-    return RefusedError(
-        HTTPStatus.METHOD_NOT_ALLOWED, "method", f"{path} takes {allowed}", {"Allow": allowed}
+    orders = Route(
+        "POST",
+        ORDERS_PATH,
+        guard,
+        order,
+        Lane(most=4, most_waiting=8),
+        MOST_BODY_BYTES,
+        "application/json",
     )
+    return Router([*documents.routes(), orders], OwnNames(anywhere=anywhere))
+
+
+def _order(request: Request, proof: Authorised, watched: Watched, rate: OrderRate) -> Answer:
+    try:
+        parse_json(request.body, "the order", MOST_BODY_BYTES)
+        table = json.loads(request.body)  # within the bounds that were checked now
+        named = table.get("by") is not None
+        order = Order.from_json(Fields({**table, "by": table.get("by") or "-"}, "the order"))
+    except DocumentError as error:
+        raise malformed(str(error)) from error
+    if wait_seconds := rate.wait_seconds(proof.by):
+        raise RefusedError(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "rate",
+            f"too many orders: {rate.burst} may come at once, and one each {rate.seconds:g} s "
+            f"after that, so try again in {wait_seconds} s",
+            {"Retry-After": str(wait_seconds)},
+        )
+    order = replace(order, by=f"{order.by}, as {proof.by}" if named else proof.by)
+    try:
+        return json_answer({"done": watched.order(order)})
+    except OrderRefusedError as error:
+        raise RefusedError(HTTPStatus.CONFLICT, "order", str(error)) from error
+
+
+def _without_proof(page: Callable[[Request], Answer]) -> Callable[[Request, Anybody], Answer]:
+    return lambda request, _: page(request)
+
+
+def _health(what: str, why_not: str | None) -> Answer:
+    status = HTTPStatus.OK if why_not is None else HTTPStatus.SERVICE_UNAVAILABLE
+    return json_answer({what: why_not is None, "why_not": why_not}, status)
+
+
+def _number(request: Request, key: str, default: int) -> int:
+    """Raises RefusedError."""
+    text = parse_qs(request.query, keep_blank_values=True).get(key, [str(default)])[-1]
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS + 1 and int(text) > 0):
+        raise malformed(f"{key} must be a whole number above 0")
+    return int(text)

@@ -1,20 +1,19 @@
-"""A Unix socket to listen at: who may connect, who has, and paths of any length."""
+"""A Unix socket to listen at: who may connect, and paths of any length."""
 
 from __future__ import annotations
 
 import errno
 import grp
 import os
-import pwd
 import socket
 import stat
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from solver_lambda.http.listening import BACKLOG
+
 _LOOK_SECONDS = 1.0
-_BACKLOG = 128
 
 
 class UnixSocket:
@@ -41,11 +40,12 @@ class UnixSocket:
                     os.chown(short, -1, grp.getgrnam(group).gr_gid)
                     os.chmod(short, 0o660)
                 self._inode = os.stat(short).st_ino
-            self.listening.listen(_BACKLOG)
+            self.listening.listen(BACKLOG)
         except (OSError, KeyError) as error:
             self.listening.close()
             why = getattr(error, "strerror", None) or str(error)
-            raise OSError(f"operators.socket: {path} cannot be bound: {why}") from error
+            number = getattr(error, "errno", None) or errno.EINVAL
+            raise OSError(number, f"{path} cannot be bound: {why}") from error
 
     @property
     def is_gone(self) -> bool:
@@ -58,17 +58,6 @@ class UnixSocket:
         with suppress(OSError):
             if os.stat(self._path).st_ino == self._inode:
                 os.unlink(self._path)
-
-
-def peer_user(connection: socket.socket) -> str:
-    """Who is at the other end of a Unix socket, as the kernel says: ``root (uid 0)``."""
-    size = struct.calcsize("3i")
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    _, uid, _ = struct.unpack("3i", credentials)
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except KeyError:
-        return f"uid {uid}"
 
 
 @contextmanager

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ipaddress
 import os
 import re
 import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from socketserver import ThreadingMixIn
-from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from solver_lambda.documents.document_key import check_key
-from solver_lambda.function.http_application import SolverApplication
+from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES
+from solver_lambda.function.http_application import solver_router
 from solver_lambda.function.run_log import log_event
+from solver_lambda.http.connection import Limits
+from solver_lambda.http.listening import listen_at
+from solver_lambda.http.message import Peer
+from solver_lambda.http.server import HttpServer
 
 DEFAULT_PORT = 8080
 LEAST_TOKEN_CHARACTERS = 16
-# Whoever sends a byte now and then must not hold one for longer.
-CONNECTION_SECONDS = 60.0
-SILENCE_SECONDS = 10.0
-MOST_CONNECTIONS = 32
+# An observation may be large, and its line slow; who may not ask sends none.
+LIMITS = Limits(connections=256, held_bytes=8 * MAX_OBSERVATION_BYTES, request_seconds=60.0)
+MOST_LINES_A_MINUTE = 30
 # For the plans that are being made at the end.
 FINISH_SECONDS = 10.0
 
@@ -36,73 +36,28 @@ class UsageError(Exception):
     """The service cannot be started so; one sentence says why."""
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    """A thread a connection; no more than so many, and none for long."""
+class _Journal:
+    """One JSON line for each refusal, but for no more than so many a minute."""
 
-    daemon_threads = True
-    # Nodes that were restarted together ask together; who does not fit waits to be taken.
-    request_queue_size = 4 * MOST_CONNECTIONS
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._minute, self._told, self._untold = 0, 0, 0
 
-    def __init__(self, address: tuple[str, int], application: SolverApplication) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        super().__init__(address, _Request)
-        self.set_app(application)
+    def refused(self, peer: Peer, code: str, why: str) -> None:
+        with self._lock:
+            minute = int(time.monotonic() / 60)
+            if minute != self._minute:
+                self._minute, self._told = minute, 0
+            if self._told >= MOST_LINES_A_MINUTE:
+                self._untold += 1
+                return
+            self._told += 1
+            untold, self._untold = self._untold, 0
+        log_event("request_refused", client=peer.user, code=code, reason=why, untold_before=untold)
 
-    def server_bind(self) -> None:
-        # WSGIServer's own looks the host's name up, which may take long.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
-        self.setup_environ()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._room.acquire(timeout=CONNECTION_SECONDS):
-            log_event("connection_refused", client=client_address[0], most=MOST_CONNECTIONS)
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def finish(self) -> None:
-        """Wait until no plan is being made, or for so long."""
-        until = time.monotonic() + FINISH_SECONDS
-        for _ in range(MOST_CONNECTIONS):
-            self._room.acquire(timeout=max(0.0, until - time.monotonic()))
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        limit = threading.Timer(CONNECTION_SECONDS, _end, [request])
-        limit.daemon = True
-        limit.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            limit.cancel()
-            self._room.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        error = sys.exc_info()[1]
-        log_event("connection_failed", client=client_address[0], reason=repr(error))
-
-
-def _end(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it has ended by itself
-        connection.shutdown(socket.SHUT_RDWR)
-
-
-class _Request(WSGIRequestHandler):
-    timeout = SILENCE_SECONDS
-    disable_nagle_algorithm = True
-    wbufsize = -1  # head and body in one packet, where they fit
-
-    def address_string(self) -> str:
-        return str(self.client_address[0])
-
-    def log_request(self, *_: object) -> None:
-        """What became of each observation is logged, and health is asked for all the time."""
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        log_event("bad_request", client=self.address_string(), reason=format % args)
+    def failed(self, what: str, error: Exception) -> str:
+        log_event("request_failed", request=what, reason=repr(error))
+        return "the solver cannot answer this; its log says why"
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -143,23 +98,21 @@ def _serve(arguments: argparse.Namespace) -> int:
         )
     port = _port(arguments.port)
     try:
-        server = _Server((arguments.host, port), SolverApplication(token, key=key))
+        (listening,) = listen_at(arguments.host, port)
     except OSError as error:
-        raise UsageError(f"{arguments.host}:{port} cannot be bound: {error.strerror}") from error
-    with server:
+        raise UsageError(str(error.strerror)) from error
+    router = solver_router(token, key=key)
+    server = HttpServer([listening], router, LIMITS, _Journal(), "solver")
+    bound = listening.getsockname()[1]
+    with suppress(_Stopped):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop)
-        log_event(
-            "listening",
-            host=arguments.host,
-            port=server.server_port,
-            token=bool(token),
-            key=bool(key),
-        )
-        with contextlib.suppress(_Stopped):
-            server.serve_forever()
-        server.socket.close()  # a load balancer sees at once that nobody listens
-        server.finish()
+        server.start()
+        has = {"token": bool(token), "key": bool(key)}
+        log_event("listening", host=arguments.host, port=bound, **has)
+        threading.Event().wait()
+    # A load balancer sees at once that nobody listens.
+    server.close(FINISH_SECONDS)
     return 0
 
 

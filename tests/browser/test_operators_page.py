@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,8 +216,7 @@ def _order(browser: Chrome, title: str, token: str = "") -> None:
     browser.find_element(By.ID, "token").clear()
     browser.find_element(By.ID, "token").send_keys(token)
     browser.find_element(By.XPATH, f"//button[text()='{title}']").click()
-    if token:
-        browser.find_element(By.ID, "sure-yes").click()
+    browser.find_element(By.ID, "sure-yes").click()
 
 
 def test_without_the_token_no_order_is_given(
@@ -223,7 +227,8 @@ def test_without_the_token_no_order_is_given(
     assert len(buttons) == 8
     for title in buttons:
         _order(browser, title)
-        _wait_for(browser, "#ordered", "type the token first")
+        _wait_for(browser, "#ordered", "Not done: orders need the token of operators.token_file")
+        browser.execute_script("document.getElementById('ordered').textContent = ''")
     _order(browser, "Carry out the last plan", "not the right one at all")
     _wait_for(browser, "#ordered", "Not done: orders need the token of operators.token_file")
     assert watched.orders == []
@@ -258,6 +263,81 @@ def test_with_the_token_orders_are_given_and_told(
     _wait_for(browser, "#ordered", "Not done: there is nothing to go back to")
     kept = "return [sessionStorage.getItem('spreds-token'), localStorage.length, document.cookie]"
     assert browser.execute_script(kept) == [TOKEN, 0, ""]
+
+
+def test_through_a_forwarded_socket_orders_need_no_token(
+    browser: Chrome, watched: ExampleSidecar, tmp_path: Path
+) -> None:
+    """As ``ssh -L 9736:/path/to/state.json.sock cache-1`` brings it to another machine."""
+    path = tmp_path / "sock"
+    with (
+        OperatorsServer(OperatorsConfig(socket=path), watched),
+        forwarded(path) as port,
+    ):
+        browser.get(f"http://localhost:{port}/")
+        wait_until(
+            lambda: len(browser.find_elements(By.CSS_SELECTOR, "article")) == 5,
+            lambda: _texts(browser, "body"),
+        )
+        browser.execute_script("sessionStorage.clear()")
+        _order(browser, "Pause until resumed")
+        _wait_for(browser, "#ordered", "Done: done: pause")
+    (order,) = watched.orders
+    assert order.by.endswith(f"(uid {os.getuid()})")
+
+
+@contextmanager
+def forwarded(path: Path) -> Iterator[int]:
+    """A port whose connections go to the socket, as ssh does it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def carry(source: socket.socket, sink: socket.socket) -> None:
+            with suppress(OSError):
+                while part := source.recv(65536):
+                    sink.sendall(part)
+                sink.shutdown(socket.SHUT_WR)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listening.accept()
+                    inner = socket.socket(socket.AF_UNIX)
+                    inner.connect(str(path))
+                    for ends in ((client, inner), (inner, client)):
+                        threading.Thread(target=carry, args=ends, daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening.getsockname()[1]
+
+
+def test_earlier_decisions_come_page_by_page(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    watched.entries = [
+        {
+            "number": number,
+            "at_seconds": 1_795_000_000.0 + number,
+            "kind": "order",
+            "by": "ann",
+            "words": f"order {number}.",
+            "times": 1 + number % 2,
+            "last_at_seconds": 1_795_000_000.0 + number,
+        }
+        for number in range(1, 401)
+    ]
+    opened()
+
+    def shown() -> list[str]:
+        script = "return [...document.querySelectorAll('#decisions li')].map((li) => li.innerText)"
+        return list(browser.execute_script(script))
+
+    wait_until(lambda: len(shown()) == 60, shown)
+    assert "rder 399. 2 times, the last at" in shown()[1]
+    for number in range(2, 8):
+        browser.execute_script("document.querySelector('#decisions > button').click()")
+        wait_until(lambda n=number: len(shown()) == min(60 * n, 400), lambda: len(shown()))
+    assert "rder 1." in shown()[-1]
+    assert browser.find_elements(By.CSS_SELECTOR, "#decisions > button") == []
 
 
 def test_a_cancelled_order_is_none(

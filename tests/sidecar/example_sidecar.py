@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import threading
 from typing import Any
@@ -203,6 +204,7 @@ def example_status() -> dict[str, Any]:
         "recommended_gain": {"since_seconds": NOW_SECONDS - 86_400, "ratio": 0.274},
         "controller": {"kind": "embedded", "silence": None},
         "problems": [],
+        "not_served": [],
         "servers": servers,
     }
 
@@ -281,7 +283,7 @@ def example_history() -> list[dict[str, Any]]:
         },
         example_status()["last_check"],
     ]
-    return entries
+    return [{"number": number, **entry} for number, entry in enumerate(entries, 1)]
 
 
 class ExampleSidecar:
@@ -306,8 +308,9 @@ class ExampleSidecar:
     def series(self) -> dict[str, Any]:
         return example_series()
 
-    def history(self, limit: int) -> list[dict[str, Any]]:
-        return self.entries[-limit:]
+    def history(self, limit: int, before: int) -> list[bytes]:
+        earlier = [entry for entry in self.entries if entry["number"] < before]
+        return [json.dumps(entry).encode() for entry in earlier[-limit:]]
 
     def order(self, order: Order) -> str:
         if self.refuses is not None:

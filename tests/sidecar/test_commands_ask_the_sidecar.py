@@ -438,6 +438,23 @@ def test_commands_that_ask_start_without_what_only_the_sidecar_needs(
     assert not imported & {"boto3", "zmq", "redis", "numpy", "sidecar.daemon"}
 
 
+def test_an_address_that_cannot_be_bound_is_told_by_status_and_its_exit_code(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_node({"jobs": start_server("12mb").url}, budget="24mb")
+    watched = ExampleSidecar()
+    watched.document["budget"]["bytes"] = 24 * MIB
+    with OperatorsServer(OperatorsConfig(socket=path.with_name("state.json.sock")), watched):
+        assert main(["status", str(path)]) == 0
+        watched.document["not_served"] = ["listen"]
+        watched.document["problems"] = ["operators.listen: 127.0.0.1:1 cannot be bound"]
+        capsys.readouterr()
+        assert main(["status", str(path)]) == 1
+        assert "cannot be bound" in capsys.readouterr().out
+
+
 def test_a_sum_that_nobody_lowers_has_a_remedy(
     write_node: Callable[..., Path],
     start_server: Callable[..., LocalServer],

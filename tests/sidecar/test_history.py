@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar.commands.history import _folded
 from sidecar.control import history as history_module
+from sidecar.control import history_rooms
 from sidecar.control.control_room import ControlRoom
 from sidecar.control.history import History, read_history
 from sidecar.control.history_entry import read_entry
@@ -49,7 +51,7 @@ def test_the_oldest_go_by_number_and_by_age(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "history"
-    monkeypatch.setattr(history_module, "MOST_ENTRIES", 3)
+    monkeypatch.setitem(history_rooms.MOST, "plan", 3)
     old = {"at_seconds": 1.0, "kind": "plan", "by": "spreds", "words": "long ago"}
     path.write_text(json.dumps(old) + "\n")
     made = History(path)
@@ -64,7 +66,8 @@ def test_a_file_is_pruned_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "history"
-    monkeypatch.setattr(history_module, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(history_rooms, "MOST_OF_OTHERS", 5)
+    monkeypatch.setattr(history_module, "LEAST_PRUNED", 5)
     made = History(path)
     for number in range(100):
         made.add("hand", str(number), server="a")
@@ -142,6 +145,81 @@ def test_no_entry_keeps_a_sidecar_from_starting_or_a_command_from_telling(
     room._note_changes(entry)
     for line, details in _folded([entry, entry]):
         " ".join([line, *details]).encode()
+
+
+def order_of(what: str, number: int = 0) -> dict[str, Any]:
+    return {"what": what, "by": "ann", "why": str(number)}
+
+
+def test_a_flood_of_one_kind_pushes_out_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    made = History(path)
+    made.add("plan", "the plan that mattered", cycle=7)
+    made.add("check", "its check")
+    made.add("order", "the order that mattered", order=order_of("apply_from_now_on"))
+    for number in range(3000):
+        made.add("order", f"flood {number}", order=order_of("pause"))
+        made.add_without_effect(f"flood {number}", by="eve", order=order_of("resume", number))
+    mattered = ["the plan that mattered", "its check", "the order that mattered"]
+    for entries in (made.tail(10_000), History(path).tail(10_000)):
+        assert [entry["words"] for entry in entries[:3]] == mattered
+        assert len(entries) == 3 + 2 * history_rooms.MOST_OF_OTHERS
+        assert entries[-1]["words"] == "flood 2999"
+    assert len(path.read_bytes().splitlines()) < 2 * 1003 + 1
+
+
+def test_equal_orders_without_effect_are_counted_in_one_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history"
+    made = History(path)
+    for what in ("resume", "recommend") * 20:
+        made.add_without_effect(f"{what}: nothing", by="eve", order=order_of(what))
+    for entries in (made.tail(9), History(path).tail(9), read_history(path)):
+        assert [(entry["words"], entry["times"]) for entry in entries] == [
+            ("resume: nothing", 20),
+            ("recommend: nothing", 20),
+        ]
+        assert all(entry["last_at_seconds"] >= entry["at_seconds"] for entry in entries)
+    ((line, _), _) = _folded(made.tail(9))
+    assert "order (by eve): resume: nothing (20 times, the last at " in line
+    monkeypatch.setattr(history_module, "REPEAT_SECONDS", 0.0)
+    made.add_without_effect("resume: nothing", by="eve", order=order_of("resume"))
+    assert [entry.get("times", 1) for entry in made.tail(9)] == [20, 20, 1]
+
+
+@given(st.lists(st.sampled_from(["plan", "check", "hand"]), max_size=60), st.integers(1, 9))
+def test_pages_have_every_entry_once(kinds: list[str], limit: int) -> None:
+    made = History(None)
+    for kind in kinds:
+        made.add(kind, kind)
+    found: list[dict[str, Any]] = []
+    before = 10**15
+    while page := [json.loads(text) for text in made.page(limit, before)]:
+        assert len(page) <= limit
+        found = page + found
+        before = page[0]["number"]
+    assert found == made.tail(1000)
+    assert [entry["kind"] for entry in found] == kinds
+
+
+def test_a_page_of_long_entries_is_short_but_never_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_rooms, "MOST_PAGE_BYTES", 1000)
+    made = History(None)
+    for number in range(5):
+        made.add("plan", "x" * (2000 if number % 2 else 400))
+    assert [len(made.page(9, before)) for before in (6, 5, 4, 3, 2, 1)] == [1, 1, 1, 1, 1, 0]
+
+
+def test_numbers_go_on_after_a_restart_and_old_files_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    path.write_text(json.dumps({**PLAN, "at_seconds": time.time()}) + "\n")
+    made = History(path)
+    made.add("plan", "the second")
+    assert [entry["number"] for entry in made.tail(9)] == [1, 2]
+    again = History(path)
+    again.add("plan", "the third")
+    assert [entry["number"] for entry in again.tail(9)] == [1, 2, 3]
 
 
 def test_a_file_that_cannot_be_written_is_told_of_once(

@@ -12,6 +12,7 @@ import pytest
 from sidecar.base import log_setup
 from sidecar.base.hourly_summary import HourlySummary
 from sidecar.base.log_setup import (
+    ALWAYS,
     BOUNDED,
     EVENT,
     MOST_A_MINUTE,
@@ -289,3 +290,23 @@ def test_what_was_dropped_once_is_not_counted_as_times(clock: Clock, lines: list
         clock.seconds = 60.0 * minute
         _say(logging.WARNING, "no plan in time")
     assert lines[-1].endswith("no plan in time (and once before, not logged)")
+
+
+def test_a_change_is_told_whatever_flood_came_before(clock: Clock) -> None:
+    lines = Lines(clock)
+
+    def tell(words: str, extra: dict[str, object]) -> None:
+        record = log.makeRecord(log.name, logging.INFO, __file__, 1, words, (), None, extra=extra)
+        lines.handle(record)
+
+    for _ in range(100):
+        tell("resume by eve: there was nothing to resume", {**EVENT})
+    for words in ("apply_from_now_on by ann", "apply_from_now_on by ann", "pause by ann"):
+        tell(words, {**ALWAYS})
+    assert len(lines.lines) == MOST_A_MINUTE + 3
+    assert [line.rpartition("INFO ")[2] for line in lines.lines[-3:]] == [
+        "apply_from_now_on by ann",
+        "apply_from_now_on by ann",
+        "pause by ann",
+    ]
+    assert lines.lines[-1].endswith("INFO pause by ann")

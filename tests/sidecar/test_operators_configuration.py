@@ -48,7 +48,7 @@ def test_all_can_be_told(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert TOKEN not in repr(load(text))
     monkeypatch.setenv("T", TOKEN)
     assert load('listen = "localhost:1"\ntoken_env = "T"') == OperatorsConfig(
-        socket=tmp_path / "state.json.sock", listen=("127.0.0.1", 1), token=TOKEN
+        socket=tmp_path / "state.json.sock", listen=("localhost", 1), token=TOKEN
     )
     anywhere = load('listen = "0.0.0.0:9736"\nlisten_anywhere = true')
     assert (anywhere.listen, anywhere.anywhere) == (("0.0.0.0", 9736), True)

@@ -111,8 +111,8 @@ def test_livez_tells_of_a_main_loop_that_hangs(
     ports: list[int] = []
     serve_tcp = OperatorsServer._serve_tcp
 
-    def noted(server: OperatorsServer, address: tuple[str, int]) -> None:
-        serve_tcp(server, address)
+    def noted(server: OperatorsServer) -> None:
+        serve_tcp(server)
         assert server.port is not None
         ports.append(server.port)
 

@@ -9,7 +9,9 @@ import logging
 import os
 import socket
 import stat
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,18 @@ from hypothesis import strategies as st
 
 from sidecar.base.log_setup import MOST_A_MINUTE, NotAgain
 from sidecar.config.operators import OperatorsConfig
+from sidecar.control.client import SidecarClient
+from sidecar.control.order import Order, OrderRefusedError
 from sidecar.web import operators_server
-from sidecar.web.access import is_own_name, is_token
+from sidecar.web.access import is_own_name
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
-from sidecar.web.http_server import MOST_CONNECTIONS
-from sidecar.web.operators_server import OperatorsServer
+from sidecar.web.operators_server import LIMITS, OperatorsServer
 from sidecar.web.routes import MOST_BODY_BYTES
+from sidecar.web.shared import Shared
 from sidecar.web.unix_socket import UnixSocket
+from solver_lambda.http.guards import is_token
 from tests.sidecar.example_sidecar import ExampleSidecar
+from workloads.local_node import wait_until
 
 TOKEN = "a-token-of-some-length"
 PAGES = ("/", "/livez", "/readyz", "/metrics", "/api/status", "/api/series", "/api/history")
@@ -118,8 +124,10 @@ def test_documents_are_those_of_the_sidecar(over_unix: Ask, watched: ExampleSide
     assert over_unix("/api/series")[1] == watched.series()
     assert over_unix("/api/history")[1] == watched.entries
     assert over_unix("/api/history?limit=2")[1] == watched.entries[-2:]
+    assert over_unix("/api/history?limit=2&before=4")[1] == watched.entries[1:3]
     for wrong in ("0", "-1", "x", "1e3", "9" * 20, "%F0%9F%99%82"):
         assert over_unix(f"/api/history?limit={wrong}")[0] == 400, wrong
+        assert over_unix(f"/api/history?before={wrong}")[0] == 400, wrong
 
 
 def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
@@ -128,7 +136,7 @@ def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
     status, _, response = over_tcp("/api/status", {}, Authorization=f"Bearer {TOKEN}")
     assert (status, response.getheader("Allow")) == (405, "GET, HEAD")
     assert over_tcp("/api/orders", Authorization=f"Bearer {TOKEN}")[0] == 405
-    assert over_tcp("/api/orders", method="OPTIONS")[0] == 501
+    assert over_tcp("/api/orders", method="OPTIONS")[0] == 405
 
 
 def test_anybodys_malformed_address_is_refused_and_leaves_little_in_the_log(
@@ -214,6 +222,15 @@ def test_a_refused_order_says_why(over_unix: Ask, watched: ExampleSidecar) -> No
         {"what": "apply", "more": 1},
         {"what": "apply", "by": 7},
         {"what": "apply", "by": "a\nb"},
+        {"what": "apply", "why": "a\x1b[2Jb"},
+        {"what": "rollback", "server": "pages"},
+        {"what": "rollback", "for_seconds": 60},
+        {"what": "resume", "for_seconds": 60},
+        {"what": "resume", "to": "installation"},
+        {"what": "pause", "to": "last"},
+        {"what": "pause", "server": "pages"},
+        {"what": "apply", "server": "pages"},
+        {"what": "recommend", "to": "last"},
         {"what": "pause", "for_seconds": -1},
         {"what": "pause", "for_seconds": 9e14},
         {"what": "pause", "for_seconds": 367 * 86400},
@@ -230,6 +247,69 @@ def test_a_malformed_order_is_refused_in_a_sentence(
     assert status == 400
     assert answer["error"]
     assert watched.orders == []
+
+
+def test_a_field_of_another_order_is_named_with_it(over_unix: Ask) -> None:
+    answer = over_unix("/api/orders", {"what": "rollback", "server": "pages"})[1]
+    assert answer["error"] == ("the order: server belongs to the order 'resume', not to 'rollback'")
+
+
+def test_orders_that_come_too_fast_are_told_when_to_come_again(
+    over_tcp: Ask, watched: ExampleSidecar, tmp_path: Path
+) -> None:
+    """And whoever floods the port locks out nobody at the socket."""
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    answers = [over_tcp("/api/orders", {"what": "resume"}, **token) for _ in range(30)]
+    taken = [answer for answer in answers if answer[0] == 200]
+    late = [answer for answer in answers if answer[0] == 429]
+    assert len(taken) == len(watched.orders)
+    assert 10 <= len(taken) < 30
+    assert len(taken) + len(late) == 30
+    assert "too many orders" in late[0][1]["error"]
+    assert int(late[0][2].getheader("Retry-After", "")) > 0
+    assert over_tcp("/api/orders", {"what": "resume"})[0] == 401
+    client = SidecarClient(tmp_path / "state.json.sock")
+    assert client.order(Order("resume", "ana")) == "done: resume"
+    refusals = []
+    while not refusals:
+        try:
+            client.order(Order("resume", "ana"))
+        except OrderRefusedError as error:
+            refusals.append(str(error))
+    assert "too many orders" in refusals[0]
+    assert over_tcp("/api/status")[0] == 200
+
+
+def test_at_the_socket_a_browser_must_name_this_machine_too(
+    over_unix: Ask, watched: ExampleSidecar
+) -> None:
+    """It may be forwarded to a port of the operator's own machine (ssh -L)."""
+    for host in ("evil.example", "evil.example:8000", ""):
+        assert over_unix("/api/orders", {"what": "resume"}, Host=host)[0] == 421
+        assert over_unix("/", Host=host)[0] == 421
+    assert watched.orders == []
+    assert over_unix("/api/orders", {"what": "resume"}, Host="localhost:8000")[0] == 200
+
+
+def test_many_readers_share_what_was_made_after_they_asked() -> None:
+    made: list[int] = []
+    may_go_on = threading.Event()
+
+    def slow() -> int:
+        made.append(1)
+        assert may_go_on.wait(60)
+        return len(made)
+
+    shared = Shared(slow)
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(shared)
+        wait_until(lambda: made, lambda: made)
+        others = [pool.submit(shared) for _ in range(7)]
+        may_go_on.set()
+        assert first.result() == 1
+        assert {other.result() for other in others} == {2}
+    assert len(made) == 2
+    assert shared() == 3
 
 
 def test_an_order_must_be_json_of_bounded_length(over_unix: Ask, watched: ExampleSidecar) -> None:
@@ -345,7 +425,7 @@ def test_a_living_sidecars_socket_and_a_file_stay(over_unix: Ask, tmp_path: Path
     assert over_unix("/livez")[0] == 200
     file = tmp_path / "a-file"
     file.write_text("mine")
-    with pytest.raises(OSError, match=r"operators\.socket: .*a-file .*not a socket"):
+    with pytest.raises(OSError, match=r"a-file cannot be bound: .*not a socket"):
         UnixSocket(file)
     assert file.read_text() == "mine"
 
@@ -401,14 +481,59 @@ def test_what_is_put_in_the_sockets_place_stays_and_the_next_look_tries_again(
     assert ask(UnixConnection(path), "/livez")[0] == 200
 
 
-def test_a_taken_port_binds_nothing(watched: ExampleSidecar, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_a_problem_until_it_is_free(
+    watched: ExampleSidecar,
+    serve: Callable[..., OperatorsServer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        config = OperatorsConfig(
-            socket=tmp_path / "state.json.sock", listen=("127.0.0.1", taken.getsockname()[1])
-        )
-        with pytest.raises(OSError, match=r"operators\.listen: 127\.0\.0\.1:\d+ cannot be bound"):
-            OperatorsServer(config, watched).start()
-    assert not (tmp_path / "state.json.sock").exists()
+        port = taken.getsockname()[1]
+        server = serve(listen=("127.0.0.1", port))
+        assert ask(UnixConnection(tmp_path / "state.json.sock"), "/livez")[0] == 200
+        server.look()
+        (problem,) = server.problems()
+        assert f"operators.listen: 127.0.0.1:{port} cannot be bound: " in problem
+        assert watched.metrics.value("operators_not_bound", key="listen") == 2
+    server.look()
+    assert server.problems() == []
+    assert ask(http.client.HTTPConnection("127.0.0.1", port, 30), "/livez")[0] == 200
+
+
+def test_a_socket_that_cannot_be_made_is_a_problem_until_it_can(
+    serve: Callable[..., OperatorsServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    path = tmp_path / "state.json.sock"
+    path.write_text("mine")
+    server = serve(listen=("127.0.0.1", 0))
+    (problem,) = server.problems()
+    assert problem.startswith(f"operators.socket: {path} cannot be bound: ")
+    assert ask(http.client.HTTPConnection("127.0.0.1", server.port, 30), "/livez")[0] == 200
+    path.unlink()
+    server.look()
+    assert server.problems() == []
+    assert ask(UnixConnection(path), "/livez")[0] == 200
+
+
+def test_localhost_is_both_families_or_neither(
+    serve: Callable[..., OperatorsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    server = serve(socket=None, listen=("localhost", 0))
+    for host in ("127.0.0.1", "::1"):
+        assert ask(http.client.HTTPConnection(host, server.port, 30), "/livez")[0] == 200
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+        port = taken.getsockname()[1]
+        half = serve(socket=None, listen=("localhost", port))
+        assert f"[::1]:{port} cannot be bound" in half.problems()[0]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+    half.look()
+    assert half.problems() == []
+    for host in ("127.0.0.1", "::1"):
+        assert ask(http.client.HTTPConnection(host, port, 30), "/livez")[0] == 200
 
 
 def test_silent_clients_keep_nobody_out(serve: Callable[..., OperatorsServer]) -> None:
@@ -416,7 +541,7 @@ def test_silent_clients_keep_nobody_out(serve: Callable[..., OperatorsServer]) -
     port = serve(listen=("127.0.0.1", 0)).port
     with ExitStack() as stack:
         silent = []
-        for _ in range(2 * MOST_CONNECTIONS):
+        for _ in range(2 * LIMITS.connections):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             connection.sendall(b"GET /livez HTTP/1.0\r\nHost: local")
             silent.append(connection)

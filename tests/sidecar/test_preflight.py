@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
 import socket
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.descriptors import make_room_for_descriptors
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.preflight.endpoint import (
@@ -419,6 +421,40 @@ def test_a_running_sidecar_that_listens_elsewhere_is_told() -> None:
     elsewhere, _can_be_bound = check_listen(listen, running=True)
     assert elsewhere.level == "advice"
     assert "nothing listens at 127.0.0.1:" in elsewhere.what
+
+
+def test_localhost_is_free_where_both_its_families_are() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+        port = taken.getsockname()[1]
+        (found,) = check_listen(("localhost", port), running=False)
+    assert (found.level, f"[::1]:{port} cannot be bound" in found.what) == ("problem", True)
+    (found,) = check_listen(("localhost", port), running=False)
+    assert (found.level, found.what) == ("ok", f"localhost:{port} can be bound")
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised_to", "has_room"),
+    [
+        ((1024, 4096), None, True),
+        ((256, 4096), 784, True),
+        ((256, 500), 500, False),
+        ((256, resource.RLIM_INFINITY), 784, True),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), None, True),
+    ],
+)
+def test_room_for_open_files_is_made_or_told_to_be_missing(
+    limits: tuple[int, int],
+    raised_to: int | None,
+    has_room: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    raised: list[int] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: raised.append(new[0]))
+    assert make_room_for_descriptors(servers=18, connections=384) is has_room
+    assert raised == ([] if raised_to is None else [raised_to])
+    assert ("up to 784 may be needed" in caplog.text) is not has_room
 
 
 def test_the_iam_policy_is_what_the_stack_gives_its_node(

@@ -62,7 +62,9 @@ def test_a_plan_since_then_is_what_counts(three: ThreeServers) -> None:
 
 def told(sidecar: Sidecar) -> str:
     """The last change of sizes for the budget's sake, from the history."""
-    words = [entry["words"] for entry in sidecar.history(9) if entry["kind"] == "budget"]
+    words = [
+        entry["words"] for entry in sidecar._control.history.tail(9) if entry["kind"] == "budget"
+    ]
     return words[-1] if words else ""
 
 

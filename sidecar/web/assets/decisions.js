@@ -4,6 +4,9 @@ const KINDS = {
   plan: "plan", check: "check", order: "order", hand: "by hand", rollback: "taken back", budget: "budget", start: "start",
 };
 
+const DECISIONS_A_STEP = 60;
+let shownDecisions = DECISIONS_A_STEP;
+
 function isKept(entry) {
   return entry.kind === "plan" && entry.decision === "keep";
 }
@@ -24,6 +27,7 @@ function entryLine(entry) {
   const head = [
     element("time", { datetime: new Date(entry.at_seconds * 1e3).toISOString() }, moment(entry.at_seconds, true)),
     element("span", { class: bad ? "tag bad" : "tag" }, KINDS[entry.kind] ?? entry.kind), " ", sentence(entry.words),
+    entry.times > 1 ? ` ${entry.times} times, the last at ${moment(entry.last_at_seconds)}.` : null,
     entry.by && entry.by !== "spreds" ? element("span", { class: "soft" }, ` By ${entry.by}.`) : null,
   ];
   if (!reasons.length) return head;
@@ -44,12 +48,16 @@ function keptLine(entries) {
     element("ul", { class: "plain small" }, entries.map((entry) => element("li", {}, entryLine(entry)))));
 }
 
-function renderDecisions(section, entries, now) {
+function renderDecisions(section, entries) {
   const title = element("h2", { id: "decisions-title" }, "Decisions");
-  const lines = folded(entries).slice(0, 60).map((group) => element("li", {}, isKept(group[0]) ? keptLine(group) : entryLine(group[0])));
-  section.replaceChildren(title, lines.length
-    ? element("ol", { class: "plain entries" }, lines)
-    : element("p", { class: "soft" }, "Nothing has been decided yet."));
+  const groups = folded(entries);
+  const lines = groups.slice(0, shownDecisions).map((group) => element("li", {}, isKept(group[0]) ? keptLine(group) : entryLine(group[0])));
+  const isMore = groups.length > shownDecisions || entries[0]?.number > 1;
+  const more = isMore && element("button", { type: "button", "data-key": "earlier" }, "Show earlier ones");
+  if (more) more.addEventListener("click", showEarlier);
+  section.replaceChildren(title, ...(lines.length
+    ? [element("ol", { class: "plain entries" }, lines), ...(more ? [more] : [])]
+    : [element("p", { class: "soft" }, "Nothing has been decided yet.")]));
 }
 
 function renderWhatIf(section, plan) {

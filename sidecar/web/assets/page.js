@@ -2,6 +2,7 @@
 
 const STATUS_MILLISECONDS = 3000, SLOW_TURNS = 5, LIMIT_MILLISECONDS = 8000;
 const known = { status: null, series: null, history: [], askedAt: 0, answeredAt: null, error: null };
+const MOST_KEPT = 5000;
 const opened = new Map();
 let turn = 0, timer = null, drawnFrom = "";
 
@@ -11,13 +12,30 @@ async function get(target) {
   return answer.json();
 }
 
+// Entries by their numbers: a page of them may repeat some, with a higher count.
+function keep(entries) {
+  const byNumber = new Map([...known.history, ...entries].map((entry) => [entry.number, entry]));
+  known.history = [...byNumber.values()].sort((one, other) => one.number - other.number).slice(-MOST_KEPT);
+}
+
+async function showEarlier() {
+  shownDecisions += DECISIONS_A_STEP;
+  try {
+    keep(await get(`/api/history?limit=300&before=${known.history[0].number}`));
+  } catch (error) {
+    known.error = error;
+  }
+  drawnFrom = "";
+  show();
+}
+
 async function refresh() {
   clearTimeout(timer);
   try {
     known.status = await get("/api/status");
     if (turn % SLOW_TURNS === 0 || !known.series) {
       known.series = await get("/api/series");
-      known.history = await get("/api/history?limit=300");
+      keep(await get("/api/history?limit=300"));
     }
     turn += 1;
     known.answeredAt = Date.now() / 1e3;
@@ -40,7 +58,7 @@ function show() {
     : since ? `No answer since ${since}. What stands below is from then.` : "No answer from the sidecar yet.";
   if (!known.status) return;
   const width = byId("servers").clientWidth;
-  const now = JSON.stringify([known.status, known.series, known.history.at(-1), width]);
+  const now = JSON.stringify([known.status, known.series, known.history.at(-1), known.history.length, width]);
   if (!width) return; // not laid out: nobody looks
   const isReading = !(getSelection()?.isCollapsed ?? true);
   if (now === drawnFrom || isReading) return;
@@ -68,7 +86,7 @@ function render(status, width) {
   renderBanner(byId("banner"), status);
   renderServers(byId("servers"), status, width);
   renderTime(byId("time"), known.series, status, width - 38);
-  renderDecisions(byId("decisions"), known.history, status.now_seconds);
+  renderDecisions(byId("decisions"), known.history);
   renderWhatIf(byId("what-if"), status.last_plan);
 }
 

@@ -38,6 +38,7 @@ class Target:
         server_lines: for a server's name, more lines of its ``[[server]]``.
         token: whether orders may be given at the port.
         user: run the sidecar as this user, and not as our own (needs root).
+        verbose: log also what repeats itself.
         environment: what the sidecar has in its own beside ours.
         server_settings: directives of each server.
         umask: of the sidecar; -1: ours.
@@ -47,6 +48,7 @@ class Target:
         folder: with mode 0700: node.toml, state.json, the log, the samples' socket.
         port: where the page is.
         servers: by name.
+        sections: may be changed until the file is written.
     """
 
     def __init__(
@@ -57,15 +59,17 @@ class Target:
         *,
         token: bool = True,
         user: str | None = None,
+        verbose: bool = True,
         environment: Mapping[str, str] | None = None,
         server_settings: Mapping[str, object] | None = None,
         umask: int = -1,
     ) -> None:
         self._held = ExitStack()
         self._names = names
-        self._sections = dict(sections or {})
+        self.sections = dict(sections or {})
         self._server_lines = dict(server_lines or {})
         self._user = user
+        self._verbose = ["--verbose"] if verbose else []
         self.root = ROOT
         self._environment = dict(environment or {})
         self._server_settings = dict(server_settings or {})
@@ -129,11 +133,11 @@ class Target:
             "controller": 'kind = "embedded"\nfolder = "documents"\n',
             "operators": f'listen = "127.0.0.1:{self.port}"\n{token}',
         }
-        top = self._sections.get("", 'mode = "apply"\n')
+        top = self.sections.get("", 'mode = "apply"\n')
         text = f'node = "attacked"\nstate_file = "state.json"\n{top}'
-        for section in {**defaults, **self._sections}:
+        for section in {**defaults, **self.sections}:
             if section:
-                lines = self._sections.get(section, defaults.get(section, ""))
+                lines = self.sections.get(section, defaults.get(section, ""))
                 text += f"[{section}]\n{lines.replace('{folder}', str(self.folder))}"
         for name, server in self.servers.items():
             more = self._server_lines.get(name, "")
@@ -145,7 +149,7 @@ class Target:
         """Start the sidecar; with ``ready``, wait until it works."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, "run", str(self.file), "--verbose"],
+                [sys.executable, "-c", _COMMAND, "run", str(self.file), *self._verbose],
                 cwd=self.folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT), **self._environment},
                 stdout=log,
@@ -155,7 +159,13 @@ class Target:
                 start_new_session=True,
             )
         if ready:
-            self.until(lambda: self.status()["actuator_at_seconds"], "the sidecar does not begin")
+            self.until(self._works, "the sidecar does not begin")
+
+    def _works(self) -> bool:
+        status = self.status()
+        # Where another program had the port for a moment, it is tried again.
+        is_served = not any(one.startswith("operators.") for one in status["problems"])
+        return status["actuator_at_seconds"] is not None and is_served
 
     def end(self) -> int | None:
         """SIGTERM, and SIGKILL after ten seconds; the exit code."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import random
+from collections.abc import Callable
 from typing import Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.control.order import Order
-from sidecar.delivery.http_delivery import DeliveryHandler
+from sidecar.control.order_rate import OrderRate
+from sidecar.delivery.http_delivery import delivery_router
 from sidecar.delivery.plan_inbox import Verdict
-from sidecar.web.handler import TcpHandler
-from sidecar.web.routes import Routes
+from sidecar.web.routes import Documents, operators_router
+from solver_lambda.http.guards import TokenGuard
+from solver_lambda.http.incoming import Incoming
+from solver_lambda.http.message import Peer, RefusedError
+from solver_lambda.http.router import Router
 from workloads.experiment.fuzz.byte_mutator import changed_bytes
 from workloads.experiment.fuzz.parser import Parser
 
@@ -55,8 +59,9 @@ class _Watched:
     def series(self) -> dict[str, Any]:
         return {}
 
-    def history(self, limit: int) -> list[dict[str, Any]]:
-        assert 0 < limit <= 10_000
+    def history(self, limit: int, before: int) -> list[bytes]:
+        assert 0 < limit <= 500
+        assert before > 0
         return []
 
     def order(self, order: Order) -> str:
@@ -70,52 +75,34 @@ class _Inbox:
         return Verdict.REFUSED
 
 
-class _Client:
-    """A client's socket: has sent all, and hears."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.heard = bytearray()
-
-    def makefile(self, *_: object) -> io.BytesIO:
-        return io.BytesIO(self._data)
-
-    def sendall(self, data: bytes) -> None:
-        self.heard += data
-
-    def settimeout(self, _: float) -> None:
-        pass
-
-
 def web_parsers() -> list[Parser]:
-    class Asked(TcpHandler):
-        routes = Routes(_Watched())
-        metrics = _Watched.metrics
-        anywhere = False
-        token = "secret"  # noqa: S105
-
-    class Delivered(DeliveryHandler):
-        inbox = _Inbox()  # type: ignore[assignment]
-        metrics = _Watched.metrics
-
+    watched = _Watched()
+    orders = operators_router(
+        Documents(watched), watched, TokenGuard("secret", "no token"), OrderRate(10**9, 0.0)
+    )
+    inbox: Any = _Inbox()
     return [
-        Parser("http", _REQUESTS, lambda draw: _changed(_REQUESTS, draw), _reader(Asked), ()),
+        Parser("http", _REQUESTS, lambda draw: _changed(_REQUESTS, draw), _reader(orders), ()),
         Parser(
             "delivery",
             _NOTIFICATIONS,
             lambda draw: _changed(_NOTIFICATIONS, draw),
-            _reader(Delivered),
+            _reader(delivery_router(inbox)),
             (),
         ),
     ]
 
 
-def _reader(handler: Any) -> Any:
+def _reader(router: Router) -> Callable[[bytes], None]:
     def read(data: bytes) -> None:
-        client = _Client(data)
-        handler(client, ("127.0.0.1", 1), None)
-        status = bytes(client.heard[:16])
-        assert b" 500 " not in status, status
+        incoming = Incoming(router, Peer("127.0.0.1"))
+        try:
+            answer = incoming.complete()() if incoming.feed(data) else None
+        except RefusedError as error:
+            answer = error.answer
+        if answer is not None:
+            assert answer.status != 500, answer
+            incoming.text_of(answer)
 
     return read
 

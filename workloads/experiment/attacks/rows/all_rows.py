@@ -6,16 +6,22 @@ from workloads.experiment.attacks.attack import Attack
 from workloads.experiment.attacks.rows import (
     byte_rows,
     file_rows,
+    flood_rows,
     held_rows,
+    listener_rows,
     name_rows,
     notification_rows,
     order_rows,
     plan_rows,
+    port_rows,
     sample_rows,
 )
 
 ALL_ATTACKS: list[Attack] = [
     *order_rows.ROWS,
+    *flood_rows.ROWS,
+    *listener_rows.ROWS,
+    *port_rows.ROWS,
     *name_rows.ROWS,
     *file_rows.ROWS,
     *sample_rows.ROWS,

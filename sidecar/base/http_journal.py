@@ -1,0 +1,35 @@
+"""What is told of HTTP requests that were not answered: counted, and logged within bounds."""
+
+from __future__ import annotations
+
+import logging
+
+from prometheus_client import Counter
+
+from sidecar.base.log_setup import BOUNDED
+from solver_lambda.http.message import Peer
+
+log = logging.getLogger(__name__)
+
+
+class HttpJournal:
+    """Of one listener.
+
+    Args:
+        refused: has the label ``reason``.
+        what: what is refused there, for people.
+    """
+
+    def __init__(self, refused: Counter, what: str = "request") -> None:
+        self._refused = refused
+        self._what = what
+
+    def refused(self, peer: Peer, code: str, why: str) -> None:
+        """A client broke a rule, or there was no room for it."""
+        self._refused.labels(code).inc()
+        log.info("%s refused: %s: %s (%s)", self._what, code, why, peer.user, extra=BOUNDED)
+
+    def failed(self, what: str, error: Exception) -> str:
+        """What the client is told of a fault of ours."""
+        log.error("a request could not be answered: %s", what, exc_info=error)
+        return "the sidecar cannot answer this now; its log says why"

@@ -1,0 +1,39 @@
+"""How fast orders may come, so that a flood of them hides nothing and holds up nobody."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+# Whoever orders, by name; the users of a machine are few, and so are the tokens.
+_MOST_KNOWN = 1000
+
+
+class OrderRate:
+    """A bucket for each who gives orders: ``burst`` of them at once, and one more each ``seconds``
+    after that. Any thread may call."""
+
+    def __init__(
+        self, burst: int, seconds: float, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.burst = burst
+        self.seconds = seconds
+        self._now = now
+        self._lock = threading.Lock()
+        self._full_at: dict[str, float] = {}
+
+    def wait_seconds(self, by: str) -> int:
+        """Takes one order from the bucket; if there is none, takes nothing and says in how many
+        seconds there is one."""
+        now = self._now()
+        with self._lock:
+            full_at = max(now, self._full_at.pop(by, now))
+            wait = full_at - now - (self.burst - 1) * self.seconds
+            if wait <= 1e-9:
+                full_at += self.seconds
+            self._full_at[by] = full_at
+            while len(self._full_at) > _MOST_KNOWN:
+                del self._full_at[next(iter(self._full_at))]
+        return max(0, math.ceil(wait - 1e-9))

@@ -1,0 +1,131 @@
+"""One connection of a client, as the server's loop has it. Only that loop touches it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from solver_lambda.http.incoming import Incoming
+from solver_lambda.http.message import Answer, Peer
+
+_PIECE_BYTES = 1 << 16
+
+
+class Phase(Enum):
+    """What a connection does: the request comes, waits for a free place, is answered, the answer
+    goes, and what the client still sends is thrown away."""
+
+    READING = "reading"
+    WAITING = "waiting"
+    ANSWERING = "answering"
+    WRITING = "writing"
+    LINGERING = "lingering"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one listener.
+
+    Attributes:
+        connections: open at a time.
+        held_bytes: of requests that are not complete, together.
+        head_seconds: from the connection on, until the head is there.
+        request_seconds: from the head on, until the body is there.
+        answer_seconds: until the client has taken the answer.
+        linger_seconds: until it has hung up after that: what it still sends is thrown away, as it
+            would miss the answer otherwise.
+    """
+
+    connections: int = 96
+    held_bytes: int = 16 << 20
+    head_seconds: float = 5.0
+    request_seconds: float = 5.0
+    answer_seconds: float = 20.0
+    linger_seconds: float = 1.0
+
+
+class Connection:
+    """Attributes:
+    phase, until: what it does, and until when (monotonic).
+    incoming: its request.
+    """
+
+    def __init__(
+        self, connection: socket.socket, peer: Peer, incoming: Incoming, limits: Limits
+    ) -> None:
+        connection.setblocking(False)
+        self.socket = connection
+        self.peer = peer
+        self.incoming = incoming
+        self.opened_at = time.monotonic()
+        self.phase = Phase.READING
+        self.until = self.opened_at + limits.head_seconds
+        self._limits = limits
+        self._left: list[memoryview] = []
+
+    def read(self) -> bool:
+        """Whether the request is complete. Raises RefusedError, EOFError, OSError."""
+        data = self.socket.recv(_PIECE_BYTES)
+        if not data:
+            raise EOFError
+        had_head = self.incoming.has_head
+        is_complete = self.incoming.feed(data)
+        if not had_head and self.incoming.has_head:
+            self.until = time.monotonic() + self._limits.request_seconds
+        return is_complete
+
+    def begin_to_write(self, answer: Answer) -> None:
+        """``write`` does it."""
+        self._left = self.incoming.text_of(answer)
+        self.incoming.drop()
+        self.phase = Phase.WRITING
+        self.until = time.monotonic() + self._limits.answer_seconds
+
+    def write(self) -> None:
+        """As much as the client takes. Raises OSError."""
+        while self._left:
+            sent = self.socket.send(self._left[0][:_PIECE_BYTES])
+            self._left[0] = self._left[0][sent:]
+            if not self._left[0]:
+                del self._left[0]
+        self.socket.shutdown(socket.SHUT_WR)
+        self.phase = Phase.LINGERING
+        self.until = time.monotonic() + self._limits.linger_seconds
+
+    def throw_away(self) -> bool:
+        """What comes after the request; whether that was all. Raises OSError."""
+        return not self.socket.recv(_PIECE_BYTES)
+
+    def close(self) -> None:
+        self._left.clear()
+        with suppress(OSError):
+            self.socket.close()
+
+
+def whom_to_hang_up_on(connections: Iterable[Connection]) -> Connection | None:
+    """The oldest one of the address that has the most, of those that still send, or else of those
+    that do not take their answer; ``None`` if all are being answered."""
+    there = list(connections)
+    for phases in ((Phase.READING, Phase.LINGERING), (Phase.WRITING,)):
+        idle = [one for one in there if one.phase in phases]
+        if idle:
+            counts = Counter(one.peer for one in idle)
+            most = max(counts.values())
+            crowd = [one for one in idle if counts[one.peer] == most]
+            return min(crowd, key=lambda one: one.opened_at)
+    return None
+
+
+def peer_of(connection: socket.socket, address: object) -> Peer:
+    """Who has connected, from what ``accept`` says."""
+    if connection.family == socket.AF_UNIX:
+        size = struct.calcsize("3i")
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        return Peer(uid=struct.unpack("3i", credentials)[1])
+    return Peer(str(address[0]) if isinstance(address, tuple) else "")

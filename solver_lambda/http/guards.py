@@ -1,0 +1,97 @@
+"""Who may do what: a guard lets a request pass by making a proof, and nobody else makes one."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import InitVar, dataclass
+from http import HTTPStatus
+
+from solver_lambda.http.message import RefusedError, Request
+
+_SEAL = object()
+
+
+class Admitted:
+    """A guard has let a request pass."""
+
+
+@dataclass(frozen=True)
+class Anybody(Admitted):
+    """Whoever reaches the listener: may read, and change nothing."""
+
+
+@dataclass(frozen=True)
+class Authorised(Admitted):
+    """Somebody who may change things, made by the guards here alone.
+
+    Attributes:
+        by: who it is, as the system or the token says, for people.
+
+    Raises:
+        TypeError: somebody else makes one.
+    """
+
+    by: str
+    seal: InitVar[object]
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("only a guard can say who is authorised")
+
+
+def anybody(_: Request) -> Anybody:
+    """The guard of what all may read who reach the listener."""
+    return Anybody()
+
+
+class TokenGuard:
+    """Lets pass who has the token in ``Authorization: Bearer``.
+
+    Args:
+        words: why nobody else passes, for people.
+    """
+
+    def __init__(self, token: str, words: str) -> None:
+        if not token:
+            raise ValueError("an empty token would let everybody pass")
+        self._token = token
+        self._words = words
+
+    def __call__(self, request: Request) -> Authorised:
+        """Raises RefusedError."""
+        if not is_token(request.headers.get("authorization"), self._token):
+            raise RefusedError(
+                HTTPStatus.UNAUTHORIZED, "token", self._words, {"WWW-Authenticate": "Bearer"}
+            )
+        return Authorised(f"the holder of the token at {request.peer.user}", _SEAL)
+
+
+class PeerGuard:
+    """Lets pass who could open a Unix socket: the rights of its file say who can."""
+
+    def __call__(self, request: Request) -> Authorised:
+        """Raises RefusedError: the request came another way."""
+        if request.peer.uid is None:
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN, "peer", "this is only done over the Unix socket"
+            )
+        return Authorised(request.peer.user, _SEAL)
+
+
+class NobodyGuard:
+    """Lets nobody pass, and says why."""
+
+    def __init__(self, code: str, words: str) -> None:
+        self._code = code
+        self._words = words
+
+    def __call__(self, _: Request) -> Authorised:
+        """Raises RefusedError."""
+        raise RefusedError(HTTPStatus.FORBIDDEN, self._code, self._words)
+
+
+def is_token(authorization: str | None, token: str) -> bool:
+    """Whether an ``Authorization`` header has the token; takes as long for each wrong one."""
+    scheme, _, given = (authorization or "").partition(" ")
+    right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
+    return scheme.lower() == "bearer" and right

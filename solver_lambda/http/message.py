@@ -1,0 +1,132 @@
+"""What a client asks, and what goes back to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import NamedTuple
+
+JSON = "application/json; charset=utf-8"
+# Nobody else's page may read an answer, or show ours in a frame; an answer may say otherwise.
+ALWAYS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Peer(NamedTuple):
+    """The other end of a connection, as the system knows it.
+
+    Attributes:
+        address: its IP address, ``""`` at a Unix socket.
+        uid: its user at a Unix socket, else ``None``.
+    """
+
+    address: str = ""
+    uid: int | None = None
+
+    @property
+    def user(self) -> str:
+        """``root (uid 0)``, or the address."""
+        return self.address if self.uid is None else user_of(self.uid)
+
+
+@lru_cache(maxsize=256)
+def user_of(uid: int) -> str:
+    """A user of this machine, for people."""
+    # Imported here: a platform without users needs no names of theirs.
+    import pwd
+
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request, read once: nobody looks at its bytes again.
+
+    Attributes:
+        method: in capitals.
+        path, query: the target before and after its first ``?``, printable ASCII.
+        headers: by name in small letters; what came several times is joined by commas.
+        length: bytes of the body as announced, ``None`` if nothing is.
+        body: whole, once a handler sees it.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    peer: Peer
+    length: int | None = None
+    body: bytes = b""
+
+    @property
+    def content_type(self) -> str:
+        """Of the body, without parameters, in small letters; ``""`` if it is not said."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status, body, and headers beside those that each answer has."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def head(self) -> bytes:
+        """What stands before the body. The connection is closed after each answer."""
+        headers = {
+            "Date": formatdate(usegmt=True),
+            "Content-Type": self.content_type,
+            "Content-Length": str(len(self.body)),
+            "Connection": "close",
+            **ALWAYS,
+            **self.headers,
+        }
+        lines = [f"HTTP/1.0 {self.status.value} {self.status.phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+class RefusedError(Exception):
+    """A request is not answered; the message says why, ``code`` counts it."""
+
+    def __init__(
+        self, status: HTTPStatus, code: str, why: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(why)
+        self.code = code
+        self.answer = json_answer({"error": why}, status, headers)
+
+
+def malformed(why: str) -> RefusedError:
+    """The error to raise for a request that breaks the rules of HTTP, or of what it asks for."""
+    return RefusedError(HTTPStatus.BAD_REQUEST, "malformed", why)
+
+
+def crowded(why: str) -> RefusedError:
+    """The error to raise for a request that there is no room for now."""
+    return RefusedError(
+        HTTPStatus.SERVICE_UNAVAILABLE, "crowded", f"{why}: come again", {"Retry-After": "5"}
+    )
+
+
+def json_answer(
+    document: object, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+) -> Answer:
+    """Raises ValueError: a number is not finite, which JSON cannot say."""
+    body = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+    return Answer(status, body + b"\n", JSON, headers or {})

@@ -1,0 +1,260 @@
+"""The front with real sockets: slow, silent and many clients hold up nobody."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from solver_lambda.http.connection import Limits
+from solver_lambda.http.guards import Anybody, anybody
+from solver_lambda.http.listening import listen_at
+from solver_lambda.http.message import Answer, Peer, Request, json_answer
+from solver_lambda.http.router import Lane, Route, Router
+from solver_lambda.http.server import HttpServer
+from workloads.local_node import wait_until
+
+LIMITS = Limits(
+    connections=16,
+    held_bytes=1 << 20,
+    head_seconds=0.3,
+    request_seconds=0.3,
+    answer_seconds=0.5,
+    linger_seconds=0.2,
+)
+BIG = 32 << 20
+
+
+class Front:
+    """A server with a page, a large one, one that hangs, one that fails, and health."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.may_go_on = threading.Event()
+        self.refusals: list[str] = []
+        self.failures: list[str] = []
+        work, health = Lane(2, 2, seconds=0.2), Lane(1, 4)
+        routes = [
+            Route("GET", "/health", anybody, _page, health),
+            Route("GET", "/big", anybody, _big, health),
+            Route("GET", "/hangs", anybody, self._hang, work),
+            Route("GET", "/fails", anybody, _fail, work),
+            Route("POST", "/body", anybody, _length, work, 1 << 24),
+        ]
+        listening = listen_at("127.0.0.1", 0)
+        self.port = listening[0].getsockname()[1]
+        self.server = HttpServer(listening, Router(routes), limits, self)
+        self.server.start()
+
+    def refused(self, peer: Peer, code: str, why: str) -> None:
+        self.refusals.append(code)
+
+    def failed(self, what: str, error: Exception) -> str:
+        self.failures.append(f"{what}: {error}")
+        return "a fault of ours"
+
+    def _hang(self, _request: Request, _: Anybody) -> Answer:
+        assert self.may_go_on.wait(60)
+        return json_answer({"done": True})
+
+    def connect(self, first: bytes = b"") -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), 30)
+        connection.sendall(first)
+        return connection
+
+    def ask(self, path: str) -> bytes:
+        with self.connect(f"GET {path} HTTP/1.1\r\n\r\n".encode()) as connection:
+            return everything(connection)
+
+
+def everything(connection: socket.socket) -> bytes:
+    answer = b""
+    with suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            answer += part
+    return answer
+
+
+def _page(_request: Request, _: Anybody) -> Answer:
+    return json_answer({"status": "ready"})
+
+
+def _big(_request: Request, _: Anybody) -> Answer:
+    return json_answer("x" * BIG)
+
+
+def _length(request: Request, _: Anybody) -> Answer:
+    return json_answer(len(request.body))
+
+
+def _fail(_request: Request, _: Anybody) -> Answer:
+    raise RuntimeError("secret words")
+
+
+@pytest.fixture
+def front() -> Iterator[Front]:
+    made = Front(LIMITS)
+    try:
+        yield made
+    finally:
+        made.may_go_on.set()
+        made.server.close(10)
+
+
+def test_silent_and_slow_clients_are_told_and_hung_up_on(front: Front) -> None:
+    with front.connect() as silent, front.connect(b"GET /hea") as slow:
+        assert everything(silent) == b""
+        assert everything(slow).startswith(b"HTTP/1.0 408 ")
+    with front.connect(b"POST /body HTTP/1.1\r\nContent-Length: 5\r\n\r\n{") as slow:
+        assert everything(slow).startswith(b"HTTP/1.0 408 ")
+    assert front.refusals == ["slow", "slow"]
+
+
+def test_a_byte_now_and_then_wins_no_time(front: Front) -> None:
+    with front.connect(b"GET /health HTTP/1.1\r\n") as slow:
+        slow.settimeout(0.05)
+        answer = b""
+        for _ in range(1000):
+            with suppress(TimeoutError):
+                if answer := slow.recv(100):
+                    break
+            slow.sendall(b"X")
+    assert answer.startswith(b"HTTP/1.0 408 ")
+
+
+def test_more_than_there_is_room_for_take_the_place_of_the_oldest(front: Front) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with ExitStack() as stack:
+        silent = [stack.enter_context(front.connect()) for _ in range(3 * LIMITS.connections)]
+        assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+        assert everything(silent[0]) == b""
+        ours = len(os.listdir("/proc/self/fd")) - before - len(silent)
+        assert ours <= LIMITS.connections
+    assert front.refusals.count("crowded") >= 2 * LIMITS.connections
+    wait_until(lambda: not front.server._connections, lambda: front.server._connections)
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_the_address_with_the_most_makes_room(front: Front) -> None:
+    with ExitStack() as stack:
+        other = socket.create_connection(
+            ("127.0.0.1", front.port), 30, source_address=("127.0.0.2", 0)
+        )
+        stack.enter_context(other)
+        for _ in range(2 * LIMITS.connections):
+            stack.enter_context(front.connect())
+        other.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        assert everything(other).startswith(b"HTTP/1.0 200 ")
+
+
+def test_health_is_answered_while_all_others_hang_and_who_waits_is_told(front: Front) -> None:
+    request = b"GET /hangs HTTP/1.1\r\n\r\n"
+    with ExitStack() as stack:
+        hanging = [stack.enter_context(front.connect(request)) for _ in range(2)]
+        wait_until(lambda: sum(front.server._answering.values()) == 2, lambda: "not yet")
+        waiting = [stack.enter_context(front.connect(request)) for _ in range(2)]
+        full = stack.enter_context(front.connect(request))
+        for one in (full, *waiting):
+            answer = everything(one)
+            assert answer.startswith(b"HTTP/1.0 503 ")
+            assert b"Retry-After: " in answer
+        assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+        front.may_go_on.set()
+        assert [everything(one).partition(b"\r\n")[0] for one in hanging] == [
+            b"HTTP/1.0 200 OK"
+        ] * 2
+    assert front.ask("/hangs").startswith(b"HTTP/1.0 200 ")
+
+
+def test_who_does_not_take_his_answer_is_hung_up_on(front: Front) -> None:
+    with front.connect(b"GET /big HTTP/1.1\r\n\r\n") as reader:
+        wait_until(lambda: front.server._connections, lambda: "not taken")
+        wait_until(lambda: not front.server._connections, lambda: front.server._connections)
+        assert len(everything(reader)) < BIG
+    assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+
+
+def test_who_reads_slowly_is_hung_up_on_first_where_there_is_no_room() -> None:
+    front = Front(Limits(connections=16, answer_seconds=600))
+    with ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(front.connect(b"GET /big HTTP/1.1\r\n\r\n"))
+        assert front.ask("/health").startswith(b"HTTP/1.0 ")
+    wait_until(lambda: front.ask("/health").startswith(b"HTTP/1.0 200 "), lambda: front.refusals)
+    front.server.close(10)
+
+
+def test_bodies_together_are_bounded(front: Front) -> None:
+    head = b"POST /body HTTP/1.1\r\nContent-Length: 2000000\r\n\r\n"
+    with front.connect(head) as sender:
+        with suppress(OSError):
+            sender.sendall(b"x" * 2_000_000)
+        assert everything(sender).startswith(b"HTTP/1.0 503 ")
+    with front.connect(b"POST /body HTTP/1.1\r\nContent-Length: 9\r\n\r\n123456789") as sender:
+        assert everything(sender).endswith(b"\r\n\r\n9\n")
+
+
+def test_a_fault_is_told_without_its_words(front: Front) -> None:
+    answer = front.ask("/fails")
+    assert answer.startswith(b"HTTP/1.0 500 ")
+    assert b"secret" not in answer
+    assert front.failures == ["GET /fails: secret words"]
+
+
+def test_a_fault_of_the_listener_itself_does_not_end_it(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        monkeypatch.undo()
+        raise RuntimeError("as it was told to")
+
+    monkeypatch.setattr(front.server, "_keep_time", broken)
+    assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+    assert front.failures == ["the connections: as it was told to"]
+    assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+
+
+def test_a_client_that_resets_is_forgotten(front: Front) -> None:
+    for first in (b"", b"GET /he", b"GET /health HTTP/1.1\r\n\r\n"):
+        connection = front.connect(first)
+        # Linger of 0 s: a reset instead of a good end.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.close()
+    wait_until(lambda: not front.server._connections, lambda: front.server._connections)
+    assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+
+
+def test_without_a_descriptor_it_rests_and_goes_on_later(front: Front) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        asking = [socket.socket() for _ in range(4)]
+        for one in asking:
+            stack.enter_context(one)
+        try:
+            lowest_free = os.dup(asking[0].fileno())
+            os.close(lowest_free)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+            for one in asking:
+                one.connect(("127.0.0.1", front.port))
+                one.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+            wait_until(lambda: front.server._accepts_at, lambda: "it took them all")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for one in asking:
+            assert everything(one).startswith(b"HTTP/1.0 200 ")
+
+
+def test_what_is_under_way_at_the_end_is_answered(front: Front) -> None:
+    with front.connect(b"GET /hangs HTTP/1.1\r\n\r\n") as asked:
+        wait_until(lambda: sum(front.server._answering.values()) == 1, lambda: "not yet")
+        front.server.close()
+        with pytest.raises(ConnectionRefusedError):
+            front.connect()
+        front.may_go_on.set()
+        assert everything(asked).startswith(b"HTTP/1.0 200 ")
+    front.server.close(10)
+    assert not front.server._thread.is_alive()

@@ -1,0 +1,120 @@
+"""Ports that somebody else has taken, and a machine that lets us open no more files."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from sidecar.control.order import Order
+from workloads.experiment.attacks.attack import Attack, must
+from workloads.experiment.attacks.rows.order_rows import status_of
+from workloads.experiment.attacks.rows.slow_connections import HEALTH, besieged, slow_connections
+from workloads.experiment.attacks.target import Target
+
+
+def _port_is_taken() -> None:
+    _taken("127.0.0.1", "127.0.0.1")
+    _taken("localhost", "::1")
+
+
+def _taken(listen: str, host: str) -> None:
+    """Somebody listens at ``host`` before a sidecar that is to listen at ``listen``."""
+    target = Target()
+    lines = f'listen = "{listen}:{target.port}"\ntoken_file = "token"\n'
+    target.sections["operators"] = lines
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with ExitStack() as stack:
+        stack.callback(target.__exit__, None, None, None)
+        with socket.create_server((host, target.port), family=family):
+            target.prepare()
+            target.start(ready=False)
+            runs = "it does not run without a port"
+            target.until(lambda: target.status()["actuator_at_seconds"], runs)
+            said = target.status()["problems"]
+            must(any("cannot be bound" in one for one in said), f"no problem: {said}")
+            told = target.command("status", str(target.file))
+            must(told.returncode == 1, f"status says {told.returncode}")
+            must("cannot be bound" in told.stdout, "status does not say it")
+            target.ask().order(Order("pause", "ann"))
+            with suppress(ConnectionRefusedError):
+                if listen == "localhost":
+                    must(not target.raw(HEALTH), "127.0.0.1 is served, [::1] somebody else's")
+        late = "a free port is not taken up"
+        target.until(lambda: status_of(target.raw(HEALTH)) == b"200", late, 15)
+        if listen == "localhost":
+            health = target.raw(HEALTH, host="::1")
+            must(status_of(health) == b"200", "[::1] is left to whoever takes it")
+        must(not target.status()["problems"], "the problem is still told")
+
+
+def _no_descriptors_left() -> None:
+    """The sidecar may open few files from its start on: strangers must not take the last ones."""
+    with Target() as target:
+        assert target.process is not None
+        for _ in range(3):
+            target.raw(HEALTH)
+        hard = resource.prlimit(target.process.pid, resource.RLIMIT_NOFILE)
+        must(hard[0] >= 512, f"it may open {hard[0]} files")
+        limit = target.descriptors() + 40
+        resource.prlimit(target.process.pid, resource.RLIMIT_NOFILE, (limit, hard[1]))
+        used = _cpu_seconds(target.process.pid)
+        with slow_connections(target.port, b"GET / HTTP/1.1\r\n", b"", 300):
+            time.sleep(1)
+            must(target.is_alive(), "it has ended")
+        used = _cpu_seconds(target.process.pid) - used
+        must(used < 0.9, f"it spins: {used:.1f} s of a core in a second")
+        target.until(lambda: target.status()["pid"], "it is mute after that", 10)
+        must("Traceback" not in target.log_text(), "there is a traceback in the log")
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def _few_files_allowed() -> None:
+    """Started with a limit of 256 open files, which may be raised: it is."""
+    with Target() as target:
+        target.end()
+        code = (
+            "import resource, sys; from sidecar.cli import main; "
+            "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]; "
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)); sys.exit(main(sys.argv[1:]))"
+        )
+        with target.log.open("ab") as log:
+            target.process = subprocess.Popen(
+                [sys.executable, "-c", code, "run", str(target.file)],
+                cwd=target.folder,
+                stdout=log,
+                stderr=log,
+            )
+        target.until(lambda: target.status()["actuator_at_seconds"], "it does not begin")
+        besieged(target, target.port, b"GET / HTTP/1.1\r\n", b"", 2)
+
+
+ROWS = [
+    Attack(
+        "listeners: the port is somebody else's",
+        "listens at the operators' port, or at [::1] of localhost, before the sidecar starts: it "
+        "runs, says so, serves neither family alone, and takes the port up when it is free",
+        _port_is_taken,
+        quick=False,
+    ),
+    Attack(
+        "listeners: no descriptors left",
+        "opens connections until the sidecar may open no more files: it neither ends nor spins",
+        _no_descriptors_left,
+        held=True,
+    ),
+    Attack(
+        "listeners: started with a low limit of files",
+        "a limit of 256 files and 1,050 slow connections: the limit is raised, all is answered",
+        _few_files_allowed,
+        held=True,
+    ),
+]

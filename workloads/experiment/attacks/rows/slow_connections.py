@@ -1,0 +1,101 @@
+"""Slow connections, and a sidecar that must do its work among a thousand of them."""
+
+from __future__ import annotations
+
+import resource
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sidecar.control.order import Order
+from workloads.experiment.attacks.attack import CannotPlayError, must
+from workloads.experiment.attacks.rows.order_rows import status_of
+from workloads.experiment.attacks.target import Target
+
+SLOW = 1050
+# Of one listener, and what else is opened meanwhile.
+MOST_DESCRIPTORS = 300
+HEALTH = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@contextmanager
+def slow_connections(
+    port: int, first: bytes, drip: bytes, count: int = SLOW
+) -> Iterator[SlowConnections]:
+    """Hold so many for as long as they are let, and make anew what is hung up on.
+
+    Raises:
+        CannotPlayError: we may not open so many.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count + 200:
+        if hard < count + 200:
+            raise CannotPlayError(f"{count} connections cannot be opened here")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count + 200, hard))
+    with SlowConnections(port, first, drip, count) as held:
+        yield held
+
+
+class SlowConnections:
+    """Each says ``first`` at once and ``drip`` at each ``turn``."""
+
+    def __init__(self, port: int, first: bytes, drip: bytes, count: int) -> None:
+        self._address = ("127.0.0.1", port)
+        self._first, self._drip, self._count = first, drip, count
+        self._open: dict[int, socket.socket] = {}
+
+    def __enter__(self) -> SlowConnections:
+        self.turn()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._open.values():
+            one.close()
+
+    def turn(self) -> None:
+        """Send a little, and open others for those that are gone."""
+        with selectors.DefaultSelector() as selector:
+            for one in self._open.values():
+                selector.register(one, selectors.EVENT_READ)
+            gone = [key.fd for key, _ in selector.select(0)] if self._open else []
+        for number in gone:
+            self._open.pop(number).close()
+        for one in self._open.values():
+            with suppress(OSError):
+                one.send(self._drip)
+        while len(self._open) < self._count:
+            one = socket.socket()
+            one.settimeout(2)
+            try:
+                one.connect(self._address)
+                one.send(self._first)
+            except OSError:
+                one.close()
+                return
+            self._open[one.fileno()] = one
+
+
+def besieged(target: Target, port: int, first: bytes, drip: bytes, seconds: float) -> None:
+    """Status, health and orders are answered while so many hold connections to this port, servers
+    stay in reach, and descriptors few; raises FellError."""
+    before = target.descriptors()
+    with slow_connections(port, first, drip) as slow:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            slow.turn()
+            status = target.status()
+            late = status["now_seconds"] - status["loop_at_seconds"]
+            must(late < 10, f"the main loop is {late:.0f} s late")
+            more = target.descriptors() - before
+            must(more < MOST_DESCRIPTORS, f"{more} descriptors more")
+            health = target.raw(HEALTH)
+            must(status_of(health) == b"200", f"health: {health[:80]!r}")
+            target.ask().order(Order("pause", "ann"))
+            target.ask().order(Order("resume", "ann"))
+            time.sleep(0.5)
+        problems = [one for one in target.status()["problems"] if "cannot be read" in one]
+        must(not problems, f"servers are out of reach: {problems}")
+    must("Traceback" not in target.log_text(), "there is a traceback in the log")
+    target.until(lambda: target.descriptors() < before + 20, "descriptors of who is gone stay open")
