@@ -1,7 +1,7 @@
 """Connections to the samples' endpoint: what waits of each, and how many there may be.
 
 A thread takes in what comes, for while the sidecar plans it would be lost: between two processes
-the kernel keeps some ten batches. All else is done by the thread that asks for messages. What a
+the kernel keeps some four batches. All else is done by the thread that asks for messages. What a
 connection may have waiting is bounded; when it has that, nothing more is read of it, so that the
 server's own queue fills, and the server drops, and counts it.
 """
@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import struct
+import sys
 import threading
 import time
 from collections import deque
@@ -29,7 +30,10 @@ PATIENCE_SECONDS = 10.0
 GRACE_SECONDS = 1.0
 """So long a stranger is not hung up on for the next one."""
 _READ_BYTES = 256 << 10
-_PAUSE_SECONDS = 0.02
+# While another thread calculates, each of our calls waits so long for its turn. With Python's 5 ms
+# a million samples a second are too many beside a plan that takes a second.
+_SWITCH_SECONDS = 0.001
+_PAUSE_SECONDS = 0.01
 _MOST_ACCEPTS = 64
 _ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
@@ -130,6 +134,7 @@ class Connections:
         self._is_knocked = False
         self._deaf_until_seconds = 0.0
         self._failure: BaseException | None = None
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         listening.setblocking(False)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll = select.epoll()
@@ -180,7 +185,7 @@ class Connections:
                     most_bytes = max(most_bytes, count)
             self._arrived.set()
             # Who is woken for each batch takes several times as long for it.
-            if 0 < most_bytes < _READ_BYTES // 4:
+            if 0 < most_bytes < MAX_BATCH_BYTES:
                 self._stopping.wait(_PAUSE_SECONDS)
 
     # what the other one does
