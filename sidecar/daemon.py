@@ -75,12 +75,9 @@ class Sidecar:
             self._monitors, self._actuator.run_ids, self._sampler_keys, self.metrics
         )
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)
-        self._settings = SettingsReader(
-            make_settings_store(config.controller),
-            config,
-            self.metrics,
-            RememberedSettings(remembered_path(config.state_file)),
-        )
+        store = make_settings_store(config.controller)
+        remembered = RememberedSettings(remembered_path(config.state_file))
+        self._settings = SettingsReader(store, config, self.metrics, remembered)
         self._settings_in_time = SettingsInTime(self._settings, self.metrics)
         self._forecast = Forecast(
             config, self._monitors, time.monotonic(), self._store.now.first_bytes

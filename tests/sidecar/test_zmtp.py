@@ -17,7 +17,7 @@ from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
 from sidecar.samples.wire_format import MAX_BATCH_BYTES
 from sidecar.samples.zmtp import GREETING, ZmtpError, ZmtpReader
-from workloads.experiment.attacks.zmtp_peer import ZmtpPeer, connected
+from workloads.experiment.attacks.stage.zmtp_peer import ZmtpPeer, connected
 from workloads.local_node import wait_until
 
 PUSH = b"\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH\x08Identity\x00\x00\x00\x00"

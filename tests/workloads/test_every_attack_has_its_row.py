@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from workloads.__main__ import main
-from workloads.experiment.attacks.attack import FELL, OK, SKIPPED, Attack, must, play_attack
 from workloads.experiment.attacks.command import chosen, table
 from workloads.experiment.attacks.rows.all_rows import ALL_ATTACKS
+from workloads.experiment.attacks.stage.attack import FELL, OK, SKIPPED, Attack, must, play_attack
 
 QUICK = chosen(quick=True)
 

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from workloads.arguments import output_file, positive
-from workloads.experiment.attacks.attack import FELL, OK, Attack, Outcome, play_attack
 from workloads.experiment.attacks.rows.all_rows import ALL_ATTACKS
+from workloads.experiment.attacks.stage.attack import FELL, OK, Attack, Outcome, play_attack
 from workloads.table import text_table
 
 HELP = """Attacks on orders, listeners, locks, files, samples, plans and documents, each against

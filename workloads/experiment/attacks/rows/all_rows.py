@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from workloads.experiment.attacks.attack import Attack
 from workloads.experiment.attacks.rows import (
     byte_rows,
     file_rows,
@@ -16,6 +15,7 @@ from workloads.experiment.attacks.rows import (
     port_rows,
     sample_rows,
 )
+from workloads.experiment.attacks.stage.attack import Attack
 
 ALL_ATTACKS: list[Attack] = [
     *order_rows.ROWS,

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from workloads.experiment.attacks.attack import Attack, CannotPlayError, must
-from workloads.experiment.attacks.hostile_server import Answer, HostileServer, bulk
-from workloads.experiment.attacks.target import MIB, SERVER_BYTES, Target
+from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.stage.hostile_server import Answer, HostileServer, bulk
+from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 
 MOST_GROWTH_BYTES = 40 * MIB
 MEBIBYTE = b"x" * MIB

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.experiment.attacks.attack import Attack, must
-from workloads.experiment.attacks.target import Target
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.target import Target
 
 
 def _links_at_locks() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
-from workloads.experiment.attacks.attack import Attack, must
 from workloads.experiment.attacks.rows.order_rows import status_of
-from workloads.experiment.attacks.target import Target
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.target import Target
 
 
 def _flood(target: Target, seconds: float, whats: tuple[str, ...]) -> tuple[int, int]:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from workloads.experiment.attacks.attack import Attack, CannotPlayError, must
-from workloads.experiment.attacks.hostile_server import HostileServer
-from workloads.experiment.attacks.target import ROOT, Target
+from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.stage.hostile_server import HostileServer
+from workloads.experiment.attacks.stage.target import ROOT, Target
 
 MOST_EXPOSURE = 1.8
 # A page that ran it would have this title.

@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from sidecar.control.order import Order
-from workloads.experiment.attacks.attack import Attack, must
 from workloads.experiment.attacks.rows.order_rows import status_of
 from workloads.experiment.attacks.rows.slow_connections import (
     HEALTH,
@@ -17,7 +16,8 @@ from workloads.experiment.attacks.rows.slow_connections import (
     besieged,
     slow_connections,
 )
-from workloads.experiment.attacks.target import Target
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.target import Target
 from workloads.local_server import free_port
 from workloads.solver_service import running_service
 

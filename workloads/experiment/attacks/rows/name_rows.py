@@ -12,8 +12,8 @@ from functools import partial
 
 import redis
 
-from workloads.experiment.attacks.attack import Attack, CannotPlayError, must
-from workloads.experiment.attacks.target import MIB, SERVER_BYTES, Target
+from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 
 # Before each program of theirs: a Python of root's own could not be started by them.
 _DROP_RIGHTS = """

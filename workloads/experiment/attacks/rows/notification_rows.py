@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
-from workloads.experiment.attacks.attack import Attack, must
-from workloads.experiment.attacks.false_sns import HOST, TOPIC, FalseSns, Message
-from workloads.experiment.attacks.target import Target
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.false_sns import HOST, TOPIC, FalseSns, Message
+from workloads.experiment.attacks.stage.target import Target
 from workloads.local_server import free_port
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}

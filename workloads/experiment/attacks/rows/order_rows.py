@@ -8,8 +8,8 @@ from http.client import HTTPConnection
 from typing import Any
 
 from sidecar.control.order import Order
-from workloads.experiment.attacks.attack import Attack, must
-from workloads.experiment.attacks.target import Target
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.target import Target
 
 ODD_TARGETS = (
     "/api/orders#",

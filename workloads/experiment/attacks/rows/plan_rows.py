@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workloads.experiment.attacks.attack import Attack, must
-from workloads.experiment.attacks.hostile_solver import HostileSolver, forged_plan
-from workloads.experiment.attacks.target import MIB, SERVER_BYTES, Target
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.hostile_solver import HostileSolver, forged_plan
+from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 
 KEYS = 20_000
 VALUE_BYTES = 1000

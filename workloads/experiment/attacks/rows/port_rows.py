@@ -11,10 +11,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from sidecar.control.order import Order
-from workloads.experiment.attacks.attack import Attack, must
 from workloads.experiment.attacks.rows.order_rows import status_of
 from workloads.experiment.attacks.rows.slow_connections import HEALTH, besieged, slow_connections
-from workloads.experiment.attacks.target import Target
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.target import Target
 
 
 def _port_is_taken() -> None:

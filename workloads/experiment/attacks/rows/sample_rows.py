@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from sidecar.control.order import Order
-from workloads.experiment.attacks.attack import Attack, CannotPlayError, must
-from workloads.experiment.attacks.target import MIB, Target
-from workloads.experiment.attacks.zmtp_peer import ZmtpPeer, connected, endless
+from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.stage.target import MIB, Target
+from workloads.experiment.attacks.stage.zmtp_peer import ZmtpPeer, connected, endless
 from workloads.local_server import free_port
 from workloads.sample_batches import SampledServer, number_hashes
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from sidecar.control.order import Order
-from workloads.experiment.attacks.attack import CannotPlayError, must
 from workloads.experiment.attacks.rows.order_rows import status_of
-from workloads.experiment.attacks.target import Target
+from workloads.experiment.attacks.stage.attack import CannotPlayError, must
+from workloads.experiment.attacks.stage.target import Target
 
 SLOW = 1050
 # Of one listener, and what else is opened meanwhile.

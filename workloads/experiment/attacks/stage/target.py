@@ -18,10 +18,10 @@ from typing import Any, Self
 import redis
 
 from sidecar.control.client import SidecarClient
-from workloads.experiment.attacks.attack import FellError
+from workloads.experiment.attacks.stage.attack import FellError
 from workloads.local_server import LocalServer, free_port
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 MIB = 1 << 20
 SERVER_BYTES = 16 * MIB
 WAIT_SECONDS = 30.0

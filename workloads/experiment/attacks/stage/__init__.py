@@ -1,0 +1,1 @@
+"""Targets, attackers and what a row is."""
