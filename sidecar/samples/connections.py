@@ -23,8 +23,7 @@ from sidecar.samples.zmtp import ZmtpError, ZmtpReader
 
 QUEUE_BATCHES = 1024
 """That may wait of a server."""
-STRANGERS_BYTES = 4 * MAX_BATCH_BYTES
-"""That may wait of who has not shown a secret."""
+STRANGERS_BYTES = 4 * MAX_BATCH_BYTES  # that may wait of who has not shown a secret
 PATIENCE_SECONDS = 10.0
 """A server sends a batch a second at least."""
 GRACE_SECONDS = 1.0
