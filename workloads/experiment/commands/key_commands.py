@@ -17,7 +17,7 @@ KEYS = """
 = OBJECT ENCODING {key}
 ~ OBJECT FREQ {key}
 ~ OBJECT IDLETIME {key}
-= OBJECT REFCOUNT {hash}
+~ OBJECT REFCOUNT {hash}
 ~ MEMORY USAGE {key}
 * KEYS *
 = DBSIZE

@@ -23,6 +23,7 @@ _RATES = (
     (-1, 0),
 )
 _SALTS = ("0", "1", "18446744073709551615", "18446744073709551616", "abc", "", "7 ")
+_SECRETS = ("ab" * 16, "00" * 16, "", "ab" * 15, "AB" * 16, "\x00" * 32, "x" * 4000)
 _WRONG_ENDPOINTS = ("nonsense", "tcp://192.0.2.1:9", "tcp://127.0.0.1:x", "ipc://" + "x" * 200)
 
 
@@ -56,6 +57,8 @@ class Knobs:
             knobs["endpoint"] = self._draw.choice(endpoints)
         if self._draw.random() < 0.3:
             knobs["salt"] = self._draw.choice(_SALTS)
+        if self._draw.random() < 0.3:
+            knobs["secret"] = self._draw.choice(_SECRETS)
         return self._set(**knobs) if knobs else ""
 
     def _set(self, **knobs: object) -> str:
