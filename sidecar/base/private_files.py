@@ -1,4 +1,4 @@
-"""Files that only the sidecar's own user may change: locks, folders and secrets."""
+"""Files that only the sidecar's own user may change: locks and folders."""
 
 from __future__ import annotations
 
@@ -67,23 +67,6 @@ def who_else_may_write(folder: Path) -> str | None:
             return f"everybody may write to {one}"
         if found.st_mode & stat.S_IWGRP and not is_sticky and _has_others(found.st_gid):
             return f"the members of group {_group_name(found.st_gid)} may write to {one}"
-    return None
-
-
-def why_not_secret(descriptor: int) -> str | None:
-    """Say why an open file keeps no secret; ``None`` if it does.
-
-    Its group may read it, as a credential of systemd or a secret of Kubernetes has it.
-    """
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        return None  # a pipe, as of a shell's <(...), has no name that others could open
-    if found.st_uid not in (0, os.geteuid()):
-        return f"it belongs to another user (uid {found.st_uid})"
-    if found.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
-        who = "others" if found.st_mode & stat.S_IRWXO else "its group"
-        what = "read" if found.st_mode & stat.S_IROTH else "change"
-        return f"{who} may {what} it (mode {stat.S_IMODE(found.st_mode):04o}): chmod 600"
     return None
 
 

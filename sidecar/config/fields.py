@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sidecar.base.private_files import why_not_secret
 from solver_lambda.documents.reader import Fields
 from solver_lambda.documents.server_settings import ServerSetting
 from solver_lambda.documents.units import (
@@ -16,10 +15,10 @@ from solver_lambda.documents.units import (
     parse_duration,
     parse_size,
 )
+from solver_lambda.secret import SecretError, read_secret
 
 # A smaller number without a unit is meant as megabytes, or gigabytes.
 LEAST_BARE_BYTES = 1 << 16
-MOST_SECRET_BYTES = 64 * 1024
 
 
 def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> int:
@@ -86,27 +85,17 @@ def secret(fields: Fields, key: str, folder: Path) -> str | None:
     if fields.has(f"{key}_file") and fields.has(f"{key}_env"):
         raise fields.refuse(f"{key}_file", f"and {key}_env are both given: give one of them")
     if fields.has(f"{key}_file"):
-        return _secret_of(folder / fields.text(f"{key}_file"), fields, f"{key}_file")
+        path = folder / fields.text(f"{key}_file")
+        try:
+            return read_secret(path)
+        except SecretError as error:
+            raise fields.refuse(f"{key}_file", f"{str(path)!r} {error}") from error
     if fields.has(f"{key}_env"):
         name = fields.text(f"{key}_env")
         if name not in os.environ:
             raise fields.refuse(f"{key}_env", f"names {name!r}, which is not in the environment")
         return os.environ[name]
     return None
-
-
-def _secret_of(path: Path, fields: Fields, key: str) -> str:
-    try:
-        with path.open("rb") as file:
-            if why := why_not_secret(file.fileno()):
-                raise fields.refuse(key, f"{str(path)!r} is no secret: {why}")
-            text = file.read(MOST_SECRET_BYTES + 1)
-        if len(text) > MOST_SECRET_BYTES:
-            raise fields.refuse(key, f"{str(path)!r} has more than {MOST_SECRET_BYTES} bytes")
-        return text.decode().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise fields.refuse(key, f"{str(path)!r} cannot be read: {why}") from error
 
 
 def secret_key(fields: Fields, key: str) -> str | None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sidecar.config.fields import secret
-from solver_lambda.access_token import why_no_token
 from solver_lambda.documents.reader import Fields
 from solver_lambda.http.listening import LOCALHOST
+from solver_lambda.secret import why_no_token
 
 
 @dataclass(frozen=True)

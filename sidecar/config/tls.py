@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sidecar.base.private_files import why_not_secret
 from solver_lambda.documents.reader import Fields
+from solver_lambda.secret import why_not_secret
 
 KEYS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
+
+from solver_lambda.secret import why_no_token
 
 HEADER = "X-Spreds-Signature"
 LEAST_KEY_CHARACTERS = 32
@@ -21,10 +22,8 @@ def check_key(key: str) -> bytes:
     Raises:
         ValueError: it is too short to be a secret, or not one word.
     """
-    if not re.fullmatch(rf"[!-~]{{{LEAST_KEY_CHARACTERS},}}", key):
-        raise ValueError(
-            f"must hold one word of at least {LEAST_KEY_CHARACTERS} ASCII characters, on one line"
-        )
+    if why := why_no_token(key, LEAST_KEY_CHARACTERS):
+        raise ValueError(why)
     return key.encode()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
-import re
 import signal
 import sys
 import threading
@@ -22,9 +21,9 @@ from solver_lambda.http.connection import Limits
 from solver_lambda.http.listening import listen_at
 from solver_lambda.http.message import Peer
 from solver_lambda.http.server import HttpServer
+from solver_lambda.secret import SecretError, read_secret, why_no_token
 
 DEFAULT_PORT = 8080
-LEAST_TOKEN_CHARACTERS = 16
 # An observation may be large, and its line slow; who may not ask sends none.
 LIMITS = Limits(connections=256, held_bytes=8 * MAX_OBSERVATION_BYTES, request_seconds=60.0)
 MOST_LINES_A_MINUTE = 30
@@ -139,11 +138,8 @@ def _token() -> str:
     key, token = _secret("SPREDS_TOKEN")
     if token is None:
         return ""
-    if not re.fullmatch(rf"[!-~]{{{LEAST_TOKEN_CHARACTERS},}}", token):
-        raise UsageError(
-            f"{key} must hold one word of at least {LEAST_TOKEN_CHARACTERS} ASCII characters, on "
-            "one line"
-        )
+    if why := why_no_token(token):
+        raise UsageError(f"{key} {why}")
     return token
 
 
@@ -165,7 +161,6 @@ def _secret(name: str) -> tuple[str, str | None]:
         raise UsageError(f"{name} and {name}_FILE are both set: set one of them")
     where = f"{name}_FILE {path!r}"
     try:
-        return where, Path(path).read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise UsageError(f"{where} cannot be read: {why}") from error
+        return where, read_secret(Path(path))
+    except SecretError as error:
+        raise UsageError(f"{where} {error}") from error

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.base.private_files import open_lock, who_else_may_write, why_not_secret
+from sidecar.base.private_files import open_lock, who_else_may_write
+from solver_lambda.secret import why_not_secret
 
 NOBODY = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -25,6 +25,7 @@ from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observati
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.function.openwhisk import main
 from solver_lambda.planning.planner import make_plan
+from tests.secret_file import write_secret
 from workloads.local_node import wait_until
 from workloads.running_program import ROOT
 from workloads.solver_service import HOST, SolverService, running_service
@@ -277,11 +278,11 @@ def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         (["--host", "0.0.0.0"], {}, "SPREDS_TOKEN"),
         (["--host", "localhost"], {}, "--host"),
         (["--port", "70000"], {}, "--port must be"),
-        ([], {"SPREDS_TOKEN": "short"}, "16 ASCII"),
+        ([], {"SPREDS_TOKEN": "short"}, "16 printable ASCII"),
         ([], {"SPREDS_TOKEN": "long enough but\nof two lines"}, "one word"),
         ([], {"SPREDS_TOKEN_FILE": "/not/there"}, "cannot be read"),
         ([], {"SPREDS_TOKEN_FILE": "/not/there", "SPREDS_TOKEN": TOKEN}, "both set"),
-        ([], {"SPREDS_KEY": TOKEN}, "SPREDS_KEY must hold one word of at least 32 ASCII"),
+        ([], {"SPREDS_KEY": TOKEN}, "SPREDS_KEY must hold one word of at least 32 printable ASCII"),
         ([], {"SPREDS_KEY_FILE": "/not/there"}, "SPREDS_KEY_FILE '/not/there' cannot be read"),
     ],
 )
@@ -291,6 +292,20 @@ def test_a_service_that_would_be_open_or_wrong_does_not_start(
     done = serve(*arguments, **environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert words in done.stderr
+
+
+@pytest.mark.parametrize("name", ["SPREDS_TOKEN_FILE", "SPREDS_KEY_FILE"])
+def test_a_secret_that_others_may_read_is_none(name: str, tmp_path: Path) -> None:
+    secret = "only-for-tests-0123456789-0123456789"
+    path = write_secret(tmp_path / "secret", secret)
+    path.chmod(0o644)
+    done = serve(**{name: str(path)})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"{name} '{path}' is no secret: others may read it" in done.stderr
+    path.chmod(0o600)
+    path.write_text(40 * "a")
+    done = serve(**{name: str(path)})
+    assert "at least 8 different characters" in done.stderr
 
 
 def test_a_port_that_is_taken_is_named(service: SolverService) -> None:
