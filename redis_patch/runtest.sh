@@ -79,12 +79,13 @@ fi
 
 cat >"$work/listen.py" <<'PYTHON'
 import os, signal, sys
-from sidecar.samples.receiver import SampleReceiver
+from sidecar.base.metrics import Metrics
+from sidecar.samples.endpoint import bind_endpoint
 
 socket, report = sys.argv[1:]
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 batches = records = 0
-with SampleReceiver(f"ipc://{socket}") as receiver:
+with bind_endpoint(f"ipc://{socket}", Metrics(), servers=64) as receiver:
     os.chmod(socket, 0o777)
     try:
         while True:

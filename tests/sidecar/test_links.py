@@ -104,7 +104,7 @@ def test_samples_that_others_may_send(write: Callable[[str], Path], endpoint: st
     path = write("")
     text = path.read_text()
     old = text.split('endpoint = "')[1].split('"')[0]
-    path.write_text(text.replace(old, endpoint))
+    path.write_text(text.replace(f'"{old}"', f'"{endpoint}"\nopen_endpoint = true'))
     (found,) = (link for link in links(load_config(path)) if link.name == "samples")
     assert found.is_open
     assert "may send samples" in found.how
