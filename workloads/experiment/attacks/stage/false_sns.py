@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import uuid
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from http.server import BaseHTTPRequestHandler
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
+
+from workloads.experiment.attacks.stage.loopback_server import LoopbackServer, QuietHandler
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:plans"
 HOST = "sns.us-east-1.amazonaws.com"
@@ -24,7 +24,7 @@ _SIGNED = ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type")
 Message = dict[str, str]
 
 
-class FalseSns:
+class FalseSns(LoopbackServer):
     """Also the node's cloud, which answers nothing but certificates; a context manager.
 
     Attributes:
@@ -38,7 +38,7 @@ class FalseSns:
         self.path = self.add(self.key)
         sns = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 body = sns._certificates.get(self.path)
                 if body is not None and sns.redirects:
@@ -56,23 +56,7 @@ class FalseSns:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
 
     def add(self, key: RSAPrivateKey, name: str = "sns.amazonaws.com") -> str:
         """Serve a certificate for ``name``, signed by itself; its path."""

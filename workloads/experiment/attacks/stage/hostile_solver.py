@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from workloads.experiment.attacks.stage.loopback_server import LoopbackServer, QuietHandler
 
 # What it is asked, and what came with it: the answer's body, and more headers.
 Answer = Callable[[bytes, dict[str, str]], tuple[bytes, dict[str, str]]]
 
 
-class HostileSolver:
+class HostileSolver(LoopbackServer):
     """Listens on the loopback address; a context manager.
 
     Attributes:
@@ -26,7 +27,7 @@ class HostileSolver:
         self.answer = answer
         solver = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 solver.asked += 1
                 question = self.rfile.read(int(self.headers["Content-Length"]))
@@ -37,23 +38,7 @@ class HostileSolver:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
 
 
 def forged_plan(question: bytes, reason: str, **sizes_bytes: int) -> bytes:
