@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 MAX_REASON_CHARACTERS = 300
 # Of a plan in chunks, whose lengths come with them.
 MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES
+MOST_HEAD_BYTES = 16 * 1024
 SHOWN_BYTES = 60
 
 
@@ -119,8 +120,6 @@ class SolverService:
             with _ended_after(self._limit_seconds, connection.sock):
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
-                # Its own bound does not hold for a chunk of a negative length.
-                answer.fp = _Bounded(answer.fp, MOST_ANSWER_BYTES)  # type: ignore[assignment]
                 text = answer.read(MAX_PLAN_BYTES + 1)
                 if answer.length and len(text) <= MAX_PLAN_BYTES:
                     raise OSError(f"the answer ended {answer.length} bytes too early")
@@ -149,12 +148,34 @@ class SolverService:
     def _connection(self) -> http.client.HTTPConnection:
         url = urlsplit(self._config.url)
         assert url.hostname is not None
+        connection: http.client.HTTPConnection
         if url.scheme == "http":
-            return http.client.HTTPConnection(url.hostname, url.port, timeout=self._limit_seconds)
-        context = ssl.create_default_context(cafile=self._config.ssl_ca_certs)
-        return http.client.HTTPSConnection(
-            url.hostname, url.port, timeout=self._limit_seconds, context=context
-        )
+            connection = http.client.HTTPConnection(
+                url.hostname, url.port, timeout=self._limit_seconds
+            )
+        else:
+            context = ssl.create_default_context(cafile=self._config.ssl_ca_certs)
+            connection = http.client.HTTPSConnection(
+                url.hostname, url.port, timeout=self._limit_seconds, context=context
+            )
+        connection.response_class = _BoundedResponse
+        return connection
+
+
+class _BoundedResponse(http.client.HTTPResponse):
+    """An answer whose head and body have bounds, chunks included.
+
+    The library takes a hundred lines of 64 KiB for a head, and makes much more of them.
+    """
+
+    def begin(self) -> None:
+        stream = self.fp
+        self.fp = _Bounded(stream, MOST_HEAD_BYTES)  # type: ignore[assignment]
+        super().begin()
+        # It is closed already where there is no body. Its own bound does not hold for a chunk of a
+        # negative length.
+        if self.fp is not None:
+            self.fp = _Bounded(stream, MOST_ANSWER_BYTES)  # type: ignore[assignment]
 
 
 class _Bounded:

@@ -13,7 +13,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,6 +35,7 @@ CERTIFICATE_PATH = re.compile(r"/SimpleNotificationService-[0-9a-f]+\.pem")
 MAX_CERTIFICATE_BYTES = 64 * 1024
 FETCH_SECONDS = 5.0
 _CACHED_CERTIFICATES = 8
+_MOST_FETCHES, _FETCH_WINDOW = 20, timedelta(minutes=1)
 
 SIGNED_FIELDS = {
     # Subject is signed only where there is one.
@@ -88,6 +89,7 @@ class SignatureCheck:
         self._now = now
         self._roots = roots
         self._certificates: dict[str, list[x509.Certificate]] = {}
+        self._fetches_since, self._fetches = now(), 0
         if emulator_url is not None:
             log.warning(
                 "SNS is an emulator at %s: whoever answers there can sign notifications",
@@ -127,6 +129,7 @@ class SignatureCheck:
         known = self._certificates.get(url)
         if known is not None:
             return known
+        self._count_fetch(url)
         try:
             chain = x509.load_pem_x509_certificates(self._fetch(url))
         except ValueError as error:
@@ -135,6 +138,18 @@ class SignatureCheck:
             self._certificates.clear()
         self._certificates[url] = chain
         return chain
+
+    def _count_fetch(self, url: str) -> None:
+        """Raises CertificateUnavailableError: strangers have made us ask often enough.
+
+        A topic changes its certificate once in months, and SNS sends again what is deferred.
+        """
+        now = self._now()
+        if now - self._fetches_since >= _FETCH_WINDOW:
+            self._fetches_since, self._fetches = now, 0
+        if self._fetches >= _MOST_FETCHES:
+            raise CertificateUnavailableError(f"{url}: too many certificates were asked for")
+        self._fetches += 1
 
     def _fetch(self, url: str) -> bytes:
         if self._emulator_url:

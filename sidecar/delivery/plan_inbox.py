@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.delivery.message_signature import CertificateUnavailableError
 from sidecar.delivery.notification import NotificationCheck, NotificationRefusedError
@@ -69,11 +70,11 @@ class PlanInbox:
                 self._fetch(key)
         except NotificationRefusedError as error:
             self._metrics.notifications_refused.labels(error.code).inc()
-            log.warning("notification refused: %s", error)
+            log.warning("notification refused: %s", error, extra=BOUNDED)
             return Verdict.REFUSED
         except (CertificateUnavailableError, StoreError) as error:
             self._metrics.notifications_deferred.inc()
-            log.warning("notification cannot be dealt with now: %s", error)
+            log.warning("notification cannot be dealt with now: %s", error, extra=BOUNDED)
             return Verdict.LATER
         self._check.remember(notification.digest)
         self._metrics.notifications_taken.inc()

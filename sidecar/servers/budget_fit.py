@@ -30,6 +30,15 @@ def unmovable_bytes(states: Sequence[ServerState]) -> dict[str, int]:
     }
 
 
+def bounded_claims(
+    servers: Sequence[ServerConfig], sizes_bytes: Mapping[str, int]
+) -> dict[str, int]:
+    """What others make room for, of sizes that servers say they have: the operator's ``maximum`` of
+    each at most. A server may say what it likes, and must not empty the others by it."""
+    most = {one.name: one.maximum_bytes for one in servers if one.maximum_bytes is not None}
+    return {name: min(size, most.get(name, size)) for name, size in sizes_bytes.items()}
+
+
 def with_minima_that_fit(
     servers: Sequence[ServerConfig], fixed_bytes: Mapping[str, int], budget_bytes: int
 ) -> list[ServerConfig]:
@@ -58,7 +67,7 @@ def fitted_sizes(
     """Sizes that sum to the budget at most: as ``initial_sizes`` scales them, beside servers that
     keep ``fixed_bytes``. Where these alone leave too little for the rest, they are to shrink as
     well, as soon as they can, and until then the sum is above the budget."""
-    fixed = {name: size for name, size in fixed_bytes.items() if size}
+    fixed = bounded_claims(servers, {name: size for name, size in fixed_bytes.items() if size})
     if sum(fixed.values()) + len(servers) - len(fixed) > budget_bytes:
         fixed = {}
     cut = with_minima_that_fit(servers, fixed, budget_bytes)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import with_minima_that_fit
+from sidecar.servers.budget_fit import bounded_claims, with_minima_that_fit
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.transitions import ServerState
 from sidecar.state.room_made import RoomMade
@@ -123,7 +123,8 @@ class BudgetKeeper:
             return
         states, too_small = self._actuator.latest, self._actuator.too_small
         self._tell_not_put_back(not_put_back(states))
-        fixed, hang, shrunk = unmovable(states), hanging(states), shrunk_bytes(states)
+        fixed, hang = unmovable(states), hanging(states)
+        shrunk = bounded_claims(servers, shrunk_bytes(states))
         beside = {name: shrunk[name] for name in fixed | hang}
         over = bool(beside) and sum(shrunk.values()) > self._actuator.budget.bytes
         targets = {state.name: state.target_bytes for state in states}

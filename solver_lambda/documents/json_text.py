@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from solver_lambda.documents.reader import MAX_SERVERS, DocumentError, Fields
+from solver_lambda.documents.reader import MAX_SERVERS, DocumentError, Fields, shown
 
 MAX_DEPTH = 12
 # Tables, lists and keys: twice and more what a sidecar's state of so many servers has, four times
@@ -33,11 +33,20 @@ def parse_json(text: bytes | str, source: str, max_bytes: int) -> Fields:
     if _nodes(text) > MAX_NODES:
         raise DocumentError(f"{source}: more than {MAX_NODES} tables, lists and keys")
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_table)
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"{source}: not a JSON document: {error}") from error
     _check_depth(document, source)
     return Fields(document, source)
+
+
+def _table(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Raises ValueError: a key stands there twice, and two readers could take another one each."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {shown(next(k for k in keys if keys.count(k) > 1))} twice")
+    return table
 
 
 def _nodes(text: str) -> int:
