@@ -11,6 +11,7 @@ import numpy as np
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
 from sidecar.samples.wire_format import OLD_SAMPLER
+from sidecar.servers.budget_fit import most_needed_bytes
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
@@ -65,9 +66,10 @@ def observe(
     ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
     free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file.
     """
-    servers = tuple(_observe_server(item) for item in seen)
     if budget_bytes is None:
         budget_bytes = config.memory.budget_bytes
+    most_bytes = most_needed_bytes(len(config.servers), budget_bytes)
+    servers = tuple(_observe_server(item, most_bytes) for item in seen)
     budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
@@ -111,7 +113,7 @@ def _with_minima_that_fit(observation: Observation) -> Observation:
     return replace(observation, budget_bytes=max(observation.budget_bytes, least))
 
 
-def _observe_server(seen: ServerSnapshot) -> ServerObservation:
+def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
     config, settings = effective(seen.config, seen.settings), seen.settings
     estimate = seen.estimate
     measured = estimate.measured_backend_latency_seconds if estimate else None
@@ -125,7 +127,7 @@ def _observe_server(seen: ServerSnapshot) -> ServerObservation:
     observed = ServerObservation(
         name=config.name,
         maxmemory_bytes=size_bytes,
-        minimum_bytes=_minimum_bytes(config, seen),
+        minimum_bytes=_minimum_bytes(config, seen, most_bytes),
         maximum_bytes=config.maximum_bytes,
         weight=config.weight,
         request_rate_per_second=0.0,
@@ -165,12 +167,14 @@ def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConf
     return replace(server, bounds={**server.bounds, **bounds}, **values)
 
 
-def _minimum_bytes(config: ServerConfig, seen: ServerSnapshot) -> int:
-    """What is wanted, or more: below what cannot be evicted, every write would fail."""
+def _minimum_bytes(config: ServerConfig, seen: ServerSnapshot, most_bytes: int) -> int:
+    """What is wanted, or up to ``most_bytes``: below what cannot be evicted, every write would
+    fail."""
     pinned = seen.estimate.unevictable_bytes if seen.estimate else 0
     least = least_maxmemory_bytes(seen.reading.maxmemory_bytes, max(seen.unevictable_bytes, pinned))
-    most = config.maximum_bytes
-    return max(config.minimum_bytes, least if most is None else min(least, most))
+    if config.maximum_bytes is not None:
+        most_bytes = min(most_bytes, config.maximum_bytes)
+    return max(config.minimum_bytes, min(least, most_bytes))
 
 
 def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | None:

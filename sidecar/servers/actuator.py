@@ -14,7 +14,7 @@ from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.arrival import Arrival
-from sidecar.servers.budget_fit import fitted_to_budget, unmovable_bytes
+from sidecar.servers.budget_fit import bounded_needs, fitted_to_budget, unmovable_bytes
 from sidecar.servers.carrying_out import carry_out_in_order, cut_who_came, due
 from sidecar.servers.claiming import claim_all
 from sidecar.servers.hands import Hands, note_hands
@@ -72,8 +72,9 @@ class Actuator:
         gradual: bool = True,
         hands: Hands | None = None,
     ) -> None:
-        self.budget = MemoryBudget(memory, metrics, len(servers))
         self.configs: Sequence[ServerConfig] = [server.config for server in servers]
+        minima_bytes = sum(one.minimum_bytes for one in self.configs)
+        self.budget = MemoryBudget(memory, metrics, len(servers), minima_bytes)
         self._hands = hands
         self.waypoints = Waypoints(self.budget.bytes, gradual=gradual)
         self._watches = {
@@ -206,11 +207,11 @@ class Actuator:
         with self._lock:
             return {name: watch.take_window() for name, watch in self._watches.items()}
 
-    def least_bytes(self) -> dict[str, int]:
-        """What servers that evict need at least to go on working, as far as it is known."""
+    def least_bytes(self) -> dict[str, int]:  # to go on working, as far as it is known and given
         with self._lock:
-            watches = self._watches.items()
-            return {n: least for n, one in watches if (least := one.least_bytes()) is not None}
+            known = {name: watch.least_bytes() for name, watch in self._watches.items()}
+            found = {name: least for name, least in known.items() if least is not None}
+            return bounded_needs(self.configs, found, self.budget.bytes)
 
     def errors(self) -> dict[str, str]:
         """Why servers do not answer, as last seen; waits for nobody."""
@@ -224,8 +225,7 @@ class Actuator:
         with self._lock:
             return {name: watch.run_id for name, watch in self._watches.items() if watch.run_id}
 
-    def check(self) -> None:
-        """Raise what ended the actuator's thread, if anything did."""
+    def check(self) -> None:  # raises what ended the actuator's thread, if anything did
         self._thread.check()
 
     def step(self) -> None:

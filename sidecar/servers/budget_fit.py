@@ -39,6 +39,22 @@ def bounded_claims(
     return {name: min(size, most.get(name, size)) for name, size in sizes_bytes.items()}
 
 
+def bounded_needs(
+    servers: Sequence[ServerConfig], needed_bytes: Mapping[str, int], budget_bytes: int
+) -> dict[str, int]:
+    """What servers need so as not to refuse writes, as far as others give it: the operator's
+    ``maximum`` of each, and so much that the others have half of an equal share left. Most of it is
+    what clients make, and no client of one server may empty the caches of the others."""
+    most_bytes = most_needed_bytes(len(servers), budget_bytes)
+    needed = {name: min(size, most_bytes) for name, size in needed_bytes.items()}
+    return bounded_claims(servers, needed)
+
+
+def most_needed_bytes(servers: int, budget_bytes: int) -> int:
+    """Of one of so many servers, where each other one keeps half of an equal share."""
+    return budget_bytes * (servers + 1) // (2 * servers)
+
+
 def with_minima_that_fit(
     servers: Sequence[ServerConfig], fixed_bytes: Mapping[str, int], budget_bytes: int
 ) -> list[ServerConfig]:

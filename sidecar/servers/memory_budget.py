@@ -35,8 +35,11 @@ class MemoryBudget:
         is_vain: resident memory stays too high, however much ``maxmemory`` is lowered.
     """
 
-    def __init__(self, memory: MemoryConfig, metrics: Metrics, servers: int = 1) -> None:
+    def __init__(
+        self, memory: MemoryConfig, metrics: Metrics, servers: int = 1, minima_bytes: int = 0
+    ) -> None:
         self._metrics = metrics
+        self._minima_bytes = minima_bytes
         self._memory = memory
         self._least_bytes = max(1, servers) * LEAST_UNIT_BYTES
         self._resident = ResidentBudget(metrics) if memory.rss_budget else None
@@ -73,6 +76,10 @@ class MemoryBudget:
         size_bytes, source = self.ceiling_bytes, self._ceiling_source
         if self._resident is not None and self.rss_budget_bytes is not None:
             within = self._resident.look(readings, self.rss_budget_bytes, now, acts=acts)
+            if within is not None:
+                # Whatever resident memory is said to be: it is no reason to empty all caches.
+                least = max(self._minima_bytes, min(size_bytes, self.rss_budget_bytes) // 2)
+                within = max(within, min(least, size_bytes))
             if within is not None and within < size_bytes:
                 size_bytes, source = within, "rss"
         return self._use(max(self._least_bytes, size_bytes), source)

@@ -10,6 +10,8 @@ measured, again and again.
   ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Servers that
   shrank defragment until then (``waits_for_pages``). Where a
   quarter was taken and nothing comes back, no more is: that would empty caches and free nothing.
+  So no more than a quarter is taken before it was seen what comes back, whatever a server says, or
+  its clients make of it.
 * Below the limit nothing is taken. There is room for (aim - idle programs) / (pages for each byte
   in use), as it was when the servers were full last. A load that stays as it is cannot exceed the
   aim by that, and memory that is free for now inside of pages does not count.
@@ -51,6 +53,8 @@ IDLE_BYTES = 6 << 20
 COMES_BACK_RATIO = 0.25
 # After so much of R was taken, a quarter of it has to have come back.
 VAIN_RATIO = 0.25
+# Servers go down to a limit by whole keys.
+NEARLY = 0.98
 
 
 class Headroom(NamedTuple):
@@ -66,7 +70,8 @@ def headroom_of(readings: Sequence[ServerReading]) -> Headroom:
     """Of all servers together, as they are now; forks as large as their last one."""
     clients = sum(reading.not_counted_bytes for reading in readings)
     return Headroom(
-        forks=sum(reading.copied_bytes for reading in readings),
+        # A fork copies no more than there is.
+        forks=sum(min(reading.copied_bytes, reading.rss_bytes) for reading in readings),
         fragmentation=sum(
             max(0, one.rss_bytes - one.counted_bytes - one.not_counted_bytes) for one in readings
         ),
@@ -96,6 +101,8 @@ class ResidentBudget:
         # Since when, and from which resident memory on, pages are waited for, and how much of the
         # excess was taken or is coming back.
         self._waits_since, self._resident_then, self._dealt_with = -math.inf, 0.0, 0.0
+        # So much is left at least until it was seen what comes back.
+        self._least = 0.0
         self.bytes: int | None = None
         self.is_vain = False
 
@@ -182,20 +189,23 @@ class ResidentBudget:
             came_back = self._resident_then - resident
             goes_on = came_back >= COMES_BACK_RATIO * excess and waited < 2 * SETTLE_SECONDS
             self._waits_since, self._resident_then = now_seconds, resident
+            self._least = (1 - VAIN_RATIO) * in_force
             self._dealt_with = excess if goes_on else 0.0
             if not goes_on:
-                self._judge(self._exceeded[0] - resident, in_force_before - in_force, resident, aim)
+                taken = in_force_before - in_force
+                is_much = taken >= VAIN_RATIO * min(aim, NEARLY * in_force_before)
+                self._judge(self._exceeded[0] - resident, taken, is_much, resident)
         if self.is_vain or excess <= self._dealt_with:
             return math.inf
         if self._dealt_with and self.bytes is not None:
             in_force = min(in_force, self.bytes)
         taken = max(excess - self._dealt_with, LEAST_FALL_RATIO * aim)
         self._dealt_with += taken
-        return in_force - taken / pages_ratio
+        return max(in_force - taken / pages_ratio, self._least)
 
-    def _judge(self, came_back: float, taken: float, resident: float, aim: float) -> None:
+    def _judge(self, came_back: float, taken: float, is_much: bool, resident: float) -> None:
         """Whether what was taken since the aim was exceeded was in vain."""
-        is_vain = taken > VAIN_RATIO * aim and came_back < VAIN_RATIO * taken
+        is_vain = is_much and came_back < VAIN_RATIO * taken
         if is_vain and not self.is_vain:
             self._metrics.rss_budget_given_up.inc()
             log.warning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workloads.experiment.attacks.rows import (
     byte_rows,
+    claim_rows,
     file_rows,
     flood_rows,
     held_rows,
@@ -27,6 +28,7 @@ ALL_ATTACKS: list[Attack] = [
     *sample_rows.ROWS,
     *plan_rows.ROWS,
     *notification_rows.ROWS,
+    *claim_rows.ROWS,
     *byte_rows.ROWS,
     *held_rows.ROWS,
 ]

@@ -56,6 +56,13 @@ class HostileServer:
                 return  # hung up, as it should be
 
 
+def ask_real(client: redis.Redis, words: list[str]) -> bytes:
+    """What a real server says, as bytes of the protocol."""
+    with socket.socket(socket.AF_UNIX) as real:
+        real.connect(client.connection_pool.connection_kwargs["path"])
+        return _ask(real, [word.encode() for word in words])
+
+
 def bulk(text: bytes) -> bytes:
     """As one text of Redis' protocol."""
     return b"$%d\r\n%b\r\n" % (len(text), text)

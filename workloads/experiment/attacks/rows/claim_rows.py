@@ -1,0 +1,102 @@
+"""What one server says of itself, or its clients make of it, and what the others lose by that."""
+
+from __future__ import annotations
+
+import re
+import socket
+from contextlib import ExitStack
+
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.hostile_server import HostileServer, ask_real, bulk
+from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+
+NAMES = ("pages", "sessions", "timeline")
+HUGE = 10**12
+# Unread replies of so much each.
+REPLY_BYTES = 4 * MIB
+
+
+def _least(target: Target, names: tuple[str, ...]) -> int:
+    sizes = target.sizes()
+    return min(sizes[name] for name in names)
+
+
+def _watch_others(target: Target, evil: str, least_bytes: int) -> None:
+    """For some cycles no other server has less, at any look."""
+    others = tuple(name for name in NAMES if name != evil)
+    made = _cycle(target)
+    while _cycle(target) < made + 8:
+        found = _least(target, others)
+        must(
+            found >= least_bytes,
+            f"another server has {found / MIB:.1f} MiB, less than {least_bytes / MIB:.1f}",
+        )
+
+
+def _cycle(target: Target) -> int:
+    last = target.status()["last_observation"]
+    return int(last["cycle"]) if last else 0
+
+
+def _buffers_of_one_client() -> None:
+    with Target(NAMES) as target, ExitStack() as held:
+        for name in NAMES:
+            target.fill(name, 6_000)
+        script = f"return string.rep('x', {REPLY_BYTES})"
+        evil = held.enter_context(socket.socket(socket.AF_UNIX))
+        evil.connect(str(target.servers["pages"].socket))
+        words = [b"EVAL", script.encode(), b"0"]
+        evil.sendall(12 * (b"*%d\r\n%b" % (len(words), b"".join(map(bulk, words)))))
+        _watch_others(target, "pages", SERVER_BYTES // 2)
+
+
+LIES = {
+    "buffers": {"mem_clients_normal": 40 * MIB, "used_memory": 41 * MIB},
+    "functions": {"used_memory_functions": HUGE, "used_memory": HUGE},
+    "resident memory": {"used_memory_rss": HUGE},
+    "copies of forks": {"rdb_last_cow_size": HUGE},
+}
+
+
+def _lies(lie: dict[str, int]) -> None:
+    rss = f'budget = "{3 * SERVER_BYTES}"\nrss_budget = "400MiB"\n'
+    with Target(NAMES, {"memory": rss}) as target:
+        target.end()
+        server = target.servers["pages"]
+
+        def answer(words: list[str]) -> list[bytes] | None:
+            if words[0].upper() != "INFO":
+                return None
+            text = ask_real(server.client, words).decode()
+            for field, number in lie.items():
+                text = re.sub(rf"\r\n{field}:\d+", f"\r\n{field}:{number}", text)
+            return [bulk(text.partition("\r\n")[2].removesuffix("\r\n").encode())]
+
+        with HostileServer(target.folder / "hostile.sock", server.client, answer) as hostile:
+            target.file.write_text(target.file.read_text().replace(server.url, hostile.url))
+            target.start()
+            _watch_others(target, "pages", 7 * MIB)
+            target.end()
+
+
+def _all_lies() -> None:
+    for lie in LIES.values():
+        _lies(lie)
+
+
+ROWS = [
+    Attack(
+        "claims: buffers of one client",
+        "an ordinary client of one server asks for much and reads nothing: the others keep half of "
+        "what was planned for them",
+        _buffers_of_one_client,
+        quick=False,
+    ),
+    Attack(
+        "claims: lies about memory",
+        "a server says that its clients, functions, resident memory or forks take very much: the "
+        "others lose half at most",
+        _all_lies,
+        quick=False,
+    ),
+]
