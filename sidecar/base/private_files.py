@@ -50,8 +50,9 @@ def make_own_folder(folder: Path) -> None:
     _make(folder, 0o700)
 
 
-def who_else_may_write(folder: Path) -> str | None:
-    """Say who, beside this process' user and root, may put files into a folder, or exchange it.
+def who_else_may_write(folder: Path, user: int | None = None) -> str | None:
+    """Say who, beside a user and root, may put files into a folder, or exchange it; the user is
+    that of this process, or the one of this number.
 
     Each folder above it counts as well, as it does for sshd; there the sticky bit is enough. A
     folder that does not exist yet is judged by those that do. ``None``: nobody else.
@@ -60,12 +61,12 @@ def who_else_may_write(folder: Path) -> str | None:
     existing = [one for one in (folder, *folder.parents) if one.exists()]
     for one in existing:
         found = one.stat()
-        if found.st_uid not in (0, os.geteuid()):
+        if found.st_uid not in (0, os.geteuid() if user is None else user):
             return f"{one} belongs to the user {found.st_uid}"
         is_sticky = bool(found.st_mode & stat.S_ISVTX) and one != folder
         if found.st_mode & stat.S_IWOTH and not is_sticky:
             return f"everybody may write to {one}"
-        if found.st_mode & stat.S_IWGRP and not is_sticky and _has_others(found.st_gid):
+        if found.st_mode & stat.S_IWGRP and not is_sticky and _has_others(found.st_gid, user):
             return f"the members of group {_group_name(found.st_gid)} may write to {one}"
     return None
 
@@ -76,24 +77,21 @@ def _make(folder: Path, mode: int) -> None:
         folder.chmod(mode)
 
 
-def _has_others(group: int) -> bool:
-    """Whether a group may have members beside us: it is not our own, or names some."""
+def _has_others(group: int, user: int | None) -> bool:
+    """Whether a group may have members beside the user: it is not his own, or names some."""
     if group == 0:
         return False  # root's
-    if group != os.getegid():
+    try:
+        account = pwd.getpwuid(os.geteuid() if user is None else user)
+    except KeyError:  # as in a container, where numbers have no names
+        return group != os.getegid()
+    if group != (os.getegid() if user is None else account.pw_gid):
         return True
     try:
         members = set(grp.getgrgid(group).gr_mem)
     except KeyError:
         return False
-    return bool(members - {_own_name()})
-
-
-def _own_name() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
+    return bool(members - {account.pw_name})
 
 
 def _group_name(group: int) -> str:

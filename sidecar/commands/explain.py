@@ -43,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     if options.config is None:
         raise DocumentError("explain: give the node's FILE, or --glossary")
-    config = load_config(options.config)
+    config = load_config(options.config, secrets=False)
     if options.server is None:
         sentences = [*_explained(config).splitlines(), *_node_now(config)]
     else:

@@ -54,7 +54,7 @@ def _count(text: str) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the entries, the oldest first. Raises DocumentError, OSError."""
-    config = load_config(options.config)
+    config = load_config(options.config, secrets=False)
     if config.state_file is None:
         raise DocumentError(
             f"{options.config}: has no state_file, and the history would lie beside it"

@@ -86,7 +86,7 @@ def execute(options: argparse.Namespace) -> int:
         DocumentError: the node's file is refused, or has no such server.
         OrderRefusedError, SidecarSilentError
     """
-    config = load_config(options.config)
+    config = load_config(options.config, secrets=False)
     done = client_of(config).order(_order(options, config))
     print(json.dumps({"done": done}) if options.json else done)
     return 0

@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
             raise DocumentError(f"{options.document}: cannot be read: {error.strerror}") from error
         plan: dict[str, Any] = AdaptationPlan.loads(text, str(options.document)).to_json()
     else:
-        told = status_of(load_config(options.config))
+        told = status_of(load_config(options.config, secrets=False))
         if told["last_plan"] is None:
             print("null" if options.json else f"last plan: {plan_in_short(told)}")
             return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,12 @@ def as_written(fields: Fields, setting: ServerSetting) -> Any:
     return fields.number(setting.option, low=0)
 
 
+# Commands that only speak to the sidecar need no secret, and not everybody who gives orders may
+# read them: then this stands for each of them.
+reads_secrets: ContextVar[bool] = ContextVar("reads_secrets", default=True)
+_UNREAD = "(this-secret-was-not-read-by-the-command)"
+
+
 def secret(fields: Fields, key: str, folder: Path) -> str | None:
     """What ``<key>_file`` or ``<key>_env`` points to, or ``None``; never in a message.
 
@@ -86,12 +93,16 @@ def secret(fields: Fields, key: str, folder: Path) -> str | None:
         raise fields.refuse(f"{key}_file", f"and {key}_env are both given: give one of them")
     if fields.has(f"{key}_file"):
         path = folder / fields.text(f"{key}_file")
+        if not reads_secrets.get():
+            return _UNREAD
         try:
             return read_secret(path)
         except SecretError as error:
             raise fields.refuse(f"{key}_file", f"{str(path)!r} {error}") from error
     if fields.has(f"{key}_env"):
         name = fields.text(f"{key}_env")
+        if not reads_secrets.get():
+            return _UNREAD
         if name not in os.environ:
             raise fields.refuse(f"{key}_env", f"names {name!r}, which is not in the environment")
         return os.environ[name]

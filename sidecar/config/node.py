@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
-from sidecar.config.fields import as_written, duration, secret, secret_key, size
+from sidecar.config.fields import as_written, duration, reads_secrets, secret, secret_key, size
 from sidecar.config.log_config import LogConfig, read_log
 from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.operators import OperatorsConfig, read_operators
@@ -120,8 +120,12 @@ class SidecarConfig:
         }
 
 
-def load_config(path: Path | str) -> SidecarConfig:
+def load_config(path: Path | str, *, secrets: bool = True) -> SidecarConfig:
     """Read and check a configuration file.
+
+    Args:
+        secrets: whether passwords, tokens and keys are read as well; otherwise something else
+            stands in their place, for who only speaks to the running sidecar.
 
     Raises:
         DocumentError: one sentence naming the file, the key and the value at fault.
@@ -134,7 +138,11 @@ def load_config(path: Path | str) -> SidecarConfig:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # ValueError also for a number of 4,301 digits
         raise DocumentError(f"{path}: not a TOML file: {error}") from error
-    return read_config(Fields(table, str(path)), path.parent)
+    before = reads_secrets.set(secrets)
+    try:
+        return read_config(Fields(table, str(path)), path.parent)
+    finally:
+        reads_secrets.reset(before)
 
 
 def read_config(fields: Fields, folder: Path) -> SidecarConfig:

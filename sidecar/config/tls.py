@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sidecar.config.fields import reads_secrets
 from solver_lambda.documents.reader import Fields
 from solver_lambda.secret import why_not_secret
 
@@ -67,7 +68,7 @@ def _check_files(fields: Fields, tls: TlsConfig) -> None:
     if tls.ssl_ca_certs is not None:
         check_ca_certs(fields, tls.ssl_ca_certs)
     context = ssl.create_default_context()
-    if tls.ssl_certfile is None:
+    if tls.ssl_certfile is None or not reads_secrets.get():
         return
     key = "ssl_certfile"
     try:

@@ -166,7 +166,7 @@ def check_way_for(server: ServerProcess, endpoint: str, group: int | None) -> Fi
             continue  # by the sidecar
         if folder.exists() and not _may(folder, server, 1):
             what = f"{who} may not look into {folder}, and the samples go there"
-            remedy = f"chmod o+x {folder}, or put the server's user into its group"
+            remedy = f"chmod o+x {folder}, or chmod g+x and put the server's user into its group"
             return Finding("problem", server.name, what, remedy)
     remedy = 'give both users one group, and name it: [sampling] group = "..."'
     if path.is_socket():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
 from collections.abc import Iterator
 
 from sidecar.base.private_files import who_else_may_write
@@ -11,10 +14,44 @@ from sidecar.state.node_lock import OWN_FOLDER, own_folders
 
 
 def check_files(config: SidecarConfig) -> Iterator[Finding]:
-    """A finding for each folder of endpoint, state, history and socket."""
+    """A finding for each folder of endpoint, state, history and socket.
+
+    Root asks for the sidecar's user: the owner of the folder of its state.
+    """
+    user = None
+    state = config.state_file.parent if config.state_file else None
+    if os.geteuid() == 0 and state is not None and state.is_dir():
+        user = state.stat().st_uid
     for key, folder in own_folders(config).items():
-        if why := who_else_may_write(folder):
+        if why := who_else_may_write(folder, user):
             what = f"{why}, so others could take its place: 'spreds run' refuses that"
             yield Finding("problem", key, what, OWN_FOLDER)
+        elif not folder.is_dir():
+            yield Finding("ok", key, f"{folder} is still to be made, where nobody else may write")
         else:
-            yield Finding("ok", key, f"only the sidecar's user and root may write to {folder}")
+            who = "the sidecar's user" if user is None else _name(user)
+            yield Finding("ok", key, f"only {who} and root may write to {folder}")
+    yield from _check_group(config)
+
+
+def _check_group(config: SidecarConfig) -> Iterator[Finding]:
+    """Whether the orders' socket can be given to its group: nobody may give a file to a group that
+    he is no member of."""
+    group = config.operators.group
+    if group is None or os.geteuid() == 0:
+        return
+    if grp.getgrnam(group).gr_gid not in (os.getegid(), *os.getgroups()):
+        me = _name(os.geteuid())
+        yield Finding(
+            "problem",
+            "operators.group",
+            f"{me} is no member of {group}, so the socket cannot be given to it",
+            f"usermod -aG {group} {me}, and start the sidecar anew",
+        )
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"uid {user}"

@@ -39,11 +39,16 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
     user = config.username or "default"
     match error:
         case WrongPasswordError():
+            if config.username is None:  # to rewrite `default` would lock everybody out
+                return (
+                    f"give the server a user for the sidecar, {acl_line()}, and name it here by "
+                    "username and password_file"
+                )
             return (
                 f"try it with redis-cli --user {user} --askpass; {acl_line(user)} makes such a user"
             )
         case MissingRightError():
-            return f"give it what it needs: {acl_line(user)}"
+            return f"give it what it needs: {acl_line(config.username)}"
         case ServerDownError() if "certificate of " in str(error) or "no TLS with" in str(error):
             return "see ssl_ca_certs, ssl_certfile and ssl_check_hostname of this server"
         case ServerDownError():

@@ -52,7 +52,7 @@ def bounded_needs(
 
 def most_needed_bytes(servers: int, budget_bytes: int) -> int:
     """Of one of so many servers, where each other one keeps half of an equal share."""
-    return budget_bytes * (servers + 1) // (2 * servers)
+    return budget_bytes * (servers + 1) // (2 * max(1, servers))
 
 
 def with_minima_that_fit(

@@ -44,6 +44,8 @@ class UnixSocket:
         except (OSError, KeyError) as error:
             self.listening.close()
             why = getattr(error, "strerror", None) or str(error)
+            if isinstance(error, PermissionError) and group is not None:
+                why += f": is the sidecar's user a member of operators.group {group!r}?"
             number = getattr(error, "errno", None) or errno.EINVAL
             raise OSError(number, f"{path} cannot be bound: {why}") from error
 

@@ -229,6 +229,20 @@ def test_check_prints_the_effective_configuration_without_secrets(
     assert json.loads(printed)["servers"][1]["name"] == "pages"
 
 
+def test_who_only_speaks_to_the_sidecar_reads_no_secret(tmp_path: Path) -> None:
+    """As a member of operators.group, who may give orders and not read passwords."""
+    text = GOOD.replace("weight = 2", 'password_file = "not there"')
+    path = _write(tmp_path, text + '[operators]\ntoken_file = "nor this"\n')
+    with pytest.raises(DocumentError, match="not there"):
+        load_config(path)
+    config = load_config(path, secrets=False)
+    assert config.operators.socket == tmp_path / "state.json.sock" or config.state_file is None
+    assert main(["history", str(path)]) in (0, 1)
+    # And the next one reads them again.
+    with pytest.raises(DocumentError, match="not there"):
+        load_config(path)
+
+
 @given(st.integers(0, 1 << 50))
 def test_a_printed_size_is_read_back_within_its_digits(size_bytes: int) -> None:
     assert parse_size(format_size(size_bytes)) == pytest.approx(size_bytes, rel=1e-3)

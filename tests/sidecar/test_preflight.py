@@ -215,6 +215,9 @@ def test_a_wrong_password_names_file_and_key(
     path.write_text(path.read_text().replace('password_file = "a.secret"', ""))
     (found,) = check(path, 1)
     assert "has neither password_file nor password_env" in found["what"]
+    # To make ``default`` anew would lock all applications out.
+    assert "ACL SETUSER spreds " in found["remedy"]
+    assert "SETUSER default" not in found["remedy"]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,12 @@ def test_another_users_file_is_no_lock_and_no_secret(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=f"another user .uid {NOBODY}"):
         open_lock(path)
     with path.open() as file:
-        assert "another user" in (why_not_secret(file.fileno()) or "")
+        assert why_not_secret(file.fileno()) is None  # root reads it for its owner's sidecar
+        os.seteuid(NOBODY - 1)
+        try:
+            assert "another user" in (why_not_secret(file.fileno()) or "")
+        finally:
+            os.seteuid(0)
 
 
 @pytest.mark.parametrize(
@@ -161,3 +166,14 @@ def test_a_pipe_of_a_shell_may_hold_a_secret() -> None:
     finally:
         os.close(reads)
         os.close(writes)
+
+
+@as_root
+def test_root_may_ask_for_the_user_of_a_sidecar(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, NOBODY, NOBODY)
+    assert f"belongs to the user {NOBODY}" in (who_else_may_write(folder) or "")
+    assert who_else_may_write(folder, NOBODY) is None
+    folder.chmod(0o777)
+    assert "everybody" in (who_else_may_write(folder, NOBODY) or "")
