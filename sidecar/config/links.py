@@ -106,7 +106,8 @@ def _cloud(cloud: CloudConfig) -> Iterator[Link]:
 def _page(operators: OperatorsConfig) -> Link:
     if operators.listen is None:
         return Link("page", "none")
-    if ip_address(operators.listen[0]).is_loopback:
+    host = operators.listen[0]
+    if host == "localhost" or ip_address(host).is_loopback:
         return Link("page", _HERE)
     secret = ", and sees the token" if operators.token is not None else ""
     how = f"plain text to other machines: who sees the traffic sees loads and sizes{secret}"

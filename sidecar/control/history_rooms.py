@@ -1,10 +1,12 @@
-"""Room for the history's entries: of its own for each kind, so that no flood pushes out another."""
+"""Room for the history's entries: of its own for each kind, so that no flood pushes out another.
+
+Who gives orders has a share of it."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 # Entries that are kept of each kind, and of each order that had an effect.
@@ -27,50 +29,79 @@ def room_of(entry: Mapping[str, Any]) -> str:
     return f"order to {what}" if what in known else str(entry["kind"])
 
 
+def giver_of(entry: Mapping[str, Any]) -> str:
+    """Who gave the order of an entry, as the system or the token says: neither the name that he
+    gave himself, which stands before it, nor the address, of which he may have many."""
+    return str(entry.get("by", "")).rpartition(", as ")[2].partition(" at ")[0]
+
+
+class _Room:
+    """Entries of one kind, by who gave them. What goes is the oldest of whoever has the most."""
+
+    def __init__(self) -> None:
+        self.of_givers: dict[str, dict[int, bytes]] = {}
+        self.count = 0
+        self.bytes = 0
+
+    def put(self, giver: str, number: int, text: bytes) -> None:
+        own = self.of_givers.setdefault(giver, {})
+        self.count += number not in own
+        self.bytes += len(text) - len(own.get(number, b""))
+        own[number] = text
+
+    def drop_one(self) -> None:
+        giver = max(self.of_givers, key=lambda one: len(self.of_givers[one]))
+        own = self.of_givers[giver]
+        self.bytes -= len(own.pop(next(iter(own))))
+        self.count -= 1
+        if not own:
+            del self.of_givers[giver]
+
+
 class Rooms:
     """Entries as JSON texts, by their numbers, which rise. Not for two threads at once."""
 
     def __init__(self) -> None:
-        self._rooms: dict[str, dict[int, bytes]] = {}
-        self._bytes: dict[str, int] = {}
+        self._rooms: dict[str, _Room] = {}
         self._last_number = 0
 
     def put(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Keep an entry, with its number, or in place of the one that has its number and time; the
         entry with its number."""
-        name, given = room_of(entry), entry.get("number")
-        room = self._rooms.setdefault(name, {})
+        name, giver, given = room_of(entry), giver_of(entry), entry.get("number")
+        room = self._rooms.setdefault(name, _Room())
         number = given if isinstance(given, int) else 0
-        if number not in room:
+        if number not in room.of_givers.get(giver, ()):
             number = number if number > self._last_number else self._last_number + 1
             self._last_number = number
         numbered = {**entry, "number": number}
-        text = json.dumps(numbered, separators=(",", ":")).encode()
-        self._bytes[name] = self._bytes.get(name, 0) + len(text) - len(room.get(number, b""))
-        room[number] = text
+        room.put(giver, number, json.dumps(numbered, separators=(",", ":")).encode())
         most = MOST.get(name, MOST_OF_OTHERS)
-        while len(room) > most or (self._bytes[name] > MOST_BYTES and len(room) > 1):
-            self._bytes[name] -= len(room.pop(next(iter(room))))
+        while room.count > most or (room.bytes > MOST_BYTES and room.count > 1):
+            room.drop_one()
         return numbered
 
+    def _all(self) -> Iterator[dict[int, bytes]]:
+        return (own for room in self._rooms.values() for own in room.of_givers.values())
+
     def __len__(self) -> int:
-        return sum(map(len, self._rooms.values()))
+        return sum(room.count for room in self._rooms.values())
 
     def has(self, number: int) -> bool:
         """Whether the entry of this number is still kept."""
-        return any(number in room for room in self._rooms.values())
+        return any(number in own for own in self._all())
 
     def all(self) -> list[bytes]:
         """The oldest first."""
-        entries = [entry for room in self._rooms.values() for entry in room.items()]
+        entries = [entry for own in self._all() for entry in own.items()]
         return [text for _, text in sorted(entries)]
 
     def page(self, limit: int, before: int) -> list[bytes]:
         """The last ``limit`` entries whose numbers are below ``before``, the oldest first; fewer
         where they are long, but one if there is one."""
         found: list[tuple[int, bytes]] = []
-        for room in self._rooms.values():
-            entries = list(room.items())
+        for own in self._all():
+            entries = list(own.items())
             end = bisect_left(entries, before, key=lambda entry: entry[0])
             found += entries[max(0, end - limit) : end]
         taken: list[bytes] = []

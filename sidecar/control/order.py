@@ -43,15 +43,24 @@ class Order:
     to: str = "last"
 
     @classmethod
-    def from_json(cls, fields: Fields) -> Order:
-        """Raises DocumentError, also for what does not belong to this order."""
+    def from_json(cls, fields: Fields, known_by: str = "") -> Order:
+        """``known_by``: who gives it, as a guard says: then the name in ``fields`` may be missing,
+        and stands before it.
+
+        Raises:
+            DocumentError: also for what does not belong to this order.
+        """
         what = fields.text("what", choices=ORDERS)
         for key, (owner, _) in _OF_ONE.items():
             if fields.has(key) and what != owner:
                 raise fields.refuse(key, f"belongs to the order {owner!r}, not to {what!r}")
+        by = known_by
+        if not known_by or fields.has("by"):
+            name = fields.text("by", most=MOST_NAME)
+            by = f"{name}, as {known_by}" if known_by else name
         order = cls(
             what=what,
-            by=fields.text("by", most=MOST_NAME),
+            by=by,
             why=fields.text("why", most=MOST_WHY) if fields.value("why", "") else "",
             **{key: read(fields) for key, (_, read) in _OF_ONE.items() if fields.has(key)},
         )

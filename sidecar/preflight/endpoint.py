@@ -10,21 +10,29 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from sidecar.preflight.finding import Finding
+from sidecar.preflight.listeners import (
+    Listener,
+    listener_finding,
+    tcp_listener,
+    unix_listener,
+)
 from sidecar.samples.endpoint import is_open, socket_path, tcp_address
 from sidecar.servers.server_reading import ServerReading
 
 _KEY = "sampling.endpoint"
 
 
-def check_endpoint(endpoint: str, running: bool) -> Iterator[Finding]:
-    """Whether it can be bound, and who reaches it. ``running``: our sidecar may have it already."""
+def check_endpoint(endpoint: str, process: int | None) -> Iterator[Finding]:
+    """Whether it can be bound, and who reaches it. ``process``: of our sidecar, which may have it
+    already; 0 if that is not known, ``None`` if none runs."""
     if is_open(endpoint):
         yield _open(endpoint)
     path = socket_path(endpoint)
-    if running and _is_bound(endpoint):
-        yield Finding("ok", _KEY, f"{endpoint} is bound by the running sidecar")
-        return
-    if running:
+    if process is not None:
+        found = listener_finding(_KEY, endpoint, "bound", _listener(endpoint, process))
+        if found is not None:
+            yield found
+            return
         yield Finding(
             "advice",
             _KEY,
@@ -53,7 +61,7 @@ def _open(endpoint: str) -> Finding:
 def _file(endpoint: str, path: Path) -> Finding:
     if path.exists() and not path.is_socket():
         return Finding("problem", _KEY, f"{path} exists and is not a socket", "choose another path")
-    if path.exists() and _listens(str(path)):
+    if path.exists() and unix_listener(str(path), 0) != Listener.NOBODY:
         return Finding(
             "problem", _KEY, f"another program listens at {path}", "end it, or choose another path"
         )
@@ -78,21 +86,15 @@ def _file(endpoint: str, path: Path) -> Finding:
     return Finding("ok", _KEY, f"{endpoint} can be bound")
 
 
-def _is_bound(endpoint: str) -> bool:
-    """By whomever."""
+def _listener(endpoint: str, process: int) -> Listener:
     scheme, _, address = endpoint.partition("://")
     if scheme == "tcp":
-        return _port(endpoint).level != "ok"
-    return _listens(address.replace("@", "\0", 1) if address.startswith("@") else address)
-
-
-def _listens(address: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
-            probe.connect(address)
-        except OSError:
-            return False
-    return True
+            _, (host, port, *_) = tcp_address(endpoint)
+        except OSError:  # no such name
+            return Listener.NOBODY
+        return tcp_listener((str(host),), int(port), process)
+    return unix_listener(address.replace("@", "\0", 1), process)
 
 
 def _port(endpoint: str) -> Finding:

@@ -1,27 +1,30 @@
-"""Whether the port for browsers and Prometheus is free."""
+"""Whether the port for browsers and Prometheus is free, or the sidecar's."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 from sidecar.preflight.finding import Finding
-from solver_lambda.http.listening import listen_at
+from sidecar.preflight.listeners import listener_finding, tcp_listener
+from solver_lambda.http.listening import LOCALHOST, listen_at
 
 _KEY = "operators.listen"
-_PATIENCE_SECONDS = 1.0
 
 
-def check_listen(listen: tuple[str, int] | None, running: bool) -> Iterator[Finding]:
-    """Whether it can be bound. ``running``: our sidecar may have it already."""
+def check_listen(listen: tuple[str, int] | None, process: int | None) -> Iterator[Finding]:
+    """Whether it can be bound. ``process``: of our sidecar, which may have it already; 0 if that is
+    not known, ``None`` if none runs."""
     if listen is None:
         return
     host, port = listen
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if running and _listens(host, port):
-        yield Finding("ok", _KEY, f"{shown} is served by the running sidecar")
-        return
-    if running:
+    if process is not None:
+        hosts = ("127.0.0.1", "::1") if host == LOCALHOST else (host,)
+        who = tcp_listener(hosts, port, process)
+        found = listener_finding(_KEY, shown, "served", who)
+        if found is not None:
+            yield found
+            return
         yield Finding(
             "advice",
             _KEY,
@@ -42,11 +45,3 @@ def check_listen(listen: tuple[str, int] | None, running: bool) -> Iterator[Find
         )
         return
     yield Finding("ok", _KEY, f"{shown} can be bound")
-
-
-def _listens(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), _PATIENCE_SECONDS).close()
-    except OSError:
-        return False
-    return True

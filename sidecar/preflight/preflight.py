@@ -20,17 +20,17 @@ from sidecar.preflight.servers import check_servers
 from sidecar.preflight.service import check_service
 from sidecar.preflight.taken import check_taken
 from sidecar.servers.server_reading import ServerReading
-from sidecar.state.node_lock import is_locked
+from sidecar.state.node_lock import is_locked, lock_paths
 
 
 def preflight(config: SidecarConfig) -> list[Finding]:
     """What was found, in the order of servers, addresses and machine."""
     readings: dict[str, ServerReading] = {}
     findings = list(check_servers(config, readings))
-    running = is_locked(config)
-    findings += [*check_taken(config, readings, running), *check_sums(config, readings)]
+    process = process_of(config) if is_locked(config) else None
+    findings += [*check_taken(config, readings, process is not None), *check_sums(config, readings)]
     findings += check_files(config)
-    findings += check_listen(config.operators.listen, running)
+    findings += check_listen(config.operators.listen, process)
     findings += [
         Finding("advice" if link.is_open else "ok", f"link {link.name}", link.how)
         for link in links(config)
@@ -38,7 +38,7 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     findings += check_service(config.controller)
     findings += check_cloud(config.node, config.controller)
     endpoint = config.sampling.endpoint
-    findings += check_endpoint(endpoint, running)
+    findings += check_endpoint(endpoint, process)
     for name, reading in readings.items():
         findings += check_taken_by(name, reading, endpoint)
         server = server_process(name, reading.process_id) if reading.process_id else None
@@ -52,3 +52,12 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     ]
     findings += check_machine(config.memory.budget_bytes, max(on_tcp, default=None))
     return findings
+
+
+def process_of(config: SidecarConfig) -> int:
+    """Of the sidecar that runs with this configuration; 0: its lock cannot be read."""
+    try:
+        text = next(iter(lock_paths(config).values())).read_text(errors="replace").strip()
+    except OSError:
+        return 0
+    return int(text) if text.isascii() and text.isdigit() else 0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,9 +16,9 @@ from sidecar.web.access import OwnNames
 from sidecar.web.exposition import exposition
 from sidecar.web.health import why_not_live, why_not_ready
 from sidecar.web.page import load_page
-from sidecar.web.shared import Shared
+from sidecar.web.shared import AtOnce, Shared
 from solver_lambda.documents.json_text import parse_json
-from solver_lambda.documents.reader import DocumentError, Fields
+from solver_lambda.documents.reader import DocumentError
 from solver_lambda.http.guards import Anybody, Authorised, anybody
 from solver_lambda.http.message import JSON, Answer, RefusedError, Request, json_answer, malformed
 from solver_lambda.http.router import Lane, Route, Router
@@ -38,14 +36,15 @@ class Documents:
         self._watched = watched
         self._page = load_page()
         self._status: Shared[dict[str, Any]] = Shared(watched.status)
+        self._status_now = AtOnce(watched.status)
         self._metrics = Shared(self._make_metrics)
         self._status_answer = Shared(lambda: json_answer(self._status()))
         self._series = Shared(lambda: json_answer(watched.series()))
 
     def routes(self) -> list[Route[Anybody]]:
-        """Of everything that may be read by whoever reaches the listener. Probes of health have
-        places of their own."""
-        health, reading = Lane(most=4, most_waiting=16), Lane(most=8, most_waiting=32)
+        """Of everything that may be read by whoever reaches the listener. Probes of health are
+        answered at once, so that no crowd makes a sidecar look dead."""
+        reading = Lane(most=8, most_waiting=32)
         pages: dict[str, Callable[[Request], Answer]] = {
             "/": lambda _: self._page,
             "/api/history": self._history,
@@ -54,12 +53,12 @@ class Documents:
             "/api/series": lambda _: self._series(),
         }
         probes: dict[str, Callable[[Request], Answer]] = {
-            "/livez": lambda _: _health("lives", why_not_live(self._status())),
-            "/readyz": lambda _: _health("is_ready", why_not_ready(self._status())),
+            "/livez": lambda _: _health("lives", why_not_live(self._status_now())),
+            "/readyz": lambda _: _health("is_ready", why_not_ready(self._status_now())),
         }
         return [
             Route("GET", path, anybody, _without_proof(page), lane)
-            for lane, found in ((health, probes), (reading, pages))
+            for lane, found in ((None, probes), (reading, pages))
             for path, page in found.items()
         ]
 
@@ -86,28 +85,26 @@ def operators_router(
     page can post, but not JSON, and not under a name of this machine."""
 
     def order(request: Request, proof: Authorised) -> Answer:
-        return _order(request, proof, watched, rate)
+        return _order(request, proof, watched)
+
+    def charge(proof: Authorised) -> None:
+        _charge(proof, rate)
 
     orders = Route(
         "POST",
         ORDERS_PATH,
         guard,
         order,
-        Lane(most=4, most_waiting=8),
+        # Whoever holds many connections has one order carried out at a time.
+        Lane(most=4, most_waiting=32, most_of_one=1),
         MOST_BODY_BYTES,
         "application/json",
+        charge,
     )
     return Router([*documents.routes(), orders], OwnNames(anywhere=anywhere))
 
 
-def _order(request: Request, proof: Authorised, watched: Watched, rate: OrderRate) -> Answer:
-    try:
-        parse_json(request.body, "the order", MOST_BODY_BYTES)
-        table = json.loads(request.body)  # within the bounds that were checked now
-        named = table.get("by") is not None
-        order = Order.from_json(Fields({**table, "by": table.get("by") or "-"}, "the order"))
-    except DocumentError as error:
-        raise malformed(str(error)) from error
+def _charge(proof: Authorised, rate: OrderRate) -> None:
     if wait_seconds := rate.wait_seconds(proof.by):
         raise RefusedError(
             HTTPStatus.TOO_MANY_REQUESTS,
@@ -116,7 +113,14 @@ def _order(request: Request, proof: Authorised, watched: Watched, rate: OrderRat
             f"after that, so try again in {wait_seconds} s",
             {"Retry-After": str(wait_seconds)},
         )
-    order = replace(order, by=f"{order.by}, as {proof.by}" if named else proof.by)
+
+
+def _order(request: Request, proof: Authorised, watched: Watched) -> Answer:
+    try:
+        fields = parse_json(request.body, "the order", MOST_BODY_BYTES)
+        order = Order.from_json(fields, known_by=proof.by)
+    except DocumentError as error:
+        raise malformed(str(error)) from error
     try:
         return json_answer({"done": watched.order(order)})
     except OrderRefusedError as error:

@@ -72,8 +72,8 @@ class Incoming:
         )
 
     @property
-    def lane(self) -> Lane:
-        """Of the complete request."""
+    def lane(self) -> Lane | None:
+        """Of the complete request; ``None``: it is answered at once."""
         assert self._call is not None
         return self._call.lane
 

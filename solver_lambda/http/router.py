@@ -23,11 +23,13 @@ class Lane:
         most: answered at a time.
         most_waiting: that wait for it; one more is told to come back.
         seconds: for which they wait.
+        most_of_one: of one address or user, answered at a time, and as many that wait; 0: all.
     """
 
     most: int
     most_waiting: int
     seconds: float = 5.0
+    most_of_one: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,22 @@ class Route(Generic[Proof]):
         guard: makes the proof that ``handle`` wants, from the head alone: who may not ask sends no
             body. Raises RefusedError.
         handle: the answer. Raises RefusedError.
+        lane: ``None``: it is answered at once by the thread that has all sockets, so that nobody
+            can crowd it out, and ``handle`` waits for nobody.
         most_body_bytes: 0: it takes no body.
         content_type: that the body must have; ``""``: any.
+        charge: is asked last, before the request takes a place in its lane. Raises RefusedError:
+            whoever asks has asked too often.
     """
 
     method: str
     path: str
     guard: Callable[[Request], Proof]
     handle: Callable[[Request, Proof], Answer]
-    lane: Lane
+    lane: Lane | None
     most_body_bytes: int = 0
     content_type: str = ""
+    charge: Callable[[Proof], None] = lambda _: None
 
     def admit(self, request: Request) -> Call:
         """Raises RefusedError."""
@@ -67,6 +74,7 @@ class Route(Generic[Proof]):
                 "content_type",
                 f"Content-Type must be {self.content_type}",
             )
+        self.charge(proof)
         return Call(
             request, self.lane, lambda body: self.handle(replace(request, body=body), proof)
         )
@@ -77,7 +85,7 @@ class Call:
     """A request that has passed its guard: ``answer`` takes its body. Raises RefusedError."""
 
     request: Request
-    lane: Lane
+    lane: Lane | None
     answer: Callable[[bytes], Answer]
 
 
@@ -97,7 +105,7 @@ class Router:
     @property
     def lanes(self) -> set[Lane]:
         """Of all routes."""
-        return {route.lane for route in self.routes}
+        return {route.lane for route in self.routes if route.lane is not None}
 
     def admit(self, request: Request) -> Call:
         """Find the route and pass its guard; a GET's answers HEAD as well. Raises RefusedError."""

@@ -1,7 +1,8 @@
 """An HTTP server that no client can hold up.
 
 One thread has all sockets: it waits for nobody, and counts how long each client takes. Threads of
-their own answer complete requests, so many of each lane at a time. So a client that is slow costs
+their own answer complete requests, so many of each lane at a time; what has no lane is answered by
+that one thread. So a client that is slow costs
 a descriptor and some memory, both bounded, and never a thread.
 """
 
@@ -12,7 +13,7 @@ import selectors
 import socket
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -26,6 +27,7 @@ from solver_lambda.http.connection import (
 )
 from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.journal import Journal
+from solver_lambda.http.lane_queue import LaneQueue
 from solver_lambda.http.message import Answer, RefusedError, crowded, json_answer
 from solver_lambda.http.router import Lane, Router
 
@@ -59,8 +61,7 @@ class HttpServer:
         self._journal = journal
         self._name = name
         self._connections: set[Connection] = set()
-        self._waiting: dict[Lane, deque[Connection]] = {lane: deque() for lane in router.lanes}
-        self._answering: Counter[Lane] = Counter()
+        self._queues = {lane: LaneQueue(lane) for lane in router.lanes}
         self._answered: deque[tuple[Connection, Lane, Answer]] = deque()
         self._accepts_at = 0.0  # not before
         self._closing = False
@@ -218,20 +219,18 @@ class HttpServer:
 
     def _queue(self, connection: Connection) -> None:
         lane = connection.incoming.lane
-        if self._answering[lane] >= lane.most and len(self._waiting[lane]) >= lane.most_waiting:
-            raise crowded(f"{lane.most} such requests are being answered, the most at a time")
+        if lane is None:
+            self._write(connection, self._made(connection, connection.incoming.complete()))
+            return
+        self._queues[lane].add(connection)
         self._watch(connection, 0, None)
         connection.phase = Phase.WAITING
         connection.until = time.monotonic() + lane.seconds
-        self._waiting[lane].append(connection)
         self._dispatch(lane)
 
     def _dispatch(self, lane: Lane) -> None:
-        waiting = self._waiting[lane]
-        while waiting and self._answering[lane] < lane.most:
-            connection = waiting.popleft()
+        while connection := self._queues[lane].take():
             connection.phase = Phase.ANSWERING
-            self._answering[lane] += 1
             call = connection.incoming.complete()
             name = f"{self._name} answer"
             thread = threading.Thread(
@@ -245,21 +244,23 @@ class HttpServer:
 
     def _answer(self, connection: Connection, lane: Lane, call: Callable[[], Answer]) -> None:
         """In a thread of its own."""
+        self._answered.append((connection, lane, self._made(connection, call)))
+        self._wake()
+
+    def _made(self, connection: Connection, call: Callable[[], Answer]) -> Answer:
         try:
-            answer = call()
+            return call()
         except RefusedError as error:
             self._journal.refused(connection.peer, error.code, str(error))
-            answer = error.answer
+            return error.answer
         except Exception as error:  # noqa: BLE001 whatever it is, it is told, and others go on
             words = self._journal.failed(connection.incoming.shown, error)
-            answer = json_answer({"error": words}, HTTPStatus.INTERNAL_SERVER_ERROR)
-        self._answered.append((connection, lane, answer))
-        self._wake()
+            return json_answer({"error": words}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _take_answers(self) -> None:
         while self._answered:
             connection, lane, answer = self._answered.popleft()
-            self._answering[lane] -= 1
+            self._queues[lane].done(connection)
             self._write(connection, answer)
             self._dispatch(lane)
 
@@ -284,9 +285,9 @@ class HttpServer:
             if connection.phase == Phase.READING:
                 self._refuse(connection, connection.incoming.late())
             elif connection.phase == Phase.WAITING:
-                for waiting in self._waiting.values():
-                    with suppress(ValueError):
-                        waiting.remove(connection)
+                lane = connection.incoming.lane
+                assert lane is not None  # it would not wait
+                self._queues[lane].give_up(connection)
                 self._refuse(connection, crowded("there was no free place in time"))
             elif connection.phase != Phase.ANSWERING:
                 self._drop(connection)

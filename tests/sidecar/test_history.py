@@ -168,6 +168,25 @@ def test_a_flood_of_one_kind_pushes_out_no_other(tmp_path: Path) -> None:
     assert len(path.read_bytes().splitlines()) < 2 * 1003 + 1
 
 
+def test_one_who_gives_orders_pushes_out_no_other(tmp_path: Path) -> None:
+    """Under whatever names and addresses: the system's user counts, or the token."""
+    path = tmp_path / "history"
+    made = History(path)
+    ann = "root (uid 0), as ann (uid 1001)"
+    for number in range(20):
+        made.add("order", f"ann's {number}", by=ann, order=order_of("pause"))
+    for number in range(2000):
+        eve = f"{number}, as ann (uid 1001), as eve (uid 1000)"
+        made.add("order", "by eve", by=eve, order=order_of("pause"))
+    for number in range(2000):
+        holder = f"the holder of the token at 127.0.0.{number % 200}"
+        made.add("order", "by the token", by=holder, order=order_of("pause"))
+    for entries in (made.tail(10_000), History(path).tail(10_000)):
+        words = [entry["words"] for entry in entries]
+        assert words[:20] == [f"ann's {number}" for number in range(20)]
+        assert words.count("by eve") == words.count("by the token") == 240
+
+
 def test_equal_orders_without_effect_are_counted_in_one_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,12 @@ LINKS = {
         False,
         "this machine only, by its loopback address",
     ),
+    "page at a name": (
+        '[operators]\nlisten = "localhost:9736"\n',
+        "page",
+        False,
+        "this machine only, by its loopback address",
+    ),
     "open page": (
         '[operators]\nlisten = "0.0.0.0:9736"\nlisten_anywhere = true\n',
         "page",

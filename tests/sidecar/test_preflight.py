@@ -26,6 +26,7 @@ from sidecar.preflight.endpoint import (
     server_process,
 )
 from sidecar.preflight.listen import check_listen
+from sidecar.preflight.listeners import Listener, tcp_listener
 from sidecar.preflight.machine import check_machine
 from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state.node_lock import node_lock
@@ -281,8 +282,8 @@ def test_the_harmless_knob_is_none_that_the_sidecar_sets() -> None:
 
 
 def test_the_endpoint_is_tried_without_leaving_anything(tmp_path: Path) -> None:
-    def look(endpoint: str, running: bool = False) -> Any:
-        *others, found = check_endpoint(endpoint, running)
+    def look(endpoint: str, process: int | None = None) -> Any:
+        *others, found = check_endpoint(endpoint, process)
         told = [one.what for one in others]
         assert len(told) == (not endpoint.startswith("ipc:///"))
         assert all("only the servers' secrets keep forged samples out" in what for what in told)
@@ -297,7 +298,9 @@ def test_the_endpoint_is_tried_without_leaving_anything(tmp_path: Path) -> None:
         other.bind(f"{tmp_path}/sock")
         other.listen()
         assert "another program listens" in look(f"ipc://{tmp_path}/sock").what
-        assert look(f"ipc://{tmp_path}/sock", running=True).level == "ok"
+        assert look(f"ipc://{tmp_path}/sock", os.getpid()).level == "ok"
+        assert look(f"ipc://{tmp_path}/sock", os.getppid()).level == "problem"
+        assert look(f"ipc://{tmp_path}/sock", 0).level == "advice"
     assert look(f"ipc://{tmp_path}/sock").level == "ok"  # left behind
     assert look("ipc://@name").level == "ok"
     assert "cannot be bound" in look("tcp://192.0.2.1:5555").what
@@ -419,9 +422,15 @@ def test_a_running_sidecar_that_listens_elsewhere_is_told() -> None:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         listen = busy.getsockname()
-        (served,) = check_listen(listen, running=True)
+        (served,) = check_listen(listen, os.getpid())
+        # Whoever took the port first does not vouch for himself.
+        (taken,) = check_listen(listen, os.getppid())
+        (unknown,) = check_listen(listen, 0)
+    assert taken.level == "problem"
+    assert "another process listens" in taken.what
+    assert (unknown.level, "you may not see" in unknown.what) == ("advice", True)
     assert (served.level, "is served by the running sidecar" in served.what) == ("ok", True)
-    elsewhere, _can_be_bound = check_listen(listen, running=True)
+    elsewhere, _can_be_bound = check_listen(listen, os.getpid())
     assert elsewhere.level == "advice"
     assert "nothing listens at 127.0.0.1:" in elsewhere.what
 
@@ -429,10 +438,29 @@ def test_a_running_sidecar_that_listens_elsewhere_is_told() -> None:
 def test_localhost_is_free_where_both_its_families_are() -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
         port = taken.getsockname()[1]
-        (found,) = check_listen(("localhost", port), running=False)
+        (found,) = check_listen(("localhost", port), None)
     assert (found.level, f"[::1]:{port} cannot be bound" in found.what) == ("problem", True)
-    (found,) = check_listen(("localhost", port), running=False)
+    (found,) = check_listen(("localhost", port), None)
     assert (found.level, found.what) == ("ok", f"localhost:{port} can be bound")
+
+
+@pytest.mark.parametrize(
+    ("at", "asked", "who"),
+    [
+        ("127.0.0.1", ("127.0.0.1", "::1"), Listener.SIDECAR),
+        ("::1", ("127.0.0.1", "::1"), Listener.SIDECAR),
+        ("0.0.0.0", ("127.0.0.1",), Listener.SIDECAR),
+        ("127.0.0.1", ("127.0.0.2",), Listener.NOBODY),
+    ],
+)
+def test_the_kernel_says_who_listens(at: str, asked: tuple[str, ...], who: Listener) -> None:
+    family = socket.AF_INET6 if ":" in at else socket.AF_INET
+    with socket.create_server((at, 0), family=family) as listening:
+        port = listening.getsockname()[1]
+        assert tcp_listener(asked, port, os.getpid()) == who
+        other = Listener.OTHER if who == Listener.SIDECAR else who
+        assert tcp_listener(asked, port, os.getppid()) == other
+    assert tcp_listener(asked, port, os.getpid()) == Listener.NOBODY
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from solver_lambda.http.connection import Limits
+from solver_lambda.http.connection import Connection, Limits, Phase, whom_to_hang_up_on
 from solver_lambda.http.guards import Anybody, anybody
+from solver_lambda.http.incoming import Incoming
+from solver_lambda.http.lane_queue import LaneQueue
 from solver_lambda.http.listening import listen_at
-from solver_lambda.http.message import Answer, Peer, Request, json_answer
+from solver_lambda.http.message import Answer, Peer, RefusedError, Request, json_answer
 from solver_lambda.http.router import Lane, Route, Router
 from solver_lambda.http.server import HttpServer
 from workloads.local_node import wait_until
@@ -37,10 +39,13 @@ class Front:
         self.may_go_on = threading.Event()
         self.refusals: list[str] = []
         self.failures: list[str] = []
-        work, health = Lane(2, 2, seconds=0.2), Lane(1, 4)
+        work, big = Lane(2, 2, seconds=0.2), Lane(1, 4)
+        shared = Lane(2, 2, most_of_one=1)
         routes = [
-            Route("GET", "/health", anybody, _page, health),
-            Route("GET", "/big", anybody, _big, health),
+            Route("GET", "/health", anybody, _page, None),
+            Route("GET", "/health/fails", anybody, _fail, None),
+            Route("GET", "/big", anybody, _big, big),
+            Route("GET", "/shared", anybody, self._hang, shared),
             Route("GET", "/hangs", anybody, self._hang, work),
             Route("GET", "/fails", anybody, _fail, work),
             Route("POST", "/body", anybody, _length, work, 1 << 24),
@@ -61,8 +66,12 @@ class Front:
         assert self.may_go_on.wait(60)
         return json_answer({"done": True})
 
-    def connect(self, first: bytes = b"") -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.port), 30)
+    def answering(self) -> int:
+        return sum(one.phase is Phase.ANSWERING for one in list(self.server._connections))
+
+    def connect(self, first: bytes = b"", source: str = "127.0.0.1") -> socket.socket:
+        address = ("127.0.0.1", self.port)
+        connection = socket.create_connection(address, 30, source_address=(source, 0))
         connection.sendall(first)
         return connection
 
@@ -155,7 +164,7 @@ def test_health_is_answered_while_all_others_hang_and_who_waits_is_told(front: F
     request = b"GET /hangs HTTP/1.1\r\n\r\n"
     with ExitStack() as stack:
         hanging = [stack.enter_context(front.connect(request)) for _ in range(2)]
-        wait_until(lambda: sum(front.server._answering.values()) == 2, lambda: "not yet")
+        wait_until(lambda: front.answering() == 2, lambda: "not yet")
         waiting = [stack.enter_context(front.connect(request)) for _ in range(2)]
         full = stack.enter_context(front.connect(request))
         for one in (full, *waiting):
@@ -168,6 +177,59 @@ def test_health_is_answered_while_all_others_hang_and_who_waits_is_told(front: F
             b"HTTP/1.0 200 OK"
         ] * 2
     assert front.ask("/hangs").startswith(b"HTTP/1.0 200 ")
+
+
+def test_health_without_a_lane_is_never_crowded_out_and_a_fault_in_it_is_told(front: Front) -> None:
+    threads = threading.active_count()
+    with ExitStack() as stack:
+        asking = [
+            stack.enter_context(front.connect(b"GET /health HTTP/1.1\r\n\r\n")) for _ in range(100)
+        ]
+        assert all(everything(one).startswith(b"HTTP/1.0 200 ") for one in asking)
+    assert front.ask("/health/fails").startswith(b"HTTP/1.0 500 ")
+    assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+    assert threading.active_count() == threads
+
+
+def test_one_address_leaves_places_to_others(front: Front) -> None:
+    request = b"GET /shared HTTP/1.1\r\n\r\n"
+    with ExitStack() as stack:
+        many = [stack.enter_context(front.connect(request)) for _ in range(8)]
+        for one in many[2:]:
+            assert b"such requests of yours" in everything(one)
+        assert front.answering() == 1
+        other = stack.enter_context(front.connect(request, source="127.0.0.2"))
+        wait_until(lambda: front.answering() == 2, lambda: "the other one has no place")
+        front.may_go_on.set()
+        for one in (other, *many[:2]):
+            assert everything(one).startswith(b"HTTP/1.0 200 ")
+
+
+def test_a_user_holds_his_share_of_a_lane_and_of_the_connections() -> None:
+    with ExitStack() as stack:
+
+        def connection(uid: int) -> Connection:
+            ours, theirs = socket.socketpair()
+            stack.callback(theirs.close)
+            peer = Peer(uid=uid)
+            made = Connection(ours, peer, Incoming(Router([]), peer), LIMITS)
+            stack.callback(made.close)
+            return made
+
+        queue = LaneQueue(Lane(2, 4, most_of_one=1))
+        first, second, other, third = (connection(uid) for uid in (7, 7, 8, 9))
+        for one, next_one in ((first, first), (second, None), (other, other), (third, None)):
+            queue.add(one)
+            assert queue.take() is next_one
+        with pytest.raises(RefusedError):
+            queue.add(connection(7))
+        queue.done(first)
+        assert [queue.take(), queue.take()] == [second, None]
+        queue.add(connection(7))
+        queue.done(other)
+        # Whose own one is being answered does not hold up who came later.
+        assert [queue.take(), queue.take()] == [third, None]
+        assert whom_to_hang_up_on([other, first, second]) is first
 
 
 def test_who_does_not_take_his_answer_is_hung_up_on(front: Front) -> None:
@@ -214,6 +276,7 @@ def test_a_fault_of_the_listener_itself_does_not_end_it(
 
     monkeypatch.setattr(front.server, "_keep_time", broken)
     assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
+    wait_until(lambda: front.failures, lambda: "the fault is not told")
     assert front.failures == ["the connections: as it was told to"]
     assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
 
@@ -250,7 +313,7 @@ def test_without_a_descriptor_it_rests_and_goes_on_later(front: Front) -> None:
 
 def test_what_is_under_way_at_the_end_is_answered(front: Front) -> None:
     with front.connect(b"GET /hangs HTTP/1.1\r\n\r\n") as asked:
-        wait_until(lambda: sum(front.server._answering.values()) == 1, lambda: "not yet")
+        wait_until(lambda: front.answering() == 1, lambda: "not yet")
         front.server.close()
         with pytest.raises(ConnectionRefusedError):
             front.connect()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
 from workloads.experiment.attacks.rows.order_rows import status_of
+from workloads.experiment.attacks.rows.slow_connections import HEALTH
 from workloads.experiment.attacks.stage.attack import Attack, must
 from workloads.experiment.attacks.stage.target import Target
 
@@ -104,7 +106,28 @@ def _history_readers() -> None:
         must(grown < 100, f"{grown} MiB more with 30 readers")
 
 
+def _health_in_a_crowd() -> None:
+    """150 clients ask for health over and over, and so does the probe of a supervisor."""
+    with Target() as target:
+        until = time.monotonic() + 4
+
+        def crowd(_: int) -> None:
+            while time.monotonic() < until:
+                with suppress(OSError):
+                    target.raw(HEALTH)
+
+        with ThreadPoolExecutor(150) as pool:
+            pool.map(crowd, range(150))
+            probes = [status_of(target.raw(HEALTH)) for _ in range(40)]
+        must(set(probes) == {b"200"}, f"{probes.count(b'200')} of 40 probes are answered by 200")
+
+
 ROWS = [
+    Attack(
+        "health: a crowd that asks for it",
+        "150 clients ask /livez over and over: 40 probes beside them are all answered by 200",
+        _health_in_a_crowd,
+    ),
     Attack(
         "orders: a flood before a change of mode",
         "four clients with the token order without end, then the mode changes: history and log "

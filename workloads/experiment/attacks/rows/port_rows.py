@@ -40,6 +40,8 @@ def _taken(listen: str, host: str) -> None:
             told = target.command("status", str(target.file))
             must(told.returncode == 1, f"status says {told.returncode}")
             must("cannot be bound" in told.stdout, "status does not say it")
+            stranger = f"another process listens at {listen}:{target.port}"
+            must(stranger in _checked(target), "check does not tell of the stranger")
             target.ask().order(Order("pause", "ann"))
             with suppress(ConnectionRefusedError):
                 if listen == "localhost":
@@ -50,6 +52,12 @@ def _taken(listen: str, host: str) -> None:
             health = target.raw(HEALTH, host="::1")
             must(status_of(health) == b"200", "[::1] is left to whoever takes it")
         must(not target.status()["problems"], "the problem is still told")
+        must("is served by the running sidecar" in _checked(target), "check does not tell of it")
+
+
+def _checked(target: Target) -> str:
+    told = target.command("check", str(target.file), "--connect")
+    return " ".join(f"{told.stdout} {told.stderr}".split())
 
 
 def _no_descriptors_left() -> None:
@@ -101,7 +109,8 @@ ROWS = [
     Attack(
         "listeners: the port is somebody else's",
         "listens at the operators' port, or at [::1] of localhost, before the sidecar starts: it "
-        "runs, says so, serves neither family alone, and takes the port up when it is free",
+        "runs, says so, serves neither family alone, and takes the port up when it is free; check "
+        "does not vouch for the stranger",
         _port_is_taken,
         quick=False,
     ),

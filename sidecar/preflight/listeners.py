@@ -1,0 +1,104 @@
+"""Which process listens at an address, as the kernel says: whoever does answers a connection."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import struct
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+
+from sidecar.preflight.finding import Finding
+
+_LISTENS = "0A"
+
+
+class Listener(Enum):
+    """Who listens. It is ``UNKNOWN`` where only the sidecar's user and root can see it."""
+
+    NOBODY = "nobody"
+    SIDECAR = "sidecar"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+
+
+def tcp_listener(hosts: Collection[str], port: int, process: int) -> Listener:
+    """At these numbers of addresses; ``process`` is that of the sidecar, 0 if it is not known."""
+    found = _listening({ipaddress.ip_address(host) for host in hosts}, port)
+    if not found:
+        return Listener.NOBODY
+    try:
+        own = set(_open_files(process))
+    except OSError:
+        return Listener.UNKNOWN
+    return Listener.SIDECAR if found <= own else Listener.OTHER
+
+
+def _open_files(process: int) -> Iterator[str]:
+    for one in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            yield os.readlink(one)
+
+
+def unix_listener(address: str, process: int) -> Listener:
+    """At a path, or at an abstract name after a zero byte."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(address)
+        except PermissionError:
+            return Listener.UNKNOWN
+        except OSError:
+            return Listener.NOBODY
+        size = struct.calcsize("3i")
+        credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    listening = struct.unpack("3i", credentials)[0]
+    if not process or not listening:  # it is of another container
+        return Listener.UNKNOWN
+    return Listener.SIDECAR if listening == process else Listener.OTHER
+
+
+def listener_finding(key: str, shown: str, has_it: str, who: Listener) -> Finding | None:
+    """Of an address that the running sidecar should have; ``None``: nobody listens there.
+
+    ``has_it``: ``served`` or ``bound``.
+    """
+    if who == Listener.SIDECAR:
+        return Finding("ok", key, f"{shown} is {has_it} by the running sidecar")
+    if who == Listener.OTHER:
+        return Finding(
+            "problem",
+            key,
+            f"another process listens at {shown}, and not the sidecar that runs",
+            "end it (ss -lp, run by root, names it), and restart the sidecar",
+        )
+    if who == Listener.UNKNOWN:
+        return Finding(
+            "advice",
+            key,
+            f"a process listens at {shown}, but you may not see whether it is the sidecar",
+            "check as the sidecar's user, or as root",
+        )
+    return None
+
+
+def _listening(hosts: set[ipaddress.IPv4Address | ipaddress.IPv6Address], port: int) -> set[str]:
+    """The sockets at these addresses; if there are none, those at all addresses."""
+    exact, at_all = set(), set()
+    for table in ("tcp", "tcp6"):
+        path = Path(f"/proc/net/{table}")
+        for line in path.read_text().splitlines()[1:] if path.exists() else ():
+            fields = line.split()
+            number, _, of_port = fields[1].partition(":")
+            if fields[3] != _LISTENS or int(of_port, 16) != port:
+                continue
+            words = [int(number[at : at + 8], 16) for at in range(0, len(number), 8)]
+            host = ipaddress.ip_address(b"".join(one.to_bytes(4, sys.byteorder) for one in words))
+            if host in hosts:
+                exact.add(f"socket:[{fields[9]}]")
+            elif host.is_unspecified:
+                at_all.add(f"socket:[{fields[9]}]")
+    return exact or at_all

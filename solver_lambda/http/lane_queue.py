@@ -1,0 +1,57 @@
+"""Who waits in a lane, and who is answered there. Only the server's loop touches it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from solver_lambda.http.connection import Connection
+from solver_lambda.http.message import crowded
+from solver_lambda.http.router import Lane
+
+
+class LaneQueue:
+    """Of one lane."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._most_of_one = lane.most_of_one or lane.most + lane.most_waiting
+        self._waiting: deque[Connection] = deque()
+        self._answering: list[Connection] = []
+
+    def add(self, connection: Connection) -> None:
+        """Let it wait for ``take``. Raises RefusedError: there is no place for it."""
+        if not self._may_begin(connection):
+            if _count(self._waiting, connection) >= self._most_of_one:
+                raise crowded(f"{self._most_of_one} such requests of yours are being answered")
+            if len(self._waiting) >= self._lane.most_waiting:
+                raise crowded(
+                    f"{self._lane.most} such requests are being answered, the most at a time"
+                )
+        self._waiting.append(connection)
+
+    def take(self) -> Connection | None:
+        """The one that is answered next, until ``done``; ``None``: none may be now."""
+        found = next((one for one in self._waiting if self._may_begin(one)), None)
+        if found is not None:
+            self._waiting.remove(found)
+            self._answering.append(found)
+        return found
+
+    def done(self, connection: Connection) -> None:
+        """It has its answer."""
+        self._answering.remove(connection)
+
+    def give_up(self, connection: Connection) -> None:
+        """It does not wait any more."""
+        self._waiting.remove(connection)
+
+    def _may_begin(self, connection: Connection) -> bool:
+        return (
+            len(self._answering) < self._lane.most
+            and _count(self._answering, connection) < self._most_of_one
+        )
+
+
+def _count(connections: Iterable[Connection], like: Connection) -> int:
+    return sum(one.peer == like.peer for one in connections)
