@@ -38,8 +38,9 @@ class SampleReceiver:
         most_strangers: int = MOST_STRANGERS,
     ) -> None:
         self.metrics = metrics or Metrics()
-        self._next_sequence: dict[int, int] = {}
-        self._senders: dict[int, Connection] = {}
+        # By instance and secret: a server may lie about its process, but not about the secret.
+        self._next_sequence: dict[tuple[int, bytes], int] = {}
+        self._senders: dict[tuple[int, bytes], Connection] = {}
         self._told: set[str] = set()
         self._connections = Connections(listening, most_strangers, self._refused)
 
@@ -91,10 +92,11 @@ class SampleReceiver:
             )
             return None
         connection.is_trusted = True
-        before = self._senders.get(batch.instance)
+        sender = (batch.instance, batch.secret)
+        before = self._senders.get(sender)
         if before is not connection:
             # One connection a server, so that their number is bounded.
-            self._senders[batch.instance] = connection
+            self._senders[sender] = connection
             if before is not None:
                 self._connections.replace(before)
         self._count(batch)
@@ -111,16 +113,17 @@ class SampleReceiver:
             log.warning("%s; more of this kind is only counted", words)
 
     def _count(self, batch: Batch) -> None:
-        expected = self._next_sequence.get(batch.instance, batch.sequence)
+        sender = (batch.instance, batch.secret)
+        expected = self._next_sequence.get(sender, batch.sequence)
         gap = batch.sequence - expected
         if 0 < gap < SEQUENCES_OF_A_SAMPLER:
             self.metrics.batches_lost.inc(gap)
-        self._next_sequence[batch.instance] = batch.sequence + 1
+        self._next_sequence[sender] = batch.sequence + 1
 
     def keep_only(self, instances: Container[int]) -> None:
         """Forget all server processes but these, and hang up on them."""
-        known = {one: sequence for one, sequence in self._next_sequence.items() if one in instances}
-        kept = {one: sender for one, sender in self._senders.items() if one in instances}
+        known = {one: n for one, n in self._next_sequence.items() if one[0] in instances}
+        kept = {one: sender for one, sender in self._senders.items() if one[0] in instances}
         for sender in set(self._senders.values()) - set(kept.values()):
             self._connections.replace(sender)
         self._next_sequence, self._senders = known, kept

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 
 from sidecar.base.metrics import Metrics
 from sidecar.servers.asking import PATIENCE_SECONDS, Asking
@@ -71,27 +72,36 @@ class ServerContact:
         """Nobody is there, or it cannot be read; one that only has not answered may be there."""
         return self._reach.error is not None and not self._reach.is_silent
 
-    def claim(self) -> str | None:
-        """Who else controls it, if it answers and somebody does; changes nothing on it.
-
-        Raises:
-            SameServerError: we do, by another name.
-        """
+    def meet(self) -> str | None:
+        """The process that it is, if it answers; changes nothing on it."""
         try:
             reading = self._server.read()
             self._server.announce(reading.run_id)
-            self._hold(reading.run_id)
         except (ServerDownError, ServerRefusedError) as error:
             log.debug("server %s is not claimed yet: %s", self.name, error)
+            return None
+        return reading.run_id
+
+    def claim(self, run_id: str) -> str | None:
+        """Find out whether this process of it is ours; who else controls it."""
+        with suppress(SameServerError):  # then that is who
+            self._hold(run_id)
         return self.taken_by
 
     def _hold(self, run_id: str) -> None:
-        """Find out whether this process of it is ours. Raises SameServerError."""
+        """Raises SameServerError: what it says is said of another one, too, and counts there."""
         before, self.taken_by = self.taken_by, self._server.taken_by
         try:
             self._lock.hold(run_id)
         except ServerTakenError as error:
             self.taken_by = str(error)
+        except SameServerError as error:
+            self.taken_by = str(error)
+            raise
+        finally:
+            self._tell_taken(before)
+
+    def _tell_taken(self, before: str | None) -> None:
         if self.taken_by != before:
             words = f"is left alone, the others go on: {self.taken_by}"
             log.warning("server %s %s", self.name, words if self.taken_by else "is ours now")
@@ -183,6 +193,6 @@ class ServerContact:
         if self._reach.lose(error):
             self._metrics.servers_lost.labels(self.name).inc()
             how = "is out of reach"
-            if isinstance(error, ServerRefusedError):
+            if not isinstance(error, ServerDownError):
                 how = "answers, but cannot be read"
             log.warning("server %s %s, the others go on: %s", self.name, how, error)
