@@ -13,6 +13,7 @@ from workloads.experiment.attacks.rows import (
     order_rows,
     plan_rows,
     port_rows,
+    sample_crowd_rows,
     sample_rows,
 )
 from workloads.experiment.attacks.stage.attack import Attack
@@ -25,6 +26,7 @@ ALL_ATTACKS: list[Attack] = [
     *name_rows.ROWS,
     *file_rows.ROWS,
     *sample_rows.ROWS,
+    *sample_crowd_rows.ROWS,
     *plan_rows.ROWS,
     *notification_rows.ROWS,
     *byte_rows.ROWS,
