@@ -43,7 +43,7 @@ class ServerContact:
         self.answered_at = -math.inf
         self.is_back = False
         self.taken_by: str | None = None
-        self._counts_tables = True
+        self._counts_tables = self._sees_others = True
         self._unanswered = UnansweredSizes()
         self._is_slow = self._may_act = False
         self._server = server
@@ -135,6 +135,9 @@ class ServerContact:
         if self._counts_tables and not self._server.may_ask_for_memory:
             self._metrics.tables_not_counted.labels(self.name).inc()
         self._counts_tables = self._server.may_ask_for_memory
+        if self._sees_others and not self._server.sees_others:
+            self._metrics.client_lists_too_long.labels(self.name).inc()
+        self._sees_others = self._server.sees_others
         self.answered_at = time.monotonic()
         took_seconds = self.answered_at - self._asking.asked_at
         self._is_slow = self._may_act = took_seconds > PATIENCE_SECONDS

@@ -15,7 +15,8 @@ import pytest
 from sidecar.base.metrics import Metrics
 from sidecar.samples.connections import MOST_OF_A_SERVER, Connections, crowd_of
 from sidecar.samples.endpoint import bind_endpoint
-from workloads.local_node import wait_until
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
 
 PLACES = 4
 
@@ -121,6 +122,29 @@ def test_a_servers_own_process_has_a_place_whoever_crowds(
         )
         assert _taken(made, server) == 1
         assert len(made._turn) == PLACES + MOST_OF_A_SERVER
+
+
+def test_a_crowd_is_a_problem_where_a_server_is_silent(
+    start_server: Callable[..., LocalServer],
+    write_node: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = write_node({"quiet": start_server("12mb").url})
+    with sidecar_in_thread(node) as sidecar, ExitStack() as held:
+
+        def crowd() -> bool:
+            held.enter_context(socket.socket(socket.AF_UNIX)).connect(str(node.parent / "samples"))
+            return sidecar.metrics.value("sample_connections_refused", reason="too_many") > 0
+
+        def is_told() -> bool:
+            return any("may be kept out" in problem for problem in sidecar.status()["problems"])
+
+        wait_until(lambda: sidecar.status()["servers"][0]["up"], sidecar.status)
+        wait_until(crowd, sidecar.metrics.snapshot)
+        monkeypatch.setattr(sidecar._samples, "silent_seconds", lambda _: 1.0)
+        assert not is_told()
+        monkeypatch.setattr(sidecar._samples, "silent_seconds", lambda _: 30.0)
+        assert is_told()
 
 
 def test_a_crowd_is_told_of(tmp_path: Path) -> None:
