@@ -24,6 +24,7 @@ from sidecar.forecast.forecast import Forecast
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.endpoint import bind_endpoint
+from sidecar.samples.receiver import CROWD_SECONDS, SampleReceiver
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper
 from sidecar.servers.hands import Hands
@@ -97,6 +98,7 @@ class Sidecar:
         self._control.follow(self._cycle)
         self._controller = make_controller(config, self._control.plans.take, self.metrics)
         self._operators = OperatorsServer(config.operators, self)
+        self._receiver: SampleReceiver | None = None
 
     def _make_actuator(self) -> Actuator:
         config = self.config
@@ -144,11 +146,22 @@ class Sidecar:
             self._control,
             self.metrics,
             self._controller.silence,
-            [*self._operators.problems(), *self._hands.contests()],
+            [*self._operators.problems(), *self._hands.contests(), *self._crowd()],
             started_at_seconds=self.started_at_seconds,
             loop_at_seconds=self.loop_at_seconds,
         )
         return {**document, "not_served": self._operators.not_served()}
+
+    def _crowd(self) -> list[str]:
+        """What keeps servers' samplers out, as far as anybody does."""
+        sampled = [n for n, one in self._actuator.readings.items() if one.sampler_prefix]
+        silent = [n for n in sampled if self._samples.silent_seconds(n) > CROWD_SECONDS / 6]
+        if self._receiver is None or not self._receiver.is_crowded or not silent:
+            return []
+        return [
+            f"sampling.endpoint is crowded, and {', '.join(silent)} may be kept out: the log names "
+            "one of those who connect; end it, or take an endpoint of ipc:// that others cannot use"
+        ]
 
     def series(self) -> dict[str, Any]:
         """See ``Series``."""
@@ -186,7 +199,11 @@ class Sidecar:
         make_room_for_descriptors(len(self.config.servers), 4 * LIMITS.connections)
         with (
             bind_endpoint(
-                sampling.endpoint, self.metrics, sampling.group, len(self.config.servers)
+                sampling.endpoint,
+                self.metrics,
+                sampling.group,
+                len(self.config.servers),
+                lambda: {one.process_id for one in self._actuator.readings.values()},
             ) as self._receiver,
             self._operators,
         ):

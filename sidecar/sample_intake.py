@@ -31,7 +31,8 @@ class SampleIntake:
     """``run_ids`` tells the servers' processes, by name, as last seen; ``keys`` has a key of each.
 
     Attributes:
-        by_instance: whose a batch is, by the number in its header.
+        by_instance: whose a batch may be, by the number in its header; its secret says whose it
+            is, as a server may lie about its process.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class SampleIntake:
         self._took_all = False
         # Of each server: the process that its last samples came from, and their salt.
         self._salts: dict[str, tuple[int, int]] = {}
-        self.by_instance: dict[int, str] = {}
+        self.by_instance: dict[int, list[str]] = {}
 
     def take(self, receiver: SampleReceiver, stop: Event) -> None:
         """Wait for samples, and take what is there, for one slice of processor time at most; more
@@ -97,27 +98,31 @@ class SampleIntake:
         return (joiner.give for joiner in self._joiners.values() if joiner.is_old)
 
     def _is_ours(self, receiver: SampleReceiver, instance: int, secret: bytes) -> bool:
-        """Whether it is the secret of the server whose process this is."""
+        """Whether it is the secret of a server whose process this is."""
         if instance not in self.by_instance:
             self._metrics.batches_of_unknown_instance.inc()
             if self._may_learn:
                 self._may_learn = False
                 self._learn_instances(receiver)
-        name = self.by_instance.get(instance)
-        if name is None:
-            return False
-        is_ours = self._keys[name].opens(secret)
-        if not is_ours and name not in self._told:
-            self._told.add(name)
-            log.warning(
-                "server %s: a batch that says it is from it does not carry its secret, and is "
-                "dropped: it was forged, or made before this sidecar began",
-                name,
-            )
-        return is_ours
+        if self._whose(instance, secret) is not None:
+            return True
+        for name in self.by_instance.get(instance, ()):
+            if name not in self._told:
+                self._told.add(name)
+                log.warning(
+                    "server %s: a batch that says it is from it does not carry its secret, and is "
+                    "dropped: it was forged, or made before this sidecar began",
+                    name,
+                )
+        return False
+
+    def _whose(self, instance: int, secret: bytes) -> str | None:
+        names = self.by_instance.get(instance, ())
+        return next((name for name in names if self._keys[name].opens(secret)), None)
 
     def _take(self, batch: Batch) -> None:
-        self._joiners[self.by_instance[batch.instance]].add(batch)
+        if (name := self._whose(batch.instance, batch.secret)) is not None:
+            self._joiners[name].add(batch)
 
     def _give(self, monitor: ServerMonitor, batch: Batch) -> None:
         # What expires is taken out of a monitor once a batch.
@@ -138,5 +143,7 @@ class SampleIntake:
         self._salts[name] = batch.instance, batch.salt_id
 
     def _learn_instances(self, receiver: SampleReceiver) -> None:
-        self.by_instance = {int(run_id[:16], 16): name for name, run_id in self._run_ids().items()}
+        self.by_instance = {}
+        for name, run_id in self._run_ids().items():
+            self.by_instance.setdefault(int(run_id[:16], 16), []).append(name)
         receiver.keep_only(self.by_instance)

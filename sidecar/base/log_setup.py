@@ -30,7 +30,7 @@ _TALKATIVE = ("boto3", "botocore", "urllib3", "s3transfer")
 def set_up_log(form: str = "text", *, verbose: bool = False, servers: Collection[str] = ()) -> None:
     """Log to stderr; ``form`` is ``text`` or ``json``, ``servers`` has the names of all that are
     told of. May be called again."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StderrHandler()
     text = PlainFormatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     if not verbose:
@@ -40,6 +40,18 @@ def set_up_log(form: str = "text", *, verbose: bool = False, servers: Collection
         logging.getLogger("sidecar").setLevel(logging.DEBUG)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class _StderrHandler(logging.StreamHandler[Any]):
+    """Writes to whatever is stderr when it writes."""
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: Any) -> None:
+        """It has none of its own."""
 
 
 class PlainFormatter(logging.Formatter):

@@ -88,6 +88,9 @@ class Metrics:
     tables_not_counted = _Declared(
         "Connections whose user may not ask for the memory of hash tables", "instance"
     )
+    client_lists_too_long = _Declared(
+        "Times that it could not be told whether another sidecar is connected", "instance"
+    )
     shrinks_without_mode = _Declared(
         "Shrinks whose old settings could not be kept on file", "instance"
     )

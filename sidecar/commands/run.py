@@ -30,13 +30,22 @@ def execute(options: argparse.Namespace) -> int:
     hang_ups = _HangUps()
     # Imported only now: a SIGHUP meanwhile would end the process.
     from sidecar.base.log_setup import set_up_log
+
+    set_up_log(verbose=options.verbose)
+    # What it writes is for its own user: state, history and documents tell of loads and people.
+    before = os.umask(0o077)
+    try:
+        return _run(options, hang_ups)
+    finally:
+        os.umask(before)
+
+
+def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
+    from sidecar.base.log_setup import set_up_log
     from sidecar.config.node import load_config
     from sidecar.daemon import Sidecar
     from sidecar.state.node_lock import node_lock
 
-    set_up_log(verbose=options.verbose)
-    # What it writes is for its own user: state, history and documents tell of loads and people.
-    os.umask(0o077)
     config = load_config(options.config)
     servers = [server.name for server in config.servers]
     set_up_log(config.log.format, verbose=options.verbose, servers=servers)

@@ -117,5 +117,5 @@ def _find_same(servers: list[dict[str, Any]]) -> None:
         if server["error"] is None:
             first = names.setdefault(server["run_id"], server["name"])
             if first != server["name"]:
-                server["error"] = f"is the same server as {first}"
+                server["error"] = f"is the same server as {first}, or it lies about its run_id"
                 server["error_kind"] = "twice"

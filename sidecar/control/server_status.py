@@ -132,11 +132,10 @@ def _recommended_part(
 
 def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     if reading is None:
-        keys = ("run_id", "role", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
+        keys = ("role", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
         return dict.fromkeys((*keys, "used_bytes", "rss_bytes", "lifetime_hit_ratio"))
     reads = reading.keyspace_hits + reading.keyspace_misses
     return {
-        "run_id": reading.run_id,
         "role": reading.role,
         "policy": reading.maxmemory_policy,
         "sampler": _SAMPLERS.get(reading.sampler_prefix or ""),

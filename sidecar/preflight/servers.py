@@ -112,7 +112,7 @@ def _check_same(readings: dict[str, ServerReading]) -> Iterator[Finding]:
             yield Finding(
                 "problem",
                 name,
-                f"is the same server as {first} (run_id {reading.run_id})",
+                f"is the same server as {first}, or it lies about its run_id",
                 "name each server once",
             )
 

@@ -11,23 +11,22 @@ from __future__ import annotations
 import os
 import select
 import socket
-import struct
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator
 
+from sidecar.samples.connection import Connection
 from sidecar.samples.wire_format import MAX_BATCH_BYTES
-from sidecar.samples.zmtp import ZmtpError, ZmtpReader
+from sidecar.samples.zmtp import ZmtpError
 
-QUEUE_BATCHES = 1024
-"""That may wait of a server."""
-STRANGERS_BYTES = 4 * MAX_BATCH_BYTES  # that may wait of who has not shown a secret
 PATIENCE_SECONDS = 10.0
 """A server sends a batch a second at least."""
 GRACE_SECONDS = 1.0
-"""So long a stranger is not hung up on for the next one."""
+"""So long a stranger is not hung up on for the next one of the same crowd."""
+MOST_OF_A_SERVER = 2
+"""Connections of a server's own process without a secret: an old one may not have ended."""
 _READ_BYTES = 256 << 10
 # While another thread calculates, each of our calls waits so long for its turn. With Python's 5 ms
 # a million samples a second are too many beside a plan that takes a second.
@@ -37,83 +36,13 @@ _MOST_ACCEPTS = 64
 _ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
 
-class Connection:
-    """One of them.
-
-    Attributes:
-        who: the peer, for people.
-        is_trusted: it has shown a server's secret.
-        ended: the peer has hung up; what it sent before may still wait.
-    """
-
-    def __init__(self, taken: socket.socket) -> None:
-        taken.setblocking(False)
-        self.socket = taken
-        self.who = _peer(taken)
-        self.since_seconds = time.monotonic()
-        self.is_trusted = self.ended = False
-        self.is_read = True
-        self._reader = ZmtpReader(MAX_BATCH_BYTES)
-        self._waiting: deque[bytes] = deque()
-        # Each is changed by one thread alone.
-        self._received_bytes = self._taken_bytes = 0
-
-    @property
-    def room_bytes(self) -> int:
-        most = QUEUE_BATCHES * MAX_BATCH_BYTES if self.is_trusted else STRANGERS_BYTES
-        return most - (self._received_bytes - self._taken_bytes)
-
-    @property
-    def has_waiting(self) -> bool:
-        return bool(self._waiting)
-
-    def read(self, buffer: memoryview) -> int:
-        """Take in what is there, as far as there is room; how much it was."""
-        try:
-            count = self.socket.recv_into(buffer[: min(len(buffer), self.room_bytes)])
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError:
-            count = 0
-        if count:
-            self._waiting.append(bytes(buffer[:count]))
-            self._received_bytes += count
-        else:
-            self.ended = True
-        return count
-
-    def message(self) -> bytes | None:
-        """The next one that is there as a whole. Raises ZmtpError."""
-        while (message := self._reader.message()) is None and self._waiting:
-            part = self._waiting.popleft()
-            self._taken_bytes += len(part)
-            self._reader.feed(part)
-        self.answer()
-        return message
-
-    def answer(self) -> None:
-        """Send what the protocol wants, if the peer reads it. Raises ZmtpError: it does not."""
-        to_send = self._reader.to_send
-        if not to_send:
-            return
-        try:
-            del to_send[: self.socket.send(to_send)]
-        except (BlockingIOError, InterruptedError):
-            if len(to_send) > MAX_BATCH_BYTES:
-                raise ZmtpError("commands", "does not read the answers that it wants") from None
-        except OSError:
-            self.ended = True
-
-    def close(self) -> None:
-        self.socket.close()
-        self._waiting.clear()
-
-
 class Connections:
     """All that come to a listening socket, which is closed with them.
 
     ``refuse`` is told of each connection that is ended for what it does or did not do: of whom, a
-    code and words. Only ``close`` may be called by any thread.
+    code and words. ``processes`` has the ids of the servers' own: these have places of their own,
+    whoever else connects. The rest share ``most_strangers`` places, and who makes room is of the
+    user, and of his process, with the most. Only ``close`` may be called by any thread.
     """
 
     def __init__(
@@ -121,10 +50,12 @@ class Connections:
         listening: socket.socket,
         most_strangers: int,
         refuse: Callable[[str, str, str], None],
+        processes: Callable[[], Collection[int]],
     ) -> None:
         self._listening = listening
         self._most_strangers = most_strangers
         self._refuse = refuse
+        self._processes = processes
         self._turn: deque[Connection] = deque()
         self._by_number: dict[int, Connection] = {}
         self._lock = threading.Lock()
@@ -271,30 +202,37 @@ class Connections:
         self._epoll.modify(self._listening.fileno(), _ONCE)
 
     def _admit(self, connection: Connection) -> None:
-        strangers = self._strangers()
-        if len(strangers) >= self._most_strangers:
-            oldest = min(strangers, key=lambda one: one.since_seconds)
-            words = f"is one of more than {self._most_strangers} that show no secret"
-            if connection.since_seconds - oldest.since_seconds < GRACE_SECONDS:
-                connection.close()
-                self._refuse(connection.who, "too_many", f"{words}; it is hung up on")
-                return
-            self.end(oldest, "too_many", words)
+        known = set(self._processes()) - {0}
+        is_known, most = connection.process in known, self._most_strangers
+        rivals = [one for one in self._strangers() if one.process not in known]
+        if is_known:
+            most = MOST_OF_A_SERVER
+            rivals = [one for one in self._strangers() if one.process == connection.process]
+        if len(rivals) >= most and not self._make_room(connection, rivals, most):
+            return
         self._turn.append(connection)
         with self._lock:
             number = connection.socket.fileno()
             self._by_number[number] = connection
             self._epoll.register(number, _ONCE)
 
+    def _make_room(self, connection: Connection, rivals: list[Connection], most: int) -> bool:
+        """Hang up on one of the crowd, which may be the newcomer: then there is no room."""
+        crowd = crowd_of([*rivals, connection])
+        oldest = min(crowd, key=lambda one: one.since_seconds)
+        words = f"is one of more than {most} that show no secret"
+        if connection in crowd and connection.since_seconds - oldest.since_seconds < GRACE_SECONDS:
+            connection.close()
+            self._refuse(connection.who, "too_many", f"{words}; it is hung up on")
+            return False
+        self.end(oldest, "too_many", words)
+        return True
 
-def _peer(connection: socket.socket) -> str:
-    try:
-        if connection.family == socket.AF_UNIX:
-            size = struct.calcsize("3i")
-            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-            process, user, _ = struct.unpack("3i", told)
-            return f"process {process} of uid {user}"
-        host, port, *_ = connection.getpeername()
-    except OSError:
-        return "somebody who is gone"
-    return f"{host}:{port}"
+
+def crowd_of(connections: Collection[Connection]) -> list[Connection]:
+    """Those of the users with the most, and of them those of the processes with the most."""
+    users = Counter(one.user for one in connections)
+    crowd = [one for one in connections if users[one.user] == max(users.values())]
+    processes = Counter((one.user, one.process) for one in crowd)
+    most = max(processes.values())
+    return [one for one in crowd if processes[one.user, one.process] == most]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,18 @@ def is_open(endpoint: str) -> bool:
 
 @contextmanager
 def bind_endpoint(
-    endpoint: str, metrics: Metrics, group: int | None = None, servers: int = 0
+    endpoint: str,
+    metrics: Metrics,
+    group: int | None = None,
+    servers: int = 0,
+    processes: Callable[[], Collection[int]] = tuple,
 ) -> Iterator[SampleReceiver]:
     """The receiver, bound, with the socket's folder made if it is missing; the socket's file is
     removed at the end.
 
     Only this user may connect, and with a ``group`` its members; also the folder is theirs to
     enter, if it is this user's own; if that is root, to whom folders such as /run belong, only one
-    that nobody else may enter. ``servers``: so many may connect at once.
+    that nobody else may enter. ``servers``: so many may connect at once. ``processes``: their ids.
 
     Raises:
         OSError: it cannot be bound, or something else uses the path; one sentence.
@@ -58,7 +62,8 @@ def bind_endpoint(
             if path is not None:
                 _give(path, group, 0o600 if group is None else 0o660)
             listening.listen(_BACKLOG)
-            with SampleReceiver(listening, metrics, MOST_STRANGERS + servers) as receiver:
+            most = MOST_STRANGERS + servers
+            with SampleReceiver(listening, metrics, most, processes) as receiver:
                 yield receiver
         finally:
             if path is not None and made is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 
 from sidecar.base.metrics import Metrics
 from sidecar.samples.batch import Batch, SampleError, StrangerError, decode_batch
-from sidecar.samples.connections import Connection, Connections
+from sidecar.samples.connection import Connection
+from sidecar.samples.connections import Connections
 from sidecar.samples.wire_format import SEQUENCES_OF_A_SAMPLER
 
 log = logging.getLogger(__name__)
@@ -18,12 +20,15 @@ DRAIN_BATCHES = 4096
 MOST_STRANGERS = 16
 """Connections that have shown no secret; a server has one for a moment when it connects."""
 
+CROWD_SECONDS = 60.0
+
 
 class SampleReceiver:
     """Takes what comes to a listening socket, and decodes it.
 
     A context manager. What waits of each server is bounded; when that is full, the servers drop,
-    and count it. Whoever sends something else than batches is hung up on.
+    and count it. Whoever sends something else than batches is hung up on. ``processes``: see
+    ``Connections``.
 
     Attributes:
         metrics: where it counts malformed messages, connections that it ends, and batches that are
@@ -36,12 +41,20 @@ class SampleReceiver:
         listening: socket.socket,
         metrics: Metrics | None = None,
         most_strangers: int = MOST_STRANGERS,
+        processes: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self.metrics = metrics or Metrics()
-        self._next_sequence: dict[int, int] = {}
-        self._senders: dict[int, Connection] = {}
+        # By instance and secret: a server may lie about its process, but not about the secret.
+        self._next_sequence: dict[tuple[int, bytes], int] = {}
+        self._senders: dict[tuple[int, bytes], Connection] = {}
         self._told: set[str] = set()
-        self._connections = Connections(listening, most_strangers, self._refused)
+        self._crowded_at_seconds = -math.inf
+        self._connections = Connections(listening, most_strangers, self._refused, processes)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more wanted to connect within the last minute than there is room for."""
+        return time.monotonic() - self._crowded_at_seconds < CROWD_SECONDS
 
     def receive(self, timeout_seconds: float) -> list[Batch]:
         """All that ``batches`` yields; an empty list means that none came."""
@@ -91,10 +104,11 @@ class SampleReceiver:
             )
             return None
         connection.is_trusted = True
-        before = self._senders.get(batch.instance)
+        sender = (batch.instance, batch.secret)
+        before = self._senders.get(sender)
         if before is not connection:
             # One connection a server, so that their number is bounded.
-            self._senders[batch.instance] = connection
+            self._senders[sender] = connection
             if before is not None:
                 self._connections.replace(before)
         self._count(batch)
@@ -102,6 +116,8 @@ class SampleReceiver:
 
     def _refused(self, who: str, reason: str, words: str) -> None:
         self.metrics.sample_connections_refused.labels(reason).inc()
+        if reason == "too_many":
+            self._crowded_at_seconds = time.monotonic()
         self._tell(reason, f"samples: {who} {words}")
 
     def _tell(self, kind: str, words: str) -> None:
@@ -111,16 +127,17 @@ class SampleReceiver:
             log.warning("%s; more of this kind is only counted", words)
 
     def _count(self, batch: Batch) -> None:
-        expected = self._next_sequence.get(batch.instance, batch.sequence)
+        sender = (batch.instance, batch.secret)
+        expected = self._next_sequence.get(sender, batch.sequence)
         gap = batch.sequence - expected
         if 0 < gap < SEQUENCES_OF_A_SAMPLER:
             self.metrics.batches_lost.inc(gap)
-        self._next_sequence[batch.instance] = batch.sequence + 1
+        self._next_sequence[sender] = batch.sequence + 1
 
     def keep_only(self, instances: Container[int]) -> None:
         """Forget all server processes but these, and hang up on them."""
-        known = {one: sequence for one, sequence in self._next_sequence.items() if one in instances}
-        kept = {one: sender for one, sender in self._senders.items() if one in instances}
+        known = {one: n for one, n in self._next_sequence.items() if one[0] in instances}
+        kept = {one: sender for one, sender in self._senders.items() if one[0] in instances}
         for sender in set(self._senders.values()) - set(kept.values()):
             self._connections.replace(sender)
         self._next_sequence, self._senders = known, kept

@@ -42,3 +42,12 @@ def connection_words(error: BaseException, config: ServerConfig) -> str:
     ca_certs = config.tls.ssl_ca_certs if config.tls else None
     by = f"ssl_ca_certs {str(ca_certs)!r}" if ca_certs else "the system's (ssl_ca_certs is not set)"
     return f"the certificate of {url} is not signed by one of {by}: {found.verify_message}"
+
+
+def wrong_password(config: ServerConfig) -> str:
+    """Where the wrong one comes from."""
+    where = f"{config.source}: server[{config.name}]" if config.source else "it"
+    who = f"of user {config.username!r}" if config.username else "of the default user"
+    if config.password_from is None:
+        return f"{where} has neither password_file nor password_env, and a password {who} is needed"
+    return f"{where}.{config.password_from} is not the password {who}"

@@ -17,7 +17,7 @@ from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
-from sidecar.servers.connection_words import connection_words
+from sidecar.servers.connection_words import connection_words, wrong_password
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_reading import SAMPLER_PREFIXES, ServerReading
 from solver_lambda.documents.reader import DocumentError
@@ -94,6 +94,7 @@ class RedisServer:
         config: what it was made from.
         taken_by: the other sidecar that controls it, as a sentence; ``None``: as far as is known,
             there is none.
+        sees_others: whether it could tell who else is connected, when it was last asked.
         may_ask_for_memory: whether its user may, as far as is known, on this connection.
         sampler_key: by which its samples are known.
 
@@ -130,6 +131,7 @@ class RedisServer:
         self._owned_run_id: str | None = None
         self._look_again_at = 0.0
         self.taken_by: str | None = None
+        self.sees_others = True
         self.may_ask_for_memory = True
 
     def close(self) -> None:
@@ -155,8 +157,8 @@ class RedisServer:
         server; ``taken_by`` has the answer, and is asked for again while there is somebody.
 
         A process that was ours stays ours: who came while our connection was broken does not count.
-        A user who may not list clients is not told: then only sidecars of this machine see each
-        other.
+        A user who may not list clients is not told, and of a list that is too long, which any user
+        can make, nothing is known: then only sidecars of this machine see each other.
         """
         if self._announced and (self.taken_by is None or time.monotonic() < self._look_again_at):
             return
@@ -164,14 +166,19 @@ class RedisServer:
         try:
             self._ask("CLIENT SETNAME", CLIENT_NAME)
             if self._owned_run_id != run_id:
-                check_clients(self._ask("CLIENT LIST"))
+                clients = self._ask("CLIENT LIST")
+                self.sees_others = True
+                check_clients(clients)
             self.taken_by, self._owned_run_id = None, run_id
         except ServerTakenError as error:
             self.taken_by = str(error)
         except (ServerRefusedError, *_NONSENSE) as error:
-            log.debug("server %s: sidecars elsewhere are not seen: %s", self.name, error)
             self.taken_by = None
-            if isinstance(error.__cause__, ReplyTooLargeError):
+            is_too_long = isinstance(error.__cause__, ReplyTooLargeError)
+            level = logging.WARNING if is_too_long and self.sees_others else logging.DEBUG
+            log.log(level, "server %s: sidecars elsewhere are not seen: %s", self.name, error)
+            if is_too_long:
+                self.sees_others = False
                 self._ask("CLIENT SETNAME", CLIENT_NAME)  # they see us, on a new connection
         self._announced = True
 
@@ -269,7 +276,7 @@ class RedisServer:
         except redis.AuthenticationError as error:
             self.close()
             raise WrongPasswordError(
-                f"{command[0]}: {_wrong_password(self._config)}: {error}"
+                f"{command[0]}: {wrong_password(self._config)}: {error}"
             ) from error
         except ReplyTooLargeError as error:
             self.close()
@@ -290,11 +297,3 @@ def _keep_library_to_itself(connection: Any) -> None:
     right to that, and without it the server's ACL LOG would fill with refusals."""
     # By the names of its versions 5 to 8.
     connection.driver_info = connection.lib_name = connection.lib_version = None
-
-
-def _wrong_password(config: ServerConfig) -> str:
-    where = f"{config.source}: server[{config.name}]" if config.source else "it"
-    who = f"of user {config.username!r}" if config.username else "of the default user"
-    if config.password_from is None:
-        return f"{where} has neither password_file nor password_env, and a password {who} is needed"
-    return f"{where}.{config.password_from} is not the password {who}"

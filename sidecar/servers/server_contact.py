@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 
 from sidecar.base.metrics import Metrics
 from sidecar.servers.asking import PATIENCE_SECONDS, Asking
@@ -42,7 +43,7 @@ class ServerContact:
         self.answered_at = -math.inf
         self.is_back = False
         self.taken_by: str | None = None
-        self._counts_tables = True
+        self._counts_tables = self._sees_others = True
         self._unanswered = UnansweredSizes()
         self._is_slow = self._may_act = False
         self._server = server
@@ -71,27 +72,36 @@ class ServerContact:
         """Nobody is there, or it cannot be read; one that only has not answered may be there."""
         return self._reach.error is not None and not self._reach.is_silent
 
-    def claim(self) -> str | None:
-        """Who else controls it, if it answers and somebody does; changes nothing on it.
-
-        Raises:
-            SameServerError: we do, by another name.
-        """
+    def meet(self) -> str | None:
+        """The process that it is, if it answers; changes nothing on it."""
         try:
             reading = self._server.read()
             self._server.announce(reading.run_id)
-            self._hold(reading.run_id)
         except (ServerDownError, ServerRefusedError) as error:
             log.debug("server %s is not claimed yet: %s", self.name, error)
+            return None
+        return reading.run_id
+
+    def claim(self, run_id: str) -> str | None:
+        """Find out whether this process of it is ours; who else controls it."""
+        with suppress(SameServerError):  # then that is who
+            self._hold(run_id)
         return self.taken_by
 
     def _hold(self, run_id: str) -> None:
-        """Find out whether this process of it is ours. Raises SameServerError."""
+        """Raises SameServerError: what it says is said of another one, too, and counts there."""
         before, self.taken_by = self.taken_by, self._server.taken_by
         try:
             self._lock.hold(run_id)
         except ServerTakenError as error:
             self.taken_by = str(error)
+        except SameServerError as error:
+            self.taken_by = str(error)
+            raise
+        finally:
+            self._tell_taken(before)
+
+    def _tell_taken(self, before: str | None) -> None:
         if self.taken_by != before:
             words = f"is left alone, the others go on: {self.taken_by}"
             log.warning("server %s %s", self.name, words if self.taken_by else "is ours now")
@@ -125,6 +135,9 @@ class ServerContact:
         if self._counts_tables and not self._server.may_ask_for_memory:
             self._metrics.tables_not_counted.labels(self.name).inc()
         self._counts_tables = self._server.may_ask_for_memory
+        if self._sees_others and not self._server.sees_others:
+            self._metrics.client_lists_too_long.labels(self.name).inc()
+        self._sees_others = self._server.sees_others
         self.answered_at = time.monotonic()
         took_seconds = self.answered_at - self._asking.asked_at
         self._is_slow = self._may_act = took_seconds > PATIENCE_SECONDS
@@ -183,6 +196,6 @@ class ServerContact:
         if self._reach.lose(error):
             self._metrics.servers_lost.labels(self.name).inc()
             how = "is out of reach"
-            if isinstance(error, ServerRefusedError):
+            if not isinstance(error, ServerDownError):
                 how = "answers, but cannot be read"
             log.warning("server %s %s, the others go on: %s", self.name, how, error)

@@ -64,6 +64,7 @@ class ServerLock:
             self._lock.bind(_address(run_id))
             # Who connects is told by the kernel who listens.
             self._lock.listen(_BACKLOG)
+            self._lock.setblocking(False)
         except OSError as error:
             self.close()
             if error.errno != errno.EADDRINUSE:
@@ -74,7 +75,8 @@ class ServerLock:
         process_id, user_id = _holder(self.run_id) or (None, None)
         if process_id == os.getpid():
             raise SameServerError(
-                "it is one server with another of the configuration: give it one name"
+                "it is one server with another of the configuration: give it one name, or it lies "
+                "about its run_id"
             )
         if process_id is not None and user_id in (0, os.geteuid()):
             raise ServerTakenError(f"it is controlled by the sidecar with process id {process_id}")
@@ -84,6 +86,14 @@ class ServerLock:
             "and two sidecars of our user see each other by their client names only",
             "somebody who does not answer" if user_id is None else f"the user {user_id}",
         )
+
+    def make_room(self) -> None:
+        """Hang up on those who have asked: who waits for long takes us for somebody else."""
+        try:
+            for _ in range(_BACKLOG):
+                self._lock.accept()[0].close()
+        except OSError:
+            pass  # nobody is left, or no descriptor: then at the next turn
 
     def close(self) -> None:
         """Let others have it; may be called twice."""
@@ -101,6 +111,7 @@ class CurrentProcessLock:
         if self._lock is None or self._lock.run_id != run_id:
             self.release()
             self._lock = ServerLock(run_id)
+        self._lock.make_room()
 
     def release(self) -> None:
         """Let others have the server; may be called twice."""

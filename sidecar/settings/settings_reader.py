@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.settings.remembered_settings import RememberedSettings
@@ -18,6 +19,8 @@ from solver_lambda.documents.units import format_size
 log = logging.getLogger(__name__)
 
 _BEFORE = "the settings from before the restart"
+# That are remembered as told: a team may write any number.
+_MOST_UNKNOWN = 20
 
 
 class SettingsReader:
@@ -83,9 +86,11 @@ class SettingsReader:
     def _tell_unknown(self, keys: set[str]) -> None:
         """Once: a document of no server is a typing error."""
         known = {settings_key(self._config.node, server.name) for server in self._config.servers}
-        for key in sorted(keys - known - self._unknown):
+        unknown = keys - known
+        self._unknown &= unknown
+        for key in sorted(unknown - self._unknown)[: _MOST_UNKNOWN - len(self._unknown)]:
             self._unknown.add(key)
-            log.warning("%s is ignored: the node has no such server", key)
+            log.warning("%s is ignored: the node has no such server", key, extra=BOUNDED)
 
     def _read_one(self, server: ServerConfig, documents: SettingsDocuments) -> None:
         key = settings_key(self._config.node, server.name)

@@ -8,8 +8,12 @@ import re
 import stat
 import tempfile
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
+
+MOST_NAMES = 2000
+"""Of a folder, which others may fill."""
 
 
 class StoreError(Exception):
@@ -96,9 +100,11 @@ class FolderStore:
             raise StoreError(f"{path}: {why}") from error
 
     def names(self, folder: str) -> set[str]:
-        """Of the documents there; none where it cannot be looked through."""
+        """Of the documents there, among the first ``MOST_NAMES`` files; none where it cannot be
+        looked through."""
         try:
-            found = [path.name for path in (self._folder / folder).iterdir()]
+            with os.scandir(self._folder / folder) as entries:
+                found = [entry.name for entry in islice(entries, MOST_NAMES)]
         except OSError:
             return set()
         return {name for name in found if name.endswith(".json") and not name.startswith(".")}

@@ -15,8 +15,13 @@ MAX_NODES = 128 * MAX_SERVERS
 _STRING = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?'
 
 
-def parse_json(text: bytes | str, source: str, max_bytes: int) -> Fields:
+def parse_json(
+    text: bytes | str, source: str, max_bytes: int, *, keys_once: bool = False
+) -> Fields:
     """The top table of a JSON document.
+
+    Args:
+        keys_once: no key may stand twice in a table; to see that takes memory for each.
 
     Raises:
         DocumentError: larger than ``max_bytes``, not UTF-8, more than ``MAX_NODES``, not JSON,
@@ -33,7 +38,7 @@ def parse_json(text: bytes | str, source: str, max_bytes: int) -> Fields:
     if _nodes(text) > MAX_NODES:
         raise DocumentError(f"{source}: more than {MAX_NODES} tables, lists and keys")
     try:
-        document = json.loads(text, object_pairs_hook=_table)
+        document = json.loads(text, object_pairs_hook=_table if keys_once else None)
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"{source}: not a JSON document: {error}") from error
     _check_depth(document, source)

@@ -52,7 +52,6 @@ def solver_router(
     why = "the token in the Authorization header is missing or wrong"
     guard: Callable[[Request], Admitted] = TokenGuard(token, why) if token else anybody
     plans = Lane(MOST_AT_ONCE, MOST_WAITING, WAIT_SECONDS)
-    health = Lane(most=4, most_waiting=16)
 
     def plan(request: Request, _: Admitted) -> Answer:
         try:
@@ -65,8 +64,8 @@ def solver_router(
 
     return Router(
         [
-            *(Route("GET", path, anybody, _ready, health) for path in HEALTH_PATHS),
-            Route("GET", ANY_PATH, guard, _signed(key, _ready), health),
+            *(Route("GET", path, anybody, _ready, None) for path in HEALTH_PATHS),
+            Route("GET", ANY_PATH, guard, _signed(key, _ready), None),
             Route("POST", ANY_PATH, guard, _signed(key, plan), plans, MAX_OBSERVATION_BYTES),
         ]
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers import redis_server
 from sidecar.servers.redis_server import (
@@ -19,6 +20,7 @@ from sidecar.servers.redis_server import (
     ServerRefusedError,
     ServerSilentError,
 )
+from sidecar.servers.server_contact import ServerContact
 from workloads.local_server import LocalServer
 
 
@@ -102,8 +104,11 @@ def test_an_honest_server_is_read_again_and_again_and_its_end_is_noticed(
 
 
 def test_clients_with_endless_names_do_not_make_a_server_unreadable(
-    start_server: Callable[..., LocalServer], monkeypatch: pytest.MonkeyPatch
+    start_server: Callable[..., LocalServer],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """But that other sidecars are not seen is told, once, and counted."""
     monkeypatch.setattr(redis_server, "MOST_CLIENT_LIST_BYTES", 10_000)
     real = start_server("12mb")
     other = redis.Redis.from_url(real.url, client_name="x" * 20_000)
@@ -117,3 +122,15 @@ def test_clients_with_endless_names_do_not_make_a_server_unreadable(
     assert redis_server.CLIENT_NAME in names
     assert server.read().run_id == reading.run_id
     server.close()
+    server.announce(reading.run_id)
+    told = [one for one in caplog.records if "sidecars elsewhere are not seen" in one.message]
+    assert [one.levelname for one in told] == ["WARNING"]
+    server.close()
+    metrics = Metrics()
+    contact = ServerContact(RedisServer(ServerConfig("a", real.url)), metrics)
+    for _ in range(2):
+        contact.ask()
+        contact.wait(30)
+        assert contact.take() is not None
+    assert metrics.value("client_lists_too_long", instance="a") == 1
+    contact.close()

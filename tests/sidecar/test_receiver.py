@@ -118,8 +118,8 @@ def test_processes_that_have_ended_are_forgotten_but_not_what_was_lost(
         push.send(message)
     receive(receiver, 3)
     receiver.keep_only({2})
-    assert receiver._next_sequence == {2: 1}
-    assert set(receiver._senders) == {2}
+    assert receiver._next_sequence == {(2, bytes(16)): 1}
+    assert set(receiver._senders) == {(2, bytes(16))}
     for message in (one[5], two[3]):
         push.send(message)
     receive(receiver, 2)

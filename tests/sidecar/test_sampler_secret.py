@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -15,15 +17,18 @@ from sidecar.config.node import load_config
 from sidecar.config.sampling import SamplingConfig
 from sidecar.control.problems import problems_of
 from sidecar.control.server_status import _reading_part
+from sidecar.curves.monitor import ServerMonitor
 from sidecar.daemon import Sidecar
 from sidecar.preflight.servers import _check_reading
+from sidecar.sample_intake import SampleIntake
+from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.servers import server_sampler
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.state.sidecar_state import SidecarState
 from tests.sidecar.test_controllers_close_the_loop import wait_for
-from workloads.local_node import sidecar_in_thread
+from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import BUILD, LocalServer
 from workloads.sample_batches import SampledServer, number_hashes
 
@@ -87,7 +92,9 @@ def test_what_is_forged_is_counted_and_not_taken(
     node = write_node({f"s{place}": server.url for place, server in enumerate(servers)})
     with sidecar_in_thread(node) as sidecar:
         wait_for(lambda: len(sidecar._samples.by_instance) == 2, sidecar)
-        (instance,) = [one for one, name in sidecar._samples.by_instance.items() if name == "s0"]
+        (instance,) = [
+            one for one, names in sidecar._samples.by_instance.items() if names == ["s0"]
+        ]
         other = sidecar._sampler_keys["s1"].secret
         for secret in (bytes(16), other):
             with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
@@ -106,6 +113,35 @@ def test_what_is_forged_is_counted_and_not_taken(
     told = [one for one in caplog.messages if one.startswith("server s0: a batch")]
     assert len(told) == 1
     assert "does not carry its secret" in told[0]
+
+
+def test_a_server_that_says_it_is_anothers_process_takes_no_samples_from_it(
+    tmp_path: Path,
+) -> None:
+    """Each has its own, whichever of them stands first in the file."""
+    keys = {name: SamplerKey() for name in ("before", "honest", "after")}
+    run_ids = {name: "0" * 15 + "7" + f"{place:024x}" for place, name in enumerate(keys)}
+    monitors = {name: ServerMonitor(name) for name in keys}
+    intake = SampleIntake(monitors, lambda: run_ids, keys, Metrics())
+    endpoint, stop = f"ipc://{tmp_path}/samples", Event()
+    with ExitStack() as held:
+        receiver = held.enter_context(bind_endpoint(endpoint, Metrics()))
+        context = held.enter_context(zmq.Context())
+        for name, count in (("honest", 5), ("after", 9)):
+            socket = held.enter_context(context.socket(zmq.PUSH))
+            socket.connect(endpoint)
+            sampler = SampledServer(instance=7, secret=keys[name].secret)
+            socket.send(next(sampler.batches(number_hashes(np.arange(count), 0), 1)))
+
+        def have_come() -> bool:
+            intake.take_now(receiver, stop)
+            return len(receiver._senders) == 2
+
+        wait_until(have_come, lambda: receiver.metrics.snapshot())
+        intake.take_now(receiver, stop)
+        assert len(receiver._connections._turn) == 2  # neither has the other's place
+    counts = {name: len(monitor.shards.stack) for name, monitor in monitors.items()}
+    assert counts == {"before": 0, "honest": 5, "after": 9}
 
 
 def test_each_sidecar_makes_another_one() -> None:

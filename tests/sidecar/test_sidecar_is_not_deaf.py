@@ -31,7 +31,7 @@ class Loaded:
         self.taken: list[int] = []
         self.on_take: Callable[[], None] = lambda: None
         self.sender = threading.Thread(target=self.send)
-        self.sidecar._samples.by_instance = {INSTANCE: "a"}
+        self.sidecar._samples.by_instance = {INSTANCE: ["a"]}
 
     def take(self, batch: Batch) -> None:
         self.taken.append(batch.sequence)

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.log_setup import NotAgain
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, SidecarConfig, load_config
@@ -21,7 +23,7 @@ from sidecar.observer import effective
 from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.storage.store import FolderStore, Store, StoreError
+from sidecar.storage.store import MOST_NAMES, FolderStore, Store, StoreError
 from sidecar.storage.store_s3 import S3Store
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import settings_key
@@ -325,6 +327,24 @@ def test_settings_of_no_server_are_told_once(
     assert record.getMessage() == (
         "settings/n1/sesions.json is ignored: the node has no such server"
     )
+
+
+def test_names_of_no_server_fill_neither_log_nor_memory(
+    config: SidecarConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = FolderStore(tmp_path / "documents")
+    reader, _ = _reader(store, config)
+    store.put("settings/n1/sessions.json", _settings(weight=2.0).dumps())
+    folder = tmp_path / "documents" / "settings" / "n1"
+    with caplog.filtering(NotAgain()):
+        for turn in "xy":
+            for letters in product("abcdefghijkl", repeat=3):
+                (folder / f"{turn}{''.join(letters)}.json").touch()
+            assert reader.read()["sessions"].values == {"weight": 2.0}
+        told = [one for one in caplog.messages if "no such server" in one]
+    assert len(told) == 10
+    assert len(reader._unknown) == 20
+    assert len(store.names("settings/n1")) <= MOST_NAMES
 
 
 @pytest.mark.parametrize(

@@ -392,3 +392,11 @@ def test_the_state_of_a_sidecar_of_the_most_servers_is_read():
     )
     text = json.dumps(state.to_json())
     assert SidecarState.from_json(parse_json(text, "s", len(text))) == state
+
+
+def test_a_key_that_stands_twice_is_refused_where_it_matters() -> None:
+    text = b'{"what": "pause", "why": {"a": 1}, "what": "resume"}'
+    assert parse_json(text, "x", 1000).text("what") == "resume"
+    with pytest.raises(DocumentError, match="x: not a JSON document: the key 'what' twice"):
+        parse_json(text, "x", 1000, keys_once=True)
+    assert parse_json(b'{"a": {"a": 1}}', "x", 1000, keys_once=True).names() == ["a"]

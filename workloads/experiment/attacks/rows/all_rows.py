@@ -14,6 +14,7 @@ from workloads.experiment.attacks.rows import (
     order_rows,
     plan_rows,
     port_rows,
+    sample_crowd_rows,
     sample_rows,
 )
 from workloads.experiment.attacks.stage.attack import Attack
@@ -26,6 +27,7 @@ ALL_ATTACKS: list[Attack] = [
     *name_rows.ROWS,
     *file_rows.ROWS,
     *sample_rows.ROWS,
+    *sample_crowd_rows.ROWS,
     *plan_rows.ROWS,
     *notification_rows.ROWS,
     *claim_rows.ROWS,

@@ -51,7 +51,7 @@ def _server(target: Target, name: str) -> dict[str, Any]:
     return next(one for one in target.status()["servers"] if one["name"] == name)
 
 
-def _hear(target: Target, name: str, otherwise: str = "samples do not come") -> None:
+def hear(target: Target, name: str, otherwise: str = "samples do not come") -> None:
     """Read keys until their samples come."""
     before = _received(target)
 
@@ -144,7 +144,7 @@ def _secret_of(target: Target, name: str) -> bytes:
 def _forged_with_anothers_secret() -> None:
     with Target() as target:
         endpoint = _OWN.replace("{folder}", str(target.folder))
-        _hear(target, "pages")
+        hear(target, "pages")
         _settle(target)
         secret, before = _secret_of(target, "pages"), _received(target)
         must(any(secret), "pages has no secret that tells it from others")
@@ -152,13 +152,13 @@ def _forged_with_anothers_secret() -> None:
         must(_received(target) == before, "pages' secret counts for sessions")
         _forge(target, endpoint, "pages", secret, 0.5)
         must(_received(target) > before, "this row forges nothing")
-        _hear(target, "sessions", "the other server is not heard any more")
+        hear(target, "sessions", "the other server is not heard any more")
 
 
 def _endless(endpoint: str) -> None:
     sections = {} if endpoint else _open(endpoint := _tcp())
     with Target(sections=sections) as target:
-        _hear(target, "pages")
+        hear(target, "pages")
         before = target.resident_bytes()
         sent = endless(endpoint.replace("{folder}", str(target.folder)), 3.0)
         grown = target.resident_bytes() - before
@@ -168,22 +168,22 @@ def _endless(endpoint: str) -> None:
         )
         must("a message of several frames" in target.log_text(), "the log does not tell of it")
         for name in target.servers:
-            _hear(target, name, "servers are not heard any more")
+            hear(target, name, "servers are not heard any more")
 
 
 def _idle_connections() -> None:
     endpoint = _tcp()
     with Target(sections=_open(endpoint)) as target, ExitStack() as held:
-        _hear(target, "pages")
+        hear(target, "pages")
         before = target.descriptors()
         for _ in range(IDLE_CONNECTIONS):
             held.enter_context(connected(endpoint, 0))
         time.sleep(2.0)  # for those that wait to be taken
         grown = target.descriptors() - before
         must(grown < MOST_DESCRIPTORS, f"{grown} descriptors more")
-        _hear(target, "pages", "a server that was connected is not heard")
+        hear(target, "pages", "a server that was connected is not heard")
         target.servers["sessions"].restart()
-        _hear(target, "sessions", "a server that connects is not heard")
+        hear(target, "sessions", "a server that connects is not heard")
         must(target.ask().order(Order("pause", "a row")), "no pause")
         must(target.status()["pause"] is not None, "no pause")
         must(target.is_alive(), "the sidecar has ended")
@@ -193,7 +193,7 @@ def _swapped() -> None:
     settings = {"databases": 100_000, "maxmemory": 64 * MIB}
     memory = {"memory": f'budget = "{64 * MIB}"\n'}
     with Target(["pages"], memory, server_settings=settings) as target:
-        _hear(target, "pages")
+        hear(target, "pages")
         with target.client("pages") as client:
             for first, second in ((70_000, 1), (0, 99_999), (65_535, 65_536), (3, 70_001)):
                 client.set("key:0", "x" * 100)
@@ -203,7 +203,7 @@ def _swapped() -> None:
         answer = target.raw(b"GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").decode()
         refused = [line for line in answer.splitlines() if "batches_malformed_total{" in line]
         must(not refused, f"batches are refused: {refused}")
-        _hear(target, "pages")
+        hear(target, "pages")
 
 
 def _modes() -> None:
@@ -212,7 +212,7 @@ def _modes() -> None:
         path = target.folder / "run" / "samples"
         modes = [one.stat().st_mode & 0o777 for one in (path, path.parent)]
         must(modes == [0o600, 0o700], f"socket and folder have the modes {list(map(oct, modes))}")
-        _hear(target, "pages")
+        hear(target, "pages")
 
 
 def _link_in_its_place() -> None:

@@ -69,7 +69,7 @@ class ModelLine(RedisServer):
         # Not RedisServer's: there is nothing to connect to.
         self.config = config
         self.name = config.name
-        self.may_ask_for_memory = True
+        self.may_ask_for_memory = self.sees_others = True
         self._server = server
         self._clock = clock
         self.taken_by = None
