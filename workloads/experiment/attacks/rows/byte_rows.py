@@ -192,7 +192,7 @@ def _traces() -> None:
             file.write(packer.flush())
         counts = target.folder / "counts.csv"
         header = "op_time,key,key_size,op,op_count,size\n"
-        counts.write_text(header + "1,a,1,GET,999999,10\n" * 1500)
+        counts.write_text(header + "1,a,1,GET,16777215,10\n" * 1500)
         for path, codes in ((bomb, (2,)), (counts, (0, 2))):
             told = subprocess.run(
                 [sys.executable, "-c", _BOUNDED, "mrc", str(path), "--json"],
