@@ -51,7 +51,7 @@ def why_not_secret(descriptor: int) -> str | None:
     if found.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
         who = "others" if found.st_mode & stat.S_IRWXO else "its group"
         what = "read" if found.st_mode & stat.S_IROTH else "change"
-        return f"{who} may {what} it (mode {stat.S_IMODE(found.st_mode):04o}): chmod 600"
+        return f"{who} may {what} it (mode {stat.S_IMODE(found.st_mode):04o}): chmod o-rwx,g-w"
     return None
 
 

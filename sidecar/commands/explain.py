@@ -11,10 +11,9 @@ from sidecar.commands.arguments import add_command
 from sidecar.commands.explain_words import last_plan_sentences, server_sentences
 from sidecar.commands.glossary import WORDS, glossary_lines
 from sidecar.commands.printing import print_wrapped
-from sidecar.commands.running import status_of
+from sidecar.commands.running import history_of, status_of
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.client import SidecarSilentError
-from sidecar.control.history import history_path, read_history
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
 
@@ -78,7 +77,7 @@ def _server_now(config: SidecarConfig, source: str, name: str) -> list[str]:
     if name not in by_name:
         raise DocumentError(f"{source}: has no server {name!r}, only {', '.join(by_name)}")
     told = status_of(config)
-    entries = read_history(history_path(config.state_file)) if config.state_file else []
+    entries = history_of(config)
     return server_sentences(by_name[name], told, entries)
 
 

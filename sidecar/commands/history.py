@@ -10,8 +10,8 @@ from typing import Any
 
 from sidecar.commands.arguments import add_command
 from sidecar.commands.printing import print_wrapped, time_of_day, time_or
+from sidecar.commands.running import history_of
 from sidecar.config.node import load_config
-from sidecar.control.history import history_path, read_history
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
@@ -64,7 +64,7 @@ def execute(options: argparse.Namespace) -> int:
         raise DocumentError(
             f"{options.config}: has no server {options.server!r}, only {', '.join(names)}"
         )
-    entries = read_history(history_path(config.state_file))
+    entries = history_of(config)
     if options.server is not None:
         entries = [entry for entry in entries if _concerns(entry, options.server)]
     if options.json:

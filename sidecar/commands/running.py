@@ -32,6 +32,19 @@ def status_of(config: SidecarConfig) -> dict[str, Any]:
     return client_of(config).status()
 
 
+def history_of(config: SidecarConfig) -> list[dict[str, Any]]:
+    """All entries of the history's file; the last ones, from the running sidecar, for who may speak
+    to it and not read its files. Raises OSError."""
+    from sidecar.control.history import history_path, read_history
+
+    if config.state_file is None:
+        return []
+    try:
+        return read_history(history_path(config.state_file))
+    except PermissionError:
+        return client_of(config).history(500)
+
+
 def who() -> str:
     """Whom orders and settings come from; a user without a name has a number."""
     try:

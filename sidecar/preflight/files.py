@@ -31,17 +31,21 @@ def check_files(config: SidecarConfig) -> Iterator[Finding]:
         else:
             who = "the sidecar's user" if user is None else _name(user)
             yield Finding("ok", key, f"only {who} and root may write to {folder}")
-    yield from _check_group(config)
+    yield from _check_group(config, os.geteuid() if user is None and os.geteuid() == 0 else user)
 
 
-def _check_group(config: SidecarConfig) -> Iterator[Finding]:
+def _check_group(config: SidecarConfig, user: int | None) -> Iterator[Finding]:
     """Whether the orders' socket can be given to its group: nobody may give a file to a group that
     he is no member of."""
     group = config.operators.group
-    if group is None or os.geteuid() == 0:
+    if group is None or user == 0:
         return
-    if grp.getgrnam(group).gr_gid not in (os.getegid(), *os.getgroups()):
-        me = _name(os.geteuid())
+    groups: list[int] = [os.getegid(), *os.getgroups()]
+    if user is not None:
+        account = pwd.getpwuid(user)
+        groups = os.getgrouplist(account.pw_name, account.pw_gid)
+    if grp.getgrnam(group).gr_gid not in groups:
+        me = _name(os.geteuid() if user is None else user)
         yield Finding(
             "problem",
             "operators.group",

@@ -10,8 +10,6 @@ measured, again and again.
   ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Servers that
   shrank defragment until then (``waits_for_pages``). Where a
   quarter was taken and nothing comes back, no more is: that would empty caches and free nothing.
-  So no more than a quarter is taken before it was seen what comes back, whatever a server says, or
-  its clients make of it.
 * Below the limit nothing is taken. There is room for (aim - idle programs) / (pages for each byte
   in use), as it was when the servers were full last. A load that stays as it is cannot exceed the
   aim by that, and memory that is free for now inside of pages does not count.
@@ -53,8 +51,6 @@ IDLE_BYTES = 6 << 20
 COMES_BACK_RATIO = 0.25
 # After so much of R was taken, a quarter of it has to have come back.
 VAIN_RATIO = 0.25
-# Servers go down to a limit by whole keys.
-NEARLY = 0.98
 
 
 class Headroom(NamedTuple):
@@ -101,8 +97,6 @@ class ResidentBudget:
         # Since when, and from which resident memory on, pages are waited for, and how much of the
         # excess was taken or is coming back.
         self._waits_since, self._resident_then, self._dealt_with = -math.inf, 0.0, 0.0
-        # So much is left at least until it was seen what comes back.
-        self._least = 0.0
         self.bytes: int | None = None
         self.is_vain = False
 
@@ -189,23 +183,20 @@ class ResidentBudget:
             came_back = self._resident_then - resident
             goes_on = came_back >= COMES_BACK_RATIO * excess and waited < 2 * SETTLE_SECONDS
             self._waits_since, self._resident_then = now_seconds, resident
-            self._least = (1 - VAIN_RATIO) * in_force
             self._dealt_with = excess if goes_on else 0.0
             if not goes_on:
-                taken = in_force_before - in_force
-                is_much = taken >= VAIN_RATIO * min(aim, NEARLY * in_force_before)
-                self._judge(self._exceeded[0] - resident, taken, is_much, resident)
+                self._judge(self._exceeded[0] - resident, in_force_before - in_force, resident, aim)
         if self.is_vain or excess <= self._dealt_with:
             return math.inf
         if self._dealt_with and self.bytes is not None:
             in_force = min(in_force, self.bytes)
         taken = max(excess - self._dealt_with, LEAST_FALL_RATIO * aim)
         self._dealt_with += taken
-        return max(in_force - taken / pages_ratio, self._least)
+        return in_force - taken / pages_ratio
 
-    def _judge(self, came_back: float, taken: float, is_much: bool, resident: float) -> None:
+    def _judge(self, came_back: float, taken: float, resident: float, aim: float) -> None:
         """Whether what was taken since the aim was exceeded was in vain."""
-        is_vain = is_much and came_back < VAIN_RATIO * taken
+        is_vain = taken > VAIN_RATIO * aim and came_back < VAIN_RATIO * taken
         if is_vain and not self.is_vain:
             self._metrics.rss_budget_given_up.inc()
             log.warning(

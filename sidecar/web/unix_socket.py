@@ -45,7 +45,7 @@ class UnixSocket:
             self.listening.close()
             why = getattr(error, "strerror", None) or str(error)
             if isinstance(error, PermissionError) and group is not None:
-                why += f": is the sidecar's user a member of operators.group {group!r}?"
+                why += f" (is the sidecar's user a member of operators.group {group!r}?)"
             number = getattr(error, "errno", None) or errno.EINVAL
             raise OSError(number, f"{path} cannot be bound: {why}") from error
 

@@ -52,6 +52,7 @@ def solver_router(
     why = "the token in the Authorization header is missing or wrong"
     guard: Callable[[Request], Admitted] = TokenGuard(token, why) if token else anybody
     plans = Lane(MOST_AT_ONCE, MOST_WAITING, WAIT_SECONDS)
+    looks = Lane(most=4, most_waiting=16)
 
     def plan(request: Request, _: Admitted) -> Answer:
         try:
@@ -65,7 +66,7 @@ def solver_router(
     return Router(
         [
             *(Route("GET", path, anybody, _ready, None) for path in HEALTH_PATHS),
-            Route("GET", ANY_PATH, guard, _signed(key, _ready), None),
+            Route("GET", ANY_PATH, guard, _signed(key, _ready), looks),
             Route("POST", ANY_PATH, guard, _signed(key, plan), plans, MAX_OBSERVATION_BYTES),
         ]
     )

@@ -17,6 +17,7 @@ from solver_lambda.documents.document_key import answer_signature, question_sign
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
+from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
 from tests.sidecar.plan_messages import observation
 from workloads.solver_service import SolverService as RunningService
@@ -30,7 +31,7 @@ URLS = {"a": "redis://127.0.0.1:1"}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     folder = tmp_path_factory.mktemp("service")
-    (folder / "key").write_text(f"{KEY}\n")
+    write_secret(folder / "key", f"{KEY}\n")
     with running_service(folder / "log", {"SPREDS_KEY_FILE": str(folder / "key")}) as started:
         yield started
     assert KEY not in (folder / "log").read_text()
@@ -94,7 +95,7 @@ def test_the_solvers_answer_to_this_question_is_taken() -> None:
 def test_plain_http_to_another_machine_wants_a_key_or_a_line(
     write_node: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "key").write_text(KEY)
+    write_secret(tmp_path / "key", KEY)
     (tmp_path / "key").chmod(0o600)
 
     def node(url: str, more: str = "") -> Path:
@@ -119,7 +120,7 @@ def test_plain_http_to_another_machine_wants_a_key_or_a_line(
 def test_a_key_that_is_none_is_refused_unquoted(
     write_node: Callable[..., Path], tmp_path: Path, key: str
 ) -> None:
-    (tmp_path / "key").write_text(key)
+    write_secret(tmp_path / "key", key)
     (tmp_path / "key").chmod(0o600)
     more = '[controller]\nkind = "http"\nurl = "http://127.0.0.1/"\nkey_file = "key"\n'
     with pytest.raises(DocumentError, match="key_file must hold one word of at least 32") as found:

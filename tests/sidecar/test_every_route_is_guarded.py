@@ -12,7 +12,7 @@ import pytest
 from sidecar.config.operators import OperatorsConfig
 from sidecar.delivery.http_delivery import delivery_router
 from sidecar.web.operators_server import OperatorsServer
-from solver_lambda.function.http_application import solver_router
+from solver_lambda.function.http_application import HEALTH_PATHS, solver_router
 from solver_lambda.http import guards
 from solver_lambda.http.guards import NobodyGuard, PeerGuard, TokenGuard, anybody
 from solver_lambda.http.router import Route, Router
@@ -63,7 +63,7 @@ def test_every_route_has_its_guard(door: str, route: Route[Any]) -> None:
         assert kind is anybody or door == "solver with a token"
     # Health alone is answered at once.
     if route.lane is None:
-        assert route.path in ("/livez", "/readyz")
+        assert route.path in ("/livez", "/readyz", *HEALTH_PATHS)
     else:
         assert 0 < route.lane.most < 100
 

@@ -221,7 +221,7 @@ def test_who_would_refuse_writes_does_not_wait_for_its_turn(
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         # Scripts cannot be evicted: first they fit into its plan, then they do not.
-        for scripts in (10, 14):
+        for scripts in (10, 12):
             for number in range(scripts):
                 servers["grower"].client.script_load(f"return {number} --" + "x" * MB)
             used = servers["grower"].client.info()["used_memory"]

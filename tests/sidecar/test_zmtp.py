@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
+from sidecar.samples import connection as one_connection
 from sidecar.samples import connections
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
@@ -176,7 +177,7 @@ def test_of_a_stranger_little_is_read(
     receiver: SampleReceiver, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While nobody asks for messages; then it goes on."""
-    monkeypatch.setattr(connections, "STRANGERS_BYTES", MAX_BATCH_BYTES)
+    monkeypatch.setattr(one_connection, "STRANGERS_BYTES", MAX_BATCH_BYTES)
     flood = connected(endpoint, 0.2)
     wait_until(lambda: receiver.receive(0.01) or held(receiver), receiver.metrics.snapshot)
     (connection,) = receiver._connections._turn

@@ -188,7 +188,7 @@ def test_health_without_a_lane_is_never_crowded_out_and_a_fault_in_it_is_told(fr
         assert all(everything(one).startswith(b"HTTP/1.0 200 ") for one in asking)
     assert front.ask("/health/fails").startswith(b"HTTP/1.0 500 ")
     assert front.ask("/health").startswith(b"HTTP/1.0 200 ")
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # those of others may have ended meanwhile
 
 
 def test_one_address_leaves_places_to_others(front: Front) -> None:
