@@ -68,7 +68,9 @@ def observe(
     """
     if budget_bytes is None:
         budget_bytes = config.memory.budget_bytes
-    most_bytes = most_needed_bytes(len(config.servers), budget_bytes)
+    most_bytes = most_needed_bytes(
+        len(config.servers), budget_bytes, max(budget_bytes, config.memory.budget_bytes)
+    )
     servers = tuple(_observe_server(item, most_bytes) for item in seen)
     budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)

@@ -211,7 +211,7 @@ class Actuator:
         with self._lock:
             known = {name: watch.least_bytes() for name, watch in self._watches.items()}
             found = {name: least for name, least in known.items() if least is not None}
-            return bounded_needs(self.configs, found, self.budget.bytes)
+            return bounded_needs(self.configs, found, self.budget)
 
     def errors(self) -> dict[str, str]:
         """Why servers do not answer, as last seen; waits for nobody."""

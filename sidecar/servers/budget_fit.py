@@ -14,6 +14,7 @@ from dataclasses import replace
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size
 
@@ -40,19 +41,23 @@ def bounded_claims(
 
 
 def bounded_needs(
-    servers: Sequence[ServerConfig], needed_bytes: Mapping[str, int], budget_bytes: int
+    servers: Sequence[ServerConfig],
+    needed_bytes: Mapping[str, int],
+    budget: MemoryBudget,
 ) -> dict[str, int]:
     """What servers need so as not to refuse writes, as far as others give it: the operator's
     ``maximum`` of each, and so much that the others have half of an equal share left. Most of it is
     what clients make, and no client of one server may empty the caches of the others."""
-    most_bytes = most_needed_bytes(len(servers), budget_bytes)
+    most_bytes = most_needed_bytes(len(servers), budget.bytes, budget.ceiling_bytes)
     needed = {name: min(size, most_bytes) for name, size in needed_bytes.items()}
     return bounded_claims(servers, needed)
 
 
-def most_needed_bytes(servers: int, budget_bytes: int) -> int:
-    """Of one of so many servers, where each other one keeps half of an equal share."""
-    return budget_bytes * (servers + 1) // (2 * max(1, servers))
+def most_needed_bytes(servers: int, budget_bytes: int, ceiling_bytes: int) -> int:
+    """Of one of so many servers, where each other one keeps half of an equal share of the budget as
+    it is without regard to resident memory; an equal share of what there is now in any case."""
+    others_bytes = (servers - 1) * ceiling_bytes // (2 * max(1, servers))
+    return max(budget_bytes // max(1, servers), budget_bytes - others_bytes)
 
 
 def with_minima_that_fit(

@@ -19,7 +19,7 @@ from sidecar.samples.sampler_key import SamplerKey
 from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words, wrong_password
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
-from sidecar.servers.server_reading import SAMPLER_PREFIXES, ServerReading
+from sidecar.servers.server_reading import INFO_SECTIONS, SAMPLER_PREFIXES, ServerReading
 from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class RedisServer:
         """Its state, from INFO and CONFIG GET; it may take that long until it begins to answer."""
         if self._announced:
             self.hung_up()  # and the process that has come instead is asked at once
-        info = self._table("INFO", "default", "commandstats", wait_seconds=wait_seconds)
+        info = self._table("INFO", *INFO_SECTIONS, wait_seconds=wait_seconds)
         config = self._table("CONFIG GET", *_READ_SETTINGS)
         tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
         try:

@@ -11,6 +11,16 @@ from sidecar.base.plain_text import plain
 from sidecar.servers.unevictable import is_too_small
 from solver_lambda.documents.reader import shown
 
+# Of INFO. Not errorstats, in which clients make the lines, as many as they like.
+INFO_SECTIONS = (
+    "server",
+    "memory",
+    "persistence",
+    "stats",
+    "replication",
+    "keyspace",
+    "commandstats",
+)
 TENACITY = "maxmemory-eviction-tenacity"
 # used_memory holds these beside the keys (src/object.c, getMemoryOverheadData, Redis 7.0).
 _BESIDE_KEYS = (
@@ -104,7 +114,7 @@ class ServerReading:
         at_seconds: float,
         tables_bytes: int = 0,
     ) -> ServerReading:
-        """From redis-py's ``info("default", "commandstats")`` and ``config_get()``.
+        """From redis-py's ``info()`` and ``config_get()``.
 
         Redis' defaults stand in for a ``config`` that lacks them. ``tables_bytes``: of hash tables.
 

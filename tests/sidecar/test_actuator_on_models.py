@@ -22,6 +22,7 @@ def test_it_says_of_each_server_what_is_known(node: Node) -> None:
     node.stage.wait(2)
     assert node.actuator.run_ids() == {"s0": "s0-1", "s1": "s1-1"}
     assert node.actuator.errors() == {}
+    assert node.actuator.taken() == {}
     assert node.actuator.kept() == {}
     windows = node.actuator.windows()
     assert {name: window.readings > 1 for name, window in windows.items()} == {

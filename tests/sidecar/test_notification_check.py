@@ -259,6 +259,18 @@ def test_eight_certificates_are_kept(sender: Sender) -> None:
     assert len(sender.cloud.requests) == 10
 
 
+def test_strangers_do_not_make_us_ask_for_certificates_without_end(sender: Sender) -> None:
+    url = "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-{:08x}.pem"
+    for number in range(1, 60):
+        with pytest.raises(CertificateUnavailableError):
+            sender.take(sender.message(SigningCertURL=url.format(0xF0000000 + number)))
+    asked = len(sender.cloud.requests)
+    assert asked < 30
+    with pytest.raises(CertificateUnavailableError, match="too many certificates were asked for"):
+        sender.take(sender.message(SigningCertURL=url.format(0xF0000099)))
+    assert len(sender.cloud.requests) == asked
+
+
 def test_a_certificate_that_lies_elsewhere_or_nowhere_is_not_to_be_had_now(
     sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:

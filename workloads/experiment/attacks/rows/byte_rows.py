@@ -109,6 +109,22 @@ def _terminals() -> None:
             must(not found, f"a terminal would obey {found and found[0]!r} in {text[:300]!r}")
 
 
+def _errors_of_clients() -> None:
+    """Each is a line of INFO on Redis 7.0, as many as there are."""
+    with Target() as target:
+        script = "return redis.error_reply(ARGV[1])"
+        client = target.servers["pages"].client
+        for start in range(0, 105_000, 5_000):
+            pipe = client.pipeline(transaction=False)
+            for number in range(start, start + 5_000):
+                pipe.eval(script, 0, f"-E{number:07d}{'A' * 20} x")
+            pipe.execute(raise_on_error=False)
+        must(len(client.info("errorstats")) > 80_000, "this server counts other errors")
+        made = _cycle(target)
+        target.until(partial(_has_cycle_after, target, made + 2), "no more observations")
+        must(_server(target, "pages")["up"], "a server is not read for what its clients do")
+
+
 def _lacks_settings(words: list[str]) -> list[bytes] | None:
     return [b"*0\r\n"] if words[:2] == ["CONFIG", "GET"] or words[0] == "CONFIG GET" else None
 
@@ -243,6 +259,13 @@ ROWS = [
         "a server's policy, role and errors hold escape sequences: no command and no line of the "
         "log passes them on",
         _terminals,
+    ),
+    Attack(
+        "bytes: errors that clients make up",
+        "an ordinary client fills the errors that INFO tells with 105,000 of its own: the server "
+        "is read all the same",
+        _errors_of_clients,
+        quick=False,
     ),
     Attack(
         "bytes: settings that a server lacks",
