@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 # Counters tell little about a shorter window.
 LEAST_WINDOW_SECONDS = 0.5
+# So long an observation that is due waits for sizes on their way.
+LONGEST_UNREST_SECONDS = 60.0
 
 
 class ObservationCycle:
@@ -114,11 +116,16 @@ class ObservationCycle:
             if settings is not None:
                 self._observed_at = now
                 self._observe(settings, controller, is_stopped)
-        elif self._is_due(now - self._observed_at) and (
-            self._actuator.settled or self._actuator.pace.is_waiting
-        ):
+        elif self._is_due(now - self._observed_at) and self._is_at_rest(now - self._observed_at):
             # The store may be slow; samples are received meanwhile.
             self._settings.ask()
+
+    def _is_at_rest(self, age_seconds: float) -> bool:
+        """Whether sizes have come to rest, or were waited for long enough: one server that never
+        does, whatever the reason, must not hold up the plans of all."""
+        overdue_seconds = age_seconds - self.config.cycle.maximum_age_seconds
+        is_at_rest = self._actuator.settled or self._actuator.pace.is_waiting
+        return is_at_rest or overdue_seconds >= LONGEST_UNREST_SECONDS
 
     def _is_due(self, age_seconds: float) -> bool:
         enough = self.samples >= self.config.cycle.samples or self._forecast.is_early
