@@ -42,7 +42,7 @@ def test_what_the_c_library_gives() -> None:
     for size in (1, 24, 25, 40, 41, 100, 1000, 1001, 5000, 70_000):
         # Blocks are kept while more are asked for: one that is used again may be 16 bytes
         # larger, where what would remain of it is too small to be a block.
-        blocks = [libc.malloc(size) for _ in range(100)]
+        blocks = [libc.malloc(size) for _ in range(10_000)]
         given = min(libc.malloc_usable_size(block) for block in blocks)
         for block in blocks:
             libc.free(block)
