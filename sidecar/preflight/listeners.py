@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import struct
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -13,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from sidecar.preflight.finding import Finding
+from solver_lambda.http.peer import peer_credentials
 
 _LISTENS = "0A"
 
@@ -53,9 +53,7 @@ def unix_listener(address: str, process: int) -> Listener:
             return Listener.UNKNOWN
         except OSError:
             return Listener.NOBODY
-        size = struct.calcsize("3i")
-        credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    listening = struct.unpack("3i", credentials)[0]
+        listening, _ = peer_credentials(probe)
     if not process or not listening:  # it is of another container
         return Listener.UNKNOWN
     return Listener.SIDECAR if listening == process else Listener.OTHER

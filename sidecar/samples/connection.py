@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-import struct
 import time
 from collections import deque
 
 from sidecar.samples.wire_format import MAX_BATCH_BYTES
 from sidecar.samples.zmtp import ZmtpError, ZmtpReader
+from solver_lambda.http.peer import peer_credentials
 
 QUEUE_BATCHES = 1024
 """That may wait of a server."""
@@ -91,9 +91,7 @@ class Connection:
 def _peer(connection: socket.socket) -> tuple[str, int | str, int]:
     try:
         if connection.family == socket.AF_UNIX:
-            size = struct.calcsize("3i")
-            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-            process, user, _ = struct.unpack("3i", told)
+            process, user = peer_credentials(connection)
             return f"process {process} of uid {user}", user, process
         host, port, *_ = connection.getpeername()
     except OSError:

@@ -18,8 +18,9 @@ import os
 import re
 import secrets
 import socket
-import struct
 from collections.abc import Iterable, Mapping
+
+from solver_lambda.http.peer import peer_credentials
 
 log = logging.getLogger(__name__)
 
@@ -140,10 +141,7 @@ def _holder(run_id: str) -> tuple[int, int] | None:
             probe.connect(_address(run_id))
         except OSError:
             return None
-        size = struct.calcsize("3i")
-        found = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        process_id, user_id, _ = struct.unpack("3i", found)
-        return process_id, user_id
+        return peer_credentials(probe)
 
 
 def check_clients(clients: Iterable[Mapping[str, str]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from enum import Enum
 
 from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.message import Answer, Peer
+from solver_lambda.http.peer import peer_credentials
 
 _PIECE_BYTES = 1 << 16
 
@@ -125,7 +125,5 @@ def whom_to_hang_up_on(connections: Iterable[Connection]) -> Connection | None:
 def peer_of(connection: socket.socket, address: object) -> Peer:
     """Who has connected, from what ``accept`` says."""
     if connection.family == socket.AF_UNIX:
-        size = struct.calcsize("3i")
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        return Peer(uid=struct.unpack("3i", credentials)[1])
+        return Peer(uid=peer_credentials(connection)[1])
     return Peer(str(address[0]) if isinstance(address, tuple) else "")
