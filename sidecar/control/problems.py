@@ -23,10 +23,12 @@ def problems_of(
     state: SidecarState,
     mode: str,
     silence: Silence | None,
+    counted_bytes: Mapping[str, int],
 ) -> list[str]:
-    """A sentence each, with its remedy where there is one. ``mode``: that is in force."""
+    """A sentence each, with its remedy where there is one. ``mode``: that is in force;
+    ``counted_bytes``: what each server counts with in the budget, as far as that is known."""
     command = _command_to_set(state, mode)
-    found = [f"{one['name']} cannot be read: {one['error']}" for one in servers if not one["up"]]
+    found = [_unread(one, counted_bytes.get(one["name"])) for one in servers if not one["up"]]
     if silence is not None:
         found.append(silence.words())
     unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]
@@ -64,6 +66,13 @@ def problems_of(
         for name, hold in state.control.held.items()
     ]
     return found
+
+
+def _unread(server: Mapping[str, Any], counted_bytes: int | None) -> str:
+    words = f"{server['name']} cannot be read: {server['error']}"
+    if counted_bytes is None:
+        return words
+    return f"{words}; it counts with {format_size(counted_bytes)} in the budget, whatever it has"
 
 
 def _command_to_set(state: SidecarState, mode: str) -> str | None:

@@ -47,7 +47,7 @@ def status_document(
     known = KnownServers.of(actuator, cycle, room)
     servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
     budget = _budget(actuator)
-    found = problems_of(servers, budget, state, room.mode, silence)
+    found = problems_of(servers, budget, state, room.mode, silence, _counted_bytes(actuator))
     return {
         "kind": KIND,
         "version": VERSION,
@@ -110,15 +110,14 @@ def _last_observation(cycle: ObservationCycle) -> dict[str, Any] | None:
     }
 
 
-def _limits_bytes(actuator: Actuator) -> int:
-    """Sum of ``maxmemory``, where there is one; of who does not answer, as last known."""
+def _counted_bytes(actuator: Actuator) -> dict[str, int]:
+    """Each ``maxmemory``, where there is one; of who does not answer, as last known or planned."""
     limits = {
         state.name: int(state.maxmemory_bytes)
         for state in actuator.latest
         if not state.reachable and state.maxmemory_bytes < math.inf
     }
-    limits |= {name: reading.maxmemory_bytes for name, reading in actuator.readings.items()}
-    return sum(limits.values())
+    return limits | {name: reading.maxmemory_bytes for name, reading in actuator.readings.items()}
 
 
 def _budget(actuator: Actuator) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
         "bytes": budget.bytes,
         "source": budget.source,
         "configured": budget.configured,
-        "maxmemory_bytes": _limits_bytes(actuator),
+        "maxmemory_bytes": sum(_counted_bytes(actuator).values()),
         "used_bytes": sum(reading.counted_bytes for reading in readings.values()),
         "rss_bytes": sum(reading.rss_bytes for reading in readings.values()),
         "rss_budget_bytes": budget.rss_budget_bytes,
@@ -137,7 +136,10 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
 
 def _of_servers(actuator: Actuator) -> list[str]:
     """Of those that do not have their sizes, and of those that another sidecar controls."""
-    missing = [] if actuator.looks_on else list(not_put_back(actuator.latest).values())
+    missing: list[str] = []
+    if not actuator.looks_on:
+        missing += not_put_back(actuator.latest).values()
+        missing += (f"{one} refuses another size: {why}" for one, why in actuator.refused().items())
     return [*missing, *(f"{name} is left alone: {who}" for name, who in actuator.taken().items())]
 
 

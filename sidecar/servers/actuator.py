@@ -202,8 +202,7 @@ class Actuator:
             found = {one.name: self._watches[one.name].keep_reason(one) for one in self._steps()}
             return {name: reason for name, reason in found.items() if reason}
 
-    def windows(self) -> dict[str, ReadingWindow]:
-        """What was read of each server since the last call."""
+    def windows(self) -> dict[str, ReadingWindow]:  # what was read since the last call
         with self._lock:
             return {name: watch.take_window() for name, watch in self._watches.items()}
 
@@ -213,15 +212,18 @@ class Actuator:
             found = {name: least for name, least in known.items() if least is not None}
             return bounded_needs(self.configs, found, self.budget)
 
-    def errors(self) -> dict[str, str]:
-        """Why servers do not answer, as last seen; waits for nobody."""
+    def errors(self) -> dict[str, str]:  # why servers do not answer, as last seen
         return {name: w.contact.error for name, w in self._watches.items() if w.contact.error}
 
     def taken(self) -> dict[str, str]:  # by another sidecar: which one
         return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
 
-    def run_ids(self) -> dict[str, str]:
-        """Of the servers' processes, as last seen."""
+    def refused(self) -> dict[str, str]:  # the last size that was tried: why
+        return {
+            n: w.refusal.reason for n, w in self._watches.items() if w.last and w.refusal.reason
+        }
+
+    def run_ids(self) -> dict[str, str]:  # of the servers' processes, as last seen
         with self._lock:
             return {name: watch.run_id for name, watch in self._watches.items() if watch.run_id}
 

@@ -36,7 +36,7 @@ class ServerWatch:
     being treated.
 
     Attributes:
-        contact: asks it.
+        contact, refusal: asks it; why it does not take the size that it is given.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ServerWatch:
         self._held = HeldMemory(server.name, memory, metrics)
         self._by_hand_bytes: int | None = None
         self._contested_bytes: float | None = None
-        self._refusal = SizeRefusal(server.name)
+        self.refusal = SizeRefusal(server.name)
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ class ServerWatch:
         if reading is None:
             return None
         is_back = self.contact.is_back
-        is_sure = not (is_back or self._refusal.reason or self.contact.taken_by)
+        is_sure = not (is_back or self.refusal.reason or self.contact.taken_by)
         expected = self._at_most_bytes if is_sure else None
         control = self._store.now.control
         changed = tell_changes(self.name, self._last, reading, expected, self._metrics, control)
@@ -96,7 +96,7 @@ class ServerWatch:
             note_installed(self._store, self.name, reading.maxmemory_bytes)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
-            self._refusal.take_back()
+            self.refusal.take_back()
             self._contested_bytes = None
             self._window = ReadingWindow()
         self._has_come = self._has_come or is_back or (is_new and self._last is not None)
@@ -169,7 +169,7 @@ class ServerWatch:
             most = target_bytes if self.contact.is_down else math.inf
             return ServerState(self.name, most, 0, target_bytes, reachable=False)
         last = self._last
-        refuses = self._refusal.reason is not None or self.contact.taken_by is not None
+        refuses = self.refusal.reason is not None or self.contact.taken_by is not None
         shrinks = self._at_most_bytes > target_bytes and last.evicts and not refuses
         state = ServerState(
             self.name,
@@ -220,8 +220,8 @@ class ServerWatch:
         """Why it cannot be given another size now, in an observation's words."""
         if self.contact.taken_by:
             return f"taken: {self.contact.taken_by}"
-        if self._refusal.reason is not None:
-            return f"refuses: {self._refusal.reason}"
+        if self.refusal.reason is not None:
+            return f"refuses: {self.refusal.reason}"
         if state.held:
             size = format_size(state.maxmemory_bytes)
             return f"held: somebody set it to {size} by hand; 'spreds resume' gives it back"
@@ -256,7 +256,7 @@ class ServerWatch:
             raise
         self._at_most_bytes = after
         self._contested_bytes = None
-        self._refusal.take_back()
+        self.refusal.take_back()
 
     def grows_to(self, size_bytes: int) -> bool:
         """Whether this (0: no limit) is more than it has."""
@@ -264,11 +264,11 @@ class ServerWatch:
 
     def refused(self, error: ServerRefusedError) -> None:
         """A transition was refused: nothing is asked of it for a while, each time for longer."""
-        self._refusal.refuse(str(error))
+        self.refusal.refuse(str(error))
 
     def try_again(self) -> None:
         """After a refusal, when it is time: see whether it takes the limit that it has anyway."""
-        if not (self.contact.is_up and self._refusal.is_due) or self.contact.taken_by:
+        if not (self.contact.is_up and self.refusal.is_due) or self.contact.taken_by:
             return
         try:
             self.contact.set({"maxmemory": self._seen().maxmemory_bytes})
@@ -278,7 +278,7 @@ class ServerWatch:
         except ServerDownError:
             pass  # noted and logged by then
         else:
-            self._refusal.give_another_try()
+            self.refusal.give_another_try()
 
     def leave(self) -> None:
         """When the sidecar stops: nothing half-applied stays, and the sampler is off."""

@@ -33,9 +33,12 @@ def _server(name: str, size: int, target: int, keeps: str | None = None) -> dict
 
 
 def _said(control: ControlState, *servers: dict[str, Any], mode: str = "recommend") -> str:
-    total = sum(server["maxmemory_bytes"] for server in servers)
+    counted = {server["name"]: server["maxmemory_bytes"] for server in servers}
+    total = sum(counted.values())
     budget = {"bytes": 24 * MB, "maxmemory_bytes": total, "rss_budget_bytes": None}
-    return " ".join(problems_of(servers, budget, SidecarState(control=control), mode, None))
+    return " ".join(
+        problems_of(servers, budget, SidecarState(control=control), mode, None, counted)
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,21 @@ def test_sizes_that_stay_above_the_budget_have_their_reason() -> None:
 )
 def test_who_gives_a_server_a_limit(control: ControlState, words: str) -> None:
     assert f"a has no maxmemory: {words}" in _said(control, _server("a", 0, 12))
+
+
+@pytest.mark.parametrize(
+    ("counted", "words"),
+    [
+        ({"a": 12 * MB}, "a cannot be read: no; it counts with 12 MiB in the budget, whatever it"),
+        ({}, "a cannot be read: no"),
+    ],
+)
+def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], words: str) -> None:
+    server = {**_server("a", 0, 12), "up": False, "error": "no"}
+    budget = {"bytes": 24 * MB, "maxmemory_bytes": 12 * MB, "rss_budget_bytes": None}
+    (said,) = problems_of([server], budget, SidecarState(), "apply", None, counted)
+    assert said.startswith(words)
+    assert ("counts" in said) == bool(counted)
 
 
 @pytest.mark.parametrize("is_engaged", [False, True])

@@ -152,6 +152,7 @@ def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_
         assert observation is not None
         reasons = {server.name: server.keep_reason for server in observation.servers}
         assert "refuses: CONFIG SET" in str(reasons["a"])
+        assert "a refuses another size: CONFIG SET" in " ".join(sidecar.status()["problems"])
         assert "refuses" not in f"{reasons['b']}{reasons['c']}"
         assert sizes()["a"] == 24 * MB
         assert sum(sizes().values()) <= BUDGET

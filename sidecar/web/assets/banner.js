@@ -15,7 +15,7 @@ function modeWords(status) {
     return ["Waiting: a plan did not keep its promise", `No plan is carried out until ${moment(wait.until_seconds, true)}. ${sentence(wait.why)}`];
   }
   if (mode === "apply") return ["Carrying out plans", `Each plan that passes all checks is carried out.${who}`];
-  const held = status.sets_sizes ? "The planned sizes are kept." : "No size is changed.";
+  const held = status.sets_sizes ? "The sizes that were ordered are kept." : "No size is changed.";
   return ["Recommending only", `Plans are made, checked and shown, and not carried out. ${held}${who}`];
 }
 
