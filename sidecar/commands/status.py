@@ -107,6 +107,7 @@ def _ask(
         "keep_reason": reading.keep_reason(),
         "run_id": reading.run_id,
         "backend_latency": latency.__dict__ if latency else None,
+        "configured_latency_seconds": config.backend_latency_seconds,
     }
 
 

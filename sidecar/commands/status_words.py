@@ -208,9 +208,10 @@ def _notes(
             f"keeps {format_size(held['bytes'])}, which somebody set by hand at "
             f"{time_of_day(held['at_seconds'])}: `spreds resume FILE {server['name']}` ends that"
         )
-    if told.get("up") and told["backend_latency_seconds"] is None:
+    waits = told.get("up") and told["backend_latency_seconds"] is None
+    if waits and server["configured_latency_seconds"] is None:
         notes.append("backend: its latency is known with the first observation")
-    elif server["backend_latency"]:
+    elif server["backend_latency"] and not waits:
         notes.append(f"backend: {ObservedLatency(**server['backend_latency']).words()}")
     if told.get("settings_by"):
         notes.append(settings_words(told))

@@ -183,7 +183,9 @@ class CommandPost:
         control = self._control
         if order.server is not None:
             if order.server not in control.held:
-                raise OrderRefusedError(f"{order.server} is not held: nobody resized it by hand")
+                raise OrderRefusedError(
+                    f"{order.server} is not held: it takes part in plans already"
+                )
             held = {name: hold for name, hold in control.held.items() if name != order.server}
             self._change(held=held)
             return f"{order.server} takes part in plans again"

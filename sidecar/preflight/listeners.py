@@ -71,7 +71,12 @@ def listener_finding(key: str, shown: str, has_it: str, who: Listener) -> Findin
             "problem",
             key,
             f"another process listens at {shown}, and not the sidecar that runs",
-            "end it (ss -lp, run by root, names it), and restart the sidecar",
+            "end it (ss -lp, run by root, names it); "
+            + (
+                "the sidecar binds the address soon"
+                if has_it == "served"
+                else "restart the sidecar"
+            ),
         )
     if who == Listener.UNKNOWN:
         return Finding(
