@@ -162,8 +162,7 @@ class Actuator:
         self._thread.wake()
 
     @property
-    def settled(self) -> bool:
-        """Whether nothing more will happen by itself to reach the targets, until a server fills."""
+    def settled(self) -> bool:  # nothing more happens by itself until a server fills
         return self._arrival.is_settled
 
     def claim(self) -> None:  # raises NodeLockedError
@@ -176,7 +175,7 @@ class Actuator:
         with self._lock:
             found = {name: watch.read_since(since) for name, watch in self._watches.items()}
             self.readings = {name: reading for name, reading in found.items() if reading}
-            self._follow_budget()
+            self._follow_others()
             return found
 
     def targets(self) -> dict[str, int]:  # planned, as far as they may be had; bytes
@@ -186,8 +185,7 @@ class Actuator:
         with self._lock:
             return self.waypoints.under_way(self.states())
 
-    def states(self) -> list[ServerState]:
-        """Of all servers, as last seen, with their targets."""
+    def states(self) -> list[ServerState]:  # of all servers, as last seen, with their targets
         targets = self.targets()
         with self._lock:
             return [replace(state, target_bytes=targets[state.name]) for state in self._steps()]
@@ -242,9 +240,7 @@ class Actuator:
                 watch.follow_up(sets_sizes=not self.looks_on)
             self.at_seconds = time.time()
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}
-            counts = not self.looks_on or self._store.now.control.engaged
-            note_hands(self._watches, self._hands, counts=counts)
-            self._follow_budget()
+            self._follow_others()
             if self.looks_on:
                 self._look_on()
                 return
@@ -262,9 +258,11 @@ class Actuator:
                 in_words=lambda: sizes_in_words(self.states(), self.under_way()),
             )
 
-    def _follow_budget(self) -> None:
-        """Where it has fallen below what is wanted, all give at once; where it has risen, the next
-        plan says who gets it."""
+    def _follow_others(self) -> None:
+        """Who set sizes by hand, and the budget: where it has fallen below what is wanted, all give
+        at once; where it has risen, the next plan says who gets it."""
+        counts = not self.looks_on or self._store.now.control.engaged
+        note_hands(self._watches, self._hands, counts=counts)
         self.budget.refresh(list(self.readings.values()), acts=not self.looks_on)
         self.waypoints.budget_bytes = budget_bytes = self.budget.bytes
         if self.looks_on or not self.waypoints.sizes_bytes:

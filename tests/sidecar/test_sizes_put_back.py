@@ -41,6 +41,13 @@ def test_what_somebody_sets_over_and_over_is_put_back_and_takes_nothing(
     assert three.actuator.kept() == {}
 
 
+def test_who_reads_it_first_knows_that_it_is_put_back(three: ThreeServers) -> None:
+    three.stage.wait(2)
+    three.stage.set_by_hand(0, 46)
+    three.actuator.read_all()  # as an observation does, between two steps
+    assert to_put_back(three.actuator.states()) == {"s0": THIRD}
+
+
 @pytest.mark.parametrize("how", ["refuses", "hangs"])
 def test_while_it_cannot_be_put_back_the_others_keep_theirs(three: ThreeServers, how: str) -> None:
     before = three.metrics.value("budgets_exceeded")
