@@ -175,7 +175,7 @@ def play_rows(rows: Sequence[Row], way: str = PATCH, at_once: int = AT_ONCE) -> 
 
 
 def table(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
-    """For people; below it what failed, is known, or was not played, and why."""
+    """For people; below it what failed or was not played, and why."""
     lines = [
         [
             row.name,
@@ -191,9 +191,9 @@ def table(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
     ]
     header = ["fault", "above M", "allowed", "gap", "cycles", "log B/s", "looks/s", "verdict"]
     remarks = [
-        f"{row.name}: {outcome.verdict}: {row.known or outcome.words}"
+        f"{row.name}: {outcome.verdict}: {outcome.words}"
         for row, outcome in zip(rows, outcomes, strict=True)
-        if row.known or outcome.verdict in (FAILED, SKIPPED)
+        if outcome.verdict in (FAILED, SKIPPED)
     ]
     return "\n".join([text_table(header, lines), "", *remarks]).rstrip()
 

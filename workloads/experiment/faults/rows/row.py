@@ -12,7 +12,7 @@ from workloads.experiment.faults.stage.node_servers import PATCH
 from workloads.experiment.faults.stage.stage import START_LOG_BYTES, FaultStage
 from workloads.experiment.faults.stage.waiting import StoppedError
 
-OK, KNOWN, FAILED, SKIPPED = "ok", "known", "FAILED", "skipped"
+OK, FAILED, SKIPPED = "ok", "FAILED", "skipped"
 # What the observer has to reach.
 LEAST_LOOKS_PER_SECOND = 100.0
 
@@ -36,7 +36,6 @@ class Row:
         bound_seconds: the longest that it may be.
         says: what the log must have.
         quick: part of the quick form.
-        known: why it cannot pass as it should; it stands in the table with its bound.
         traces: the log may have a traceback: somebody's code fails, as it was told to.
         options: of the stage.
         script: what is played, told where it fails: ``--replay`` plays it again.
@@ -50,7 +49,6 @@ class Row:
     bound_seconds: float = 0.0
     says: tuple[str, ...] = ()
     quick: bool = False
-    known: str = ""
     traces: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     script: str = ""
@@ -109,10 +107,9 @@ def _judged(row: Row, stage: FaultStage, said: str, started: float) -> Outcome:
         wrong.append(f"the log has a traceback: {log[log.index('Traceback') :][:3000]}")
     if seen.longest_above_seconds > row.bound_seconds:
         wrong.append(f"above the budget for {seen.longest_above_seconds:.3f} s at a stretch")
-    good = KNOWN if row.known else OK
     return Outcome(
         name=row.name,
-        verdict=FAILED if wrong else good,
+        verdict=FAILED if wrong else OK,
         words="; ".join(wrong) or said,
         longest_above_seconds=seen.longest_above_seconds,
         above_seconds=seen.above_seconds,

@@ -69,7 +69,6 @@ class FaultNode:
         budget_bytes: M.
         first_bytes: sizes at the beginning, by server.
         shares: of the last plan that was ordered, by server.
-        rss_growth_bytes: that the sidecar may have more resident at the end than at the beginning.
         cloud, function: a ``LocalCloud`` and its ``PlayedFunction``, in rows that have them.
     """
 
@@ -99,7 +98,6 @@ class FaultNode:
         self.cloud, self.function = cloud, function
         # A client of AWS keeps as many connections as it had calls at once.
         self.spare_descriptors = 4 if cloud else 0
-        self.rss_growth_bytes = RSS_GROWTH_BYTES
         self._stack = ExitStack()
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.sidecar = SidecarProcess(
@@ -232,7 +230,7 @@ class FaultNode:
 
         def too_much(now: Resources) -> bool:
             return (
-                now.rss_bytes > before.rss_bytes + self.rss_growth_bytes
+                now.rss_bytes > before.rss_bytes + RSS_GROWTH_BYTES
                 or now.threads > before.threads
                 or now.descriptors > before.descriptors + self.spare_descriptors
             )
