@@ -89,8 +89,9 @@ def test_sizes_of_what_has_elements(server: SampledServer, name: str) -> None:
             is_packed = name == "numbers" or name.startswith("small")
             assert bool(record.flags & SIZE_ALLOCATED) is not is_packed
         # Object, key and, where it is packed, the allocator's rounding are not in it; elements
-        # differ.
-        assert 0.8 * told - 200 <= record.size_bytes <= 1.2 * told
+        # differ, and how many levels a skip list's few that are looked at have is drawn at random.
+        most = 1.5 if name == "large sorted set" else 1.2
+        assert 0.8 * told - 200 <= record.size_bytes <= most * told
 
 
 def test_the_size_of_what_was_written_is_that_after_the_command(server: SampledServer) -> None:
