@@ -61,6 +61,7 @@ class Sidecar:
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._load_next: Callable[[], SidecarConfig] | None = None
+        self._reload_refused: list[str] = []
         self._monitors = {
             server.name: ServerMonitor(
                 server.name,
@@ -146,22 +147,24 @@ class Sidecar:
             self._control,
             self.metrics,
             self._controller.silence,
-            [*self._operators.problems(), *self._hands.contests(), *self._crowd()],
+            self._problems(),
+            self._samples.silent_seconds,
             started_at_seconds=self.started_at_seconds,
             loop_at_seconds=self.loop_at_seconds,
         )
         return {**document, "not_served": self._operators.not_served()}
 
-    def _crowd(self) -> list[str]:
-        """What keeps servers' samplers out, as far as anybody does."""
+    def _problems(self) -> list[str]:
+        """Those that the status document does not know of."""
+        found = [*self._reload_refused, *self._operators.problems(), *self._hands.contests()]
         sampled = [n for n, one in self._actuator.readings.items() if one.sampler_prefix]
         silent = [n for n in sampled if self._samples.silent_seconds(n) > CROWD_SECONDS / 6]
-        if self._receiver is None or not self._receiver.is_crowded or not silent:
-            return []
-        return [
-            f"sampling.endpoint is crowded, and {', '.join(silent)} may be kept out: the log names "
-            "one of those who connect; end it, or take an endpoint of ipc:// that others cannot use"
-        ]
+        if self._receiver is not None and self._receiver.is_crowded and silent:
+            found.append(
+                f"sampling.endpoint is crowded, and {', '.join(silent)} may be kept out: the log "
+                "names one who connects; end it, or take an ipc:// that others cannot use"
+            )
+        return found
 
     def series(self) -> dict[str, Any]:
         """See ``Series``."""
@@ -256,18 +259,22 @@ class Sidecar:
         up = f"{len(readings)} of {len(self.config.servers)} servers answer"
         return f"{self._control.mode}: {up}, maxmemory {total} of {format_size(budget.bytes)}"
 
+    def _refuse_config(self, why: str) -> None:
+        self.metrics.reloads_refused.inc()
+        words = f"the reload was refused, nothing of the new file is in force: {why}"
+        self._reload_refused = [words]
+        log.warning("%s", words)
+
     def _take_config(self, load: Callable[[], SidecarConfig]) -> None:
         self._load_next = None
         old = self.config
         try:
             config = load()
         except DocumentError as error:
-            self.metrics.reloads_refused.inc()
-            log.warning("reload refused: %s", error)
+            self._refuse_config(str(error))
             return
         if changed := ", ".join(config.needs_restart_after(old)):
-            self.metrics.reloads_refused.inc()
-            log.warning("reload refused: %s changed, restart for that", changed)
+            self._refuse_config(f"{changed} changed, restart for that")
             return
         try:
             store = make_settings_store(config.controller)
@@ -275,9 +282,9 @@ class Sidecar:
                 config, self._control.plans.take, self.metrics, instead_of=self._controller
             )
         except (DocumentError, OSError) as error:
-            self.metrics.reloads_refused.inc()
-            log.warning("reload refused, the old configuration holds: %s", error)
+            self._refuse_config(str(error))
             return
+        self._reload_refused = []
         self._controller.close()
         self.config = self._cycle.config = config
         self._actuator.configs = config.servers

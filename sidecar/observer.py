@@ -22,7 +22,7 @@ from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.planning.size_ranges import attainable_minima
 
 # A sampler sends something each second, also where nothing is read.
-_SILENT_SECONDS = 5.0
+SILENT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
     if seen.estimate is None:
         return "no_samples: nothing is known of its accesses yet"
     # What it counts as no reads are reads that nobody told of.
-    if seen.silent_seconds > _SILENT_SECONDS:
+    if seen.silent_seconds > SILENT_SECONDS:
         return f"silent: its sampler has told nothing for {round(seen.silent_seconds)}s"
     if seen.estimate.keep_reason:
         return seen.estimate.keep_reason

@@ -140,14 +140,15 @@ class CommandPost:
 
     def _apply_from_now_on(self, order: Order) -> str:
         self._refuse_if_paused()
+        went = ""
         try:
             done = f"{self._plans.carry_out_recommended()}; "
         except OrderRefusedError as error:
             done = f"{error}; "
             if not self._control.engaged:
-                self._engagement.begin()
+                went = self._engagement.begin()
         self._set_mode("apply", order)
-        return f"{done}plans are carried out from now on"
+        return f"{done}plans are carried out from now on{went}"
 
     def _recommend(self, order: Order) -> str:
         stopped = ""
@@ -174,10 +175,9 @@ class CommandPost:
         """What is done now. Raises DocumentError; then it goes on."""
         control = self._control
         keeps = control.engaged or control.mode_with(self.config.mode) == "apply"
-        if keeps:
-            self._engagement.begin()
+        went = self._engagement.begin() if keeps else ""
         self._change(pause=None)
-        return "sizes are kept again" if keeps else "nothing is set, as before it"
+        return f"sizes are set again{went}" if keeps else "nothing is set, as before it"
 
     def _resume(self, order: Order) -> str:
         control = self._control

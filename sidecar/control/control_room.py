@@ -6,13 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.command_post import CommandPost
 from sidecar.control.engagement import Engagement
-from sidecar.control.history import MOST_READ, History, history_path
+from sidecar.control.history import History, history_path
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain
@@ -22,6 +21,7 @@ from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.asked_observations import AskedObservations, asked_path
+from sidecar.state.sidecar_state import SizeChange
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
@@ -42,7 +42,6 @@ class ControlRoom:
         plans, post, verification, history, series: its parts.
         trouble: why no size can be set, for people; ``None``: it can.
         recommended: what plans that are not carried out would have saved.
-        last_changes: the last change of each server by a plan, as the status document has it.
     """
 
     def __init__(
@@ -81,9 +80,6 @@ class ControlRoom:
         )
         self.series = Series(config.cycle.maximum_age_seconds)
         self.recommended = RecommendedGain(time.time())
-        self.last_changes: dict[str, dict[str, Any]] = {}
-        for entry in self.history.tail(MOST_READ):
-            self._note_changes(entry)
         self._engagement.changed = self._resized
         self.plans.on_carried_out = self._carried_out
         self.plans.on_recommended = self._recommended
@@ -109,22 +105,28 @@ class ControlRoom:
         be brought under the budget."""
         with self._lock:
             self._engagement.found(readings)
-            self._take_over_or_watch()
-            does = "sets sizes" if self._store.now.control.sets_sizes else "sets nothing"
-            self.history.add("start", f"the sidecar started; its mode is {self.mode}, it {does}")
+            went = self._take_over_or_watch()
+            does = "keeps sizes" if self._store.now.control.sets_sizes else "sets nothing"
+            words = f"the sidecar started; its mode is {self.mode}, it {does}{went}"
+            self.history.add("start", words)
 
-    def _take_over_or_watch(self) -> None:
+    def _take_over_or_watch(self) -> str:
+        """Which sizes changed by it, see ``Engagement.begin``."""
         control = self._store.now.control
         self._next_try_at = time.monotonic() + TRY_SECONDS
         self.trouble = None
         if control.pause is None and (control.engaged or self.mode == "apply"):
             try:
-                self._engagement.begin()
-                return
+                return self._engagement.begin()
             except DocumentError as error:
                 self.trouble = f"no size can be set: {error}"
                 log.warning("%s", self.trouble)
         self._actuator.watch()
+        return ""
+
+    def _take_over(self) -> None:
+        if went := self._take_over_or_watch():
+            self.history.add("budget", f"sizes are kept from now on{went}")
 
     def use(self, config: SidecarConfig) -> None:
         """Go on with another configuration."""
@@ -132,7 +134,7 @@ class ControlRoom:
             self._config = config
             self.plans.config = self.post.config = self._engagement.config = config
             if self.mode == "apply" and not self._store.now.control.engaged:
-                self._take_over_or_watch()
+                self._take_over()
 
     def tick(self) -> None:
         """Again and again."""
@@ -143,7 +145,7 @@ class ControlRoom:
                 return
             self._looked_at = now_seconds
             if self.trouble is not None and time.monotonic() >= self._next_try_at:
-                self._take_over_or_watch()
+                self._take_over()
             readings = self._actuator.readings
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
@@ -154,8 +156,10 @@ class ControlRoom:
         """Sizes were changed for the budget's sake, and by no plan."""
         with self._lock:
             moved = {n: size for n, size in sizes_bytes.items() if size != before_bytes[n]}
+            held = self._store.now.control.held
             for name, size_bytes in moved.items():
-                self._resized(name, before_bytes[name], size_bytes, why)
+                words = "somebody set it by hand" if name in held else why
+                self._resized(name, before_bytes[name], size_bytes, words)
             ways = ", ".join(
                 f"{name} {format_size(before_bytes[name])} -> {format_size(size)}"
                 for name, size in moved.items()
@@ -224,27 +228,11 @@ class ControlRoom:
     def _note_change(
         self, name: str, from_bytes: int, to_bytes: int, words: str, cycle: int | None = None
     ) -> None:
-        self.last_changes[name] = _change(time.time(), from_bytes, to_bytes, cycle, words)
+        change = SizeChange(time.time(), from_bytes, to_bytes, cycle, words)
+        with self._store.update() as state:
+            state.last_changes = {**state.last_changes, name: change}
 
     def _recommended(self, plan: AdaptationPlan) -> None:
         if self.observation is not None and self.observation.cycle == plan.cycle:
             sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
             self.recommended.recommend(self.observation.servers, sizes, time.time())
-
-    def _note_changes(self, entry: Mapping[str, Any]) -> None:
-        """Of an earlier process."""
-        keys = ("sizes_before_bytes", "sizes_bytes", "reasons")
-        before, after, reasons = (entry.get(key) for key in keys)
-        if not entry.get("carried_out") or not before or not after or not reasons:
-            return
-        for name in reasons.keys() & before.keys() & after.keys():
-            self.last_changes[name] = _change(
-                entry["at_seconds"], before[name], after[name], entry["cycle"], reasons[name]
-            )
-
-
-def _change(
-    at_seconds: float, from_bytes: int, to_bytes: int, cycle: int | None, words: str
-) -> dict[str, Any]:
-    sizes = {"from_bytes": from_bytes, "to_bytes": to_bytes}
-    return {"at_seconds": at_seconds, **sizes, "cycle": cycle, "words": words}

@@ -44,14 +44,21 @@ class Engagement:
                 wanted |= {n: size for n, size in state.targets_bytes.items() if n in wanted}
             state.targets_bytes = wanted
 
-    def begin(self) -> None:
+    def begin(self) -> str:
         """Keep sizes from now on: those that there are, within the budget, or those to which the
-        servers were on the way.
+        servers were on the way; which of them are others, for people.
 
         Raises:
             DocumentError: as ``initial_sizes``.
         """
-        self._engage(None, "initial sizes")
+        before = self.sizes_in_force()
+        sizes = self._engage(None, "initial sizes")
+        changed = {name: size for name, size in sizes.items() if size != before.get(name, size)}
+        ways = (
+            f"{name} {_size_words(before[name])} -> {format_size(size)}"
+            for name, size in changed.items()
+        )
+        return f"; to fit into the budget at once: {', '.join(ways)}" if changed else ""
 
     def move(self, sizes_bytes: Mapping[str, int], purpose: str, asked: Asked) -> None:
         """Go to these sizes, from now on if they were only watched so far. ``asked``: what they
@@ -150,7 +157,8 @@ class Engagement:
 
     def _engage(
         self, targets_bytes: Mapping[str, int] | None, purpose: str, asked: Asked = None
-    ) -> None:
+    ) -> dict[str, int]:
+        """The sizes to begin with."""
         readings = self._actuator.readings
         state = self._store.now
         found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
@@ -169,17 +177,22 @@ class Engagement:
             self._actuator.least_bytes(),
             interrupted=state.control.engaged and not state.settled,
         )
-        before = ", ".join(
-            f"{name} {_size_words(found[name]) if name in found else 'down'}"
-            for name in (server.name for server in self.config.servers)
-        )
-        after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes.items())
-        log.info("%s: found %s; to have %s", purpose, before, after)
+        log.info("%s: found %s", purpose, self._found_words(found, sizes))
         if targets_bytes is not None:
             targets = {**targets, **targets_bytes}
         self._actuator.engage(sizes, targets, purpose, asked)
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
+        self._tell_changes({**sizes, **found}, sizes, "SPREDS began to keep sizes")
+        return sizes
+
+    def _found_words(self, found_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]) -> str:
+        before = ", ".join(
+            f"{name} {_size_words(found_bytes[name]) if name in found_bytes else 'down'}"
+            for name in (server.name for server in self.config.servers)
+        )
+        after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes_bytes.items())
+        return f"{before}; to have {after}"
 
     def give_back(self) -> tuple[dict[str, int], dict[str, str]]:
         """The sizes from before SPREDS, whatever the budget is, and nothing more is set: at once,

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sidecar.controllers.silence import Silence
+from sidecar.observer import SILENT_SECONDS
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words
 
 # Codes of servers whose size stays, whatever the sum is.
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
@@ -24,21 +24,21 @@ def problems_of(
     mode: str,
     silence: Silence | None,
     counted_bytes: Mapping[str, int],
+    silent_seconds: Mapping[str, float],
 ) -> list[str]:
     """A sentence each, with its remedy where there is one. ``mode``: that is in force;
-    ``counted_bytes``: what each server counts with in the budget, as far as that is known."""
+    ``counted_bytes``: what each server counts with in the budget, as far as that is known;
+    ``silent_seconds``: for how long each has sent no samples."""
     command = _command_to_set(state, mode)
     found = [_unread(one, counted_bytes.get(one["name"])) for one in servers if not one["up"]]
     if silence is not None:
         found.append(silence.words())
-    unlimited = [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]
-    if unlimited:
+    if unlimited := [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]:
         who = command or "the sidecar"
         found.append(f"{', '.join(unlimited)} has no maxmemory: {who} gives it one")
     if budget["maxmemory_bytes"] > budget["bytes"]:
-        then = _what_becomes_of_it(servers)
-        if command:
-            then = f"{command} brings it below, or raise memory.budget"
+        below = f"{command} brings it below, or raise memory.budget"
+        then = below if command else _what_becomes_of_it(servers)
         found.append(
             f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
             f"budget of {format_size(budget['bytes'])}: {then}"
@@ -56,10 +56,10 @@ def problems_of(
         if one["up"] and one["sampler"] is None
     ]
     found += [
-        f"{one['name']}: {reason_words(one['keep_reason'])}, so it keeps its size: does it reach "
-        "sampling.endpoint, and is the module still loaded?"
+        f"{one['name']} has sent no samples for {silent_seconds[one['name']]:.0f} s, so it keeps "
+        "its size: does it reach sampling.endpoint ('spreds check --connect' looks)?"
         for one in servers
-        if (one["keep_reason"] or "").startswith("silent:")
+        if one["up"] and one["sampler"] and silent_seconds.get(one["name"], 0.0) > SILENT_SECONDS
     ]
     found += [
         f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
@@ -79,7 +79,7 @@ def _command_to_set(state: SidecarState, mode: str) -> str | None:
     """After which sizes are set, ``None`` if they are already, as far as they can be."""
     if state.control.pause:
         return "'spreds resume'"  # nothing is set in a pause, whoever orders it
-    return None if state.control.engaged or mode == "apply" else "'spreds apply'"
+    return None if state.control.engaged or mode == "apply" else "'spreds apply --from-now-on'"
 
 
 def _what_becomes_of_it(servers: Sequence[Mapping[str, Any]]) -> str:

@@ -89,7 +89,7 @@ def server_status(
         "settings_version": settings.version if settings else None,
         "keep_reason": _keep_reason(seen, reading, state, name),
         "held": _held(state, name),
-        "last_change": room.last_changes.get(name),
+        "last_change": _last_change(state, name),
     }
 
 
@@ -159,6 +159,10 @@ def _keep_reason(
         return reading.keep_reason() if reading else None
     was_held = (seen.keep_reason or "").startswith("held:")
     return None if was_held and name not in state.control.held else seen.keep_reason
+
+
+def _last_change(state: SidecarState, name: str) -> dict[str, Any] | None:
+    return asdict(change) if (change := state.last_changes.get(name)) else None
 
 
 def _held(state: SidecarState, name: str) -> dict[str, Any] | None:

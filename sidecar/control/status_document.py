@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -39,15 +39,20 @@ def status_document(
     metrics: Metrics,
     silence: Silence | None,
     more_problems: Sequence[str],
+    silent_seconds: Callable[[str], float],
     *,
     started_at_seconds: float,
     loop_at_seconds: float,
 ) -> dict[str, Any]:
-    """JSON's types only. ``more_problems``: of parts that the others do not know."""
+    """JSON's types only. ``more_problems``: of parts that the others do not know;
+    ``silent_seconds``: for how long a server has sent no samples."""
     known = KnownServers.of(actuator, cycle, room)
+    silent = {one.name: silent_seconds(one.name) for one in config.servers}
     servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
     budget = _budget(actuator)
-    found = problems_of(servers, budget, state, room.mode, silence, _counted_bytes(actuator))
+    found = problems_of(
+        servers, budget, state, room.mode, silence, _counted_bytes(actuator), silent
+    )
     return {
         "kind": KIND,
         "version": VERSION,

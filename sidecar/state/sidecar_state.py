@@ -68,6 +68,18 @@ class ObservedLatency:
         )
 
 
+@dataclass(frozen=True)
+class SizeChange:
+    """The last change of a server's size by SPREDS; ``cycle``: of the plan, ``None``: by none;
+    ``words``: why, as in a plan."""
+
+    at_seconds: float
+    from_bytes: int
+    to_bytes: int
+    cycle: int | None
+    words: str
+
+
 @dataclass
 class SidecarState:
     """Everything in it may be lost: then only plans that are under way are refused.
@@ -84,6 +96,7 @@ class SidecarState:
         first_bytes: the sizes from before there were plans, by server.
         control: who decides over the sizes.
         room: that was made and is to be given back; ``None``: none.
+        last_changes: by server.
     """
 
     last_cycle: int = 0
@@ -98,6 +111,7 @@ class SidecarState:
     first_bytes: dict[str, int] = field(default_factory=dict)
     control: ControlState = field(default_factory=ControlState)
     room: RoomMade | None = None
+    last_changes: dict[str, SizeChange] = field(default_factory=dict)
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -115,7 +129,9 @@ class SidecarState:
         asked = [dict(item.__dict__) for item in self.asked.values()]
         replaced = {name: item.__dict__ for name, item in self.replaced.items()}
         latencies = {name: item.__dict__ for name, item in self.latencies.items()}
-        nested = {"asked": asked, "replaced": replaced, "latencies": latencies}
+        changes = {name: item.__dict__ for name, item in self.last_changes.items()}
+        nested: dict[str, Any] = {"asked": asked, "replaced": replaced, "latencies": latencies}
+        nested["last_changes"] = changes
         room = self.room.to_json() if self.room is not None else None
         return {**self.__dict__, **nested, "control": self.control.to_json(), "room": room}
 
@@ -125,7 +141,7 @@ class SidecarState:
         asked = [_asked(item) for item in fields.tables("asked", least=0, most=ASKED_LIMIT)]
         changed = fields.table("changed_at_seconds")
         replaced, latencies = fields.table("replaced"), fields.table("latencies", {})
-        before = fields.table("before_shrink", {})
+        before, changes = fields.table("before_shrink", {}), fields.table("last_changes", {})
         return cls(
             last_cycle=fields.integer("last_cycle", low=0, high=MOST_CYCLE),
             applied_cycle=fields.integer("applied_cycle", low=0, high=MOST_CYCLE),
@@ -143,6 +159,7 @@ class SidecarState:
                 else _CONTROL_BEFORE_MODES
             ),
             room=RoomMade.from_json(fields.table("room")) if fields.has("room") else None,
+            last_changes={name: _change(changes.table(name)) for name in changes.names()},
         )
 
 
@@ -175,6 +192,16 @@ def _bounds(fields: Fields, name: str) -> tuple[int, int | None]:
 
 def _replaced(fields: Fields) -> SavedSettings:
     return SavedSettings(fields.text("run_id"), _texts(fields.table("settings")))
+
+
+def _change(fields: Fields) -> SizeChange:
+    return SizeChange(
+        fields.number("at_seconds", low=0),
+        fields.integer("from_bytes", low=0),
+        fields.integer("to_bytes", low=0),
+        fields.integer("cycle", low=0, high=MOST_CYCLE) if fields.has("cycle") else None,
+        fields.text("words"),
+    )
 
 
 def _texts(fields: Fields) -> dict[str, str]:

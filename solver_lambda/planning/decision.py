@@ -104,7 +104,7 @@ def _is_there(sizes: Sizes, observation: Observation) -> bool:
 def _best_found(found: FoundSplit, observation: Observation) -> str:
     """Why to stay where nothing better was found."""
     if observation.goes_back:
-        return "back: the sizes in force are those from before there were plans"
+        return "back: no sizes nearer to those from before there were plans may be had now"
     gap_ratio = found.solution.gap_ratio
     if gap_ratio <= observation.planning.epsilon_ratio:
         return f"optimal: the sizes in force are the best{_held_back(observation)}"

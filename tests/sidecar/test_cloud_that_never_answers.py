@@ -90,7 +90,7 @@ def test_a_reload_to_an_impossible_cloud_keeps_the_old_controller(
         process.read_until("plan: cycle")
         write(CLOUD.format(url="http://not_a_host_.."))
         os.kill(process.process.pid, signal.SIGHUP)
-        assert words in process.read_until("reload refused")
+        assert words in process.read_until("the reload was refused")
         process.read_until("plan: cycle")
         write(embedded)
         os.kill(process.process.pid, signal.SIGHUP)

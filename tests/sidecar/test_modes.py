@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,36 @@ def test_a_sum_above_the_budget_is_said_and_left(
         sidecar.order(Order("pause", "ann"))
         # The status says what was read last, which may be from before the rollback.
         wait_for(lambda: "no maxmemory: 'spreds resume' gives it one" in problems(sidecar), sidecar)
+
+
+def test_what_is_cut_to_fit_into_the_budget_is_told_and_not_forgotten(
+    write_node: Callable[..., Path], servers: dict[str, LocalServer]
+) -> None:
+    urls = {name: server.url for name, server in servers.items()}
+    path = in_mode(write_node(urls, budget="16mb", more=MORE), "recommend")
+
+    def changes(sidecar: Sidecar) -> list[dict[str, Any]]:
+        return [server["last_change"] for server in sidecar.status()["servers"]]
+
+    ways = "to fit into the budget at once: s0 12 MiB -> 8 MiB, s1 12 MiB -> 8 MiB"
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(
+            lambda: "'spreds apply --from-now-on' brings it below" in problems(sidecar), sidecar
+        )
+        assert ways in sidecar.order(Order("apply_from_now_on", "ann"))
+        wait_for(lambda: sizes(servers) == {"s0": 8 * MB, "s1": 8 * MB}, sidecar)
+        told = changes(sidecar)
+        assert [(one["from_bytes"], one["to_bytes"]) for one in told] == [(12 * MB, 8 * MB)] * 2
+    with sidecar_in_thread(path) as sidecar:
+        assert changes(sidecar) == told
+        sidecar.order(Order("rollback", "ann", to="installation"))
+        wait_for(lambda: sizes(servers) == FIRST, sidecar)
+        told = changes(sidecar)
+        assert told[0]["words"] == "given back as it was before SPREDS"
+    with sidecar_in_thread(path) as sidecar:
+        assert changes(sidecar) == told
+    entries = read_history(history_path(path.parent / "state.json"))
+    assert [entry for entry in entries if ways in entry["words"]]
 
 
 def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(

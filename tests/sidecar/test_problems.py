@@ -37,14 +37,14 @@ def _said(control: ControlState, *servers: dict[str, Any], mode: str = "recommen
     total = sum(counted.values())
     budget = {"bytes": 24 * MB, "maxmemory_bytes": total, "rss_budget_bytes": None}
     return " ".join(
-        problems_of(servers, budget, SidecarState(control=control), mode, None, counted)
+        problems_of(servers, budget, SidecarState(control=control), mode, None, counted, {})
     )
 
 
 @pytest.mark.parametrize(
     ("control", "words"),
     [
-        (WATCHED, "'spreds apply' brings it below, or raise memory.budget"),
+        (WATCHED, "'spreds apply --from-now-on' brings it below, or raise memory.budget"),
         (PAUSED, "'spreds resume' brings it below, or raise memory.budget"),
         (SET, "the sidecar is bringing it below: a has still to shrink"),
     ],
@@ -69,7 +69,7 @@ def test_sizes_that_stay_above_the_budget_have_their_reason() -> None:
 @pytest.mark.parametrize(
     ("control", "words"),
     [
-        (WATCHED, "'spreds apply' gives it one"),
+        (WATCHED, "'spreds apply --from-now-on' gives it one"),
         (PAUSED, "'spreds resume' gives it one"),
         (SET, "the sidecar gives it one"),
     ],
@@ -88,9 +88,24 @@ def test_who_gives_a_server_a_limit(control: ControlState, words: str) -> None:
 def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], words: str) -> None:
     server = {**_server("a", 0, 12), "up": False, "error": "no"}
     budget = {"bytes": 24 * MB, "maxmemory_bytes": 12 * MB, "rss_budget_bytes": None}
-    (said,) = problems_of([server], budget, SidecarState(), "apply", None, counted)
+    (said,) = problems_of([server], budget, SidecarState(), "apply", None, counted, {})
     assert said.startswith(words)
     assert ("counts" in said) == bool(counted)
+
+
+def test_who_sends_no_samples_is_told_before_anything_is_observed(
+    start_server: Callable[..., LocalServer], write_node: Callable[..., Path]
+) -> None:
+    servers = {name: start_server("12mb") for name in ("s0", "s1")}
+    path = write_node({n: s.url for n, s in servers.items()}, budget="24mb")
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: len(sidecar._samples.by_instance) == 2, sidecar)
+        assert "no samples" not in problems(sidecar)
+        (path.parent / "samples").unlink()
+        servers["s1"].restart()
+        wait_for(lambda: "s1 has sent no samples for" in problems(sidecar), sidecar)
+        assert sidecar.last_observation is None
+        assert "s0 has sent" not in problems(sidecar)
 
 
 @pytest.mark.parametrize("is_engaged", [False, True])

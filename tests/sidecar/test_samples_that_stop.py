@@ -60,7 +60,7 @@ def test_a_server_that_is_read_and_not_sampled_keeps_its_size(
         assert planned_bytes(sidecar) == kept
         assert rate(sidecar) > 100
         problems = " ".join(sidecar.status()["problems"])
-        told = {"silent": "s1: its sampler has told nothing", "no_sampler": "s1 has neither"}
+        told = {"silent": "s1 has sent no samples for ", "no_sampler": "s1 has neither"}
         assert told[keep_code(sidecar)] in problems
 
 

@@ -118,17 +118,26 @@ def test_a_transition_that_was_interrupted_goes_on(
         assert process.end() == 0
 
 
-def test_a_reload_with_a_mistake_keeps_the_old_configuration(path: Path) -> None:
+def test_a_reload_with_a_mistake_keeps_the_old_configuration(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     good = path.read_text()
     with sidecar_process(path) as process:
         process.read_until("plan: cycle")
         path.write_text(good.replace("[cycle]", "[cyle]"))
         os.kill(process.process.pid, signal.SIGHUP)
-        assert "did you mean 'cycle'" in process.read_until("reload refused")
+        assert "did you mean 'cycle'" in process.read_until("the reload was refused")
+        path.write_text(good.replace("rate = 0.5", "rate = 0.25"))
+        os.kill(process.process.pid, signal.SIGHUP)
+        process.read_until("[sampling] changed, restart for that")
+        main(["status", str(path)])
+        assert "problem: the reload was refused, nothing of the new" in capsys.readouterr().out
         path.write_text(good.replace("500ms", "400ms"))
         os.kill(process.process.pid, signal.SIGHUP)
         process.read_until("reloaded: controller embedded")
         process.read_until("plan: cycle")
+        main(["status", str(path)])
+        assert "problem: the reload" not in capsys.readouterr().out
         assert process.end() == 0
 
 
