@@ -19,7 +19,7 @@ from sidecar.control.control_room import ControlRoom
 from sidecar.control.order import Order
 from sidecar.control.status_document import status_document
 from sidecar.controllers.configured_controller import make_controller
-from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.forecast.forecast import Forecast
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
@@ -63,12 +63,7 @@ class Sidecar:
         self._load_next: Callable[[], SidecarConfig] | None = None
         self._reload_refused: list[str] = []
         self._monitors = {
-            server.name: ServerMonitor(
-                server.name,
-                live_objects=config.sampling.live_objects,
-                cycle_seconds=config.cycle.maximum_age_seconds,
-            )
-            for server in config.servers
+            one.name: GuardedMonitor(one.name, config, self.metrics) for one in config.servers
         }
         self._actuator = self._make_actuator()
         self._control = ControlRoom(config, self._store, self._lock, self._actuator, self.metrics)
@@ -123,8 +118,7 @@ class Sidecar:
         )
 
     @property
-    def cycles(self) -> int:
-        """Plans that passed every check, also those that keep all sizes."""
+    def cycles(self) -> int:  # plans that passed every check, also those that keep all sizes
         return self._control.plans.cycles
 
     @property

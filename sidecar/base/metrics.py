@@ -77,6 +77,10 @@ class Metrics:
     # Servers and their sizes.
     servers_lost = _Declared("Times that a server went out of reach", "instance")
     servers_restarted = _Declared("Restarts of a server that were noticed", "instance")
+    odd_figures = _Declared("Times that a server said what makes no sense", "instance")
+    monitors_begun_anew = _Declared(
+        "Curves that began anew, as figures could not be computed with", "instance"
+    )
     foreign_changes = _Declared("Sizes that somebody else has set", "instance")
     sampler_refused = _Declared("Times that a server's sampler took no settings", "instance")
     transitions = _Declared("Steps of transitions", "instance")

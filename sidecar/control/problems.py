@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sidecar.controllers.silence import Silence
@@ -24,7 +24,7 @@ def problems_of(
     mode: str,
     silence: Silence | None,
     counted_bytes: Mapping[str, int],
-    silent_seconds: Mapping[str, float],
+    silent_seconds: Callable[[str], float],
 ) -> list[str]:
     """A sentence each, with its remedy where there is one. ``mode``: that is in force;
     ``counted_bytes``: what each server counts with in the budget, as far as that is known;
@@ -56,10 +56,10 @@ def problems_of(
         if one["up"] and one["sampler"] is None
     ]
     found += [
-        f"{one['name']} has sent no samples for {silent_seconds[one['name']]:.0f} s, so it keeps "
+        f"{one['name']} has sent no samples for {silent_seconds(one['name']):.0f} s, so it keeps "
         "its size: does it reach sampling.endpoint ('spreds check --connect' looks)?"
         for one in servers
-        if one["up"] and one["sampler"] and silent_seconds.get(one["name"], 0.0) > SILENT_SECONDS
+        if one["up"] and one["sampler"] and silent_seconds(one["name"]) > SILENT_SECONDS
     ]
     found += [
         f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"

@@ -44,15 +44,12 @@ def status_document(
     started_at_seconds: float,
     loop_at_seconds: float,
 ) -> dict[str, Any]:
-    """JSON's types only. ``more_problems``: of parts that the others do not know;
-    ``silent_seconds``: for how long a server has sent no samples."""
+    """JSON's types only. ``more_problems``: of parts that the others do not know; of a server,
+    ``silent_seconds``: without samples."""
     known = KnownServers.of(actuator, cycle, room)
-    silent = {one.name: silent_seconds(one.name) for one in config.servers}
     servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
-    budget = _budget(actuator)
-    found = problems_of(
-        servers, budget, state, room.mode, silence, _counted_bytes(actuator), silent
-    )
+    budget, counted = _budget(actuator), _counted_bytes(actuator)
+    found = problems_of(servers, budget, state, room.mode, silence, counted, silent_seconds)
     return {
         "kind": KIND,
         "version": VERSION,

@@ -16,6 +16,9 @@ FULL_RATIO = 0.97
 _RESET_SHARE = 0.9
 # What fewer reads since a reset missed says nothing of all that were sampled.
 _FEWEST_READS = 100
+# That one batch may stand for, of which a sampler sends one a second at least: a thousand times
+# what a server can serve.
+_MOST_BATCH_READS = 10**9
 
 
 class ServedReads(NamedTuple):
@@ -82,4 +85,4 @@ def batch_reads(last: Batch | None, batch: Batch, sampled_reads: int, rate: floa
         sampled -= last.sampled
     received = len(batch.records)
     share = received / sampled if sampled > received else 1.0
-    return max(0, reads) * share
+    return min(max(0, reads), _MOST_BATCH_READS) * share

@@ -18,8 +18,9 @@ from sidecar.config.sampling import SamplingConfig
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words, wrong_password
+from sidecar.servers.figures import figure_of
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
-from sidecar.servers.server_reading import INFO_SECTIONS, SAMPLER_PREFIXES, ServerReading
+from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
@@ -37,23 +38,6 @@ MOST_WORDS = 1000  # of an error
 # Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
-_SAMPLER_KNOBS = ("endpoint", "modulus", "secret", "threshold")
-# By name: a pattern is compared with each of a server's settings (measured: .12 ms instead of .01).
-_READ_SETTINGS = (
-    "active-defrag-cycle-us",
-    "active-defrag-ignore-bytes",
-    "activedefrag",
-    "enable-protected-configs",
-    "hz",
-    "latency-tracking",
-    "lfu-decay-time",
-    "lfu-log-factor",
-    "maxmemory-clients",
-    "maxmemory-eviction-tenacity",
-    "maxmemory-samples",
-    "tcp-backlog",
-    *(f"{prefix}{knob}" for prefix in SAMPLER_PREFIXES for knob in _SAMPLER_KNOBS),
-)
 # What redis-py and the reading of its answers raise where a server answers something else.
 _NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
@@ -116,6 +100,9 @@ class RedisServer:
                 socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
                 decode_responses=True,
+                # In its third version a server may push what nobody asked for, also what a client
+                # of it makes; of some of it redis-py starts threads.
+                protocol=2,
                 # A client may bring any bytes into INFO and CLIENT LIST.
                 encoding_errors="replace",
                 **(config.tls.options() if config.tls else {}),
@@ -186,12 +173,14 @@ class RedisServer:
         """Its state, from INFO and CONFIG GET; it may take that long until it begins to answer."""
         if self._announced:
             self.hung_up()  # and the process that has come instead is asked at once
-        info = self._table("INFO", *INFO_SECTIONS, wait_seconds=wait_seconds)
-        config = self._table("CONFIG GET", *_READ_SETTINGS)
-        tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
         try:
+            info = self._table("INFO", *INFO_SECTIONS, wait_seconds=wait_seconds)
+            config = self._table("CONFIG GET", *READ_SETTINGS)
+            tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
             return ServerReading.parse(info, config, time.time(), tables_bytes)
-        except _NONSENSE as error:
+        except _ServerError:
+            raise
+        except Exception as error:  # whatever it is, a server cannot end the others' sidecar
             raise ServerRefusedError(f"its answer makes no sense: {error}") from error
 
     def _tables_bytes(self) -> int:
@@ -199,7 +188,7 @@ class RedisServer:
         if not self.may_ask_for_memory:
             return 0
         try:
-            return int(self._table("MEMORY STATS").get("overhead.db.hashtable.lut", 0))
+            return figure_of(self._table("MEMORY STATS"), "overhead.db.hashtable.lut")
         except ServerRefusedError as error:
             self.may_ask_for_memory = False
             log.warning(

@@ -22,11 +22,12 @@ def tell_changes(
     metrics: Metrics,
     control: ControlState,
 ) -> bool:
-    """Log and count restarts, changes by others and policies that forbid a shrink.
+    """Log and count restarts, changes by others, odd figures and policies that forbid a shrink.
 
     ``expected_bytes``: what we left in force, ``None`` if that is not known for sure. Returns
     whether somebody changed it.
     """
+    _tell_odd_figures(name, last, reading, metrics)
     if last is None:
         if not reading.evicts:
             log.warning(
@@ -63,6 +64,15 @@ def tell_changes(
             extra=event_of(name),
         )
     return True
+
+
+def _tell_odd_figures(
+    name: str, last: ServerReading | None, reading: ServerReading, metrics: Metrics
+) -> None:
+    if odd := set(reading.odd_figures).difference(last.odd_figures if last else ()):
+        metrics.odd_figures.labels(name).inc()
+        said = ", ".join(sorted(odd))
+        log.warning("server %s: what it says of %s makes no sense and is not used", name, said)
 
 
 def _size(reading: ServerReading) -> str:

@@ -110,10 +110,13 @@ def _tidy(path: Path) -> None:
 
 
 def _save(path: Path, state: SidecarState) -> bool:
+    """Nothing takes the place of the last good file that the next start would not read."""
     try:
+        text = json.dumps(state.to_json(), indent=1).encode()
+        SidecarState.from_json(parse_json(text, "what would be in it", MAX_STATE_BYTES))
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(state.to_json(), indent=1).encode())
-    except OSError as error:
+        write_whole(path, text)
+    except (OSError, DocumentError) as error:
         log.warning("state file %s cannot be written: %s", path, error)
         return False
     return True

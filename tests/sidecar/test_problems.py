@@ -37,7 +37,9 @@ def _said(control: ControlState, *servers: dict[str, Any], mode: str = "recommen
     total = sum(counted.values())
     budget = {"bytes": 24 * MB, "maxmemory_bytes": total, "rss_budget_bytes": None}
     return " ".join(
-        problems_of(servers, budget, SidecarState(control=control), mode, None, counted, {})
+        problems_of(
+            servers, budget, SidecarState(control=control), mode, None, counted, lambda _: 0.0
+        )
     )
 
 
@@ -88,7 +90,7 @@ def test_who_gives_a_server_a_limit(control: ControlState, words: str) -> None:
 def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], words: str) -> None:
     server = {**_server("a", 0, 12), "up": False, "error": "no"}
     budget = {"bytes": 24 * MB, "maxmemory_bytes": 12 * MB, "rss_budget_bytes": None}
-    (said,) = problems_of([server], budget, SidecarState(), "apply", None, counted, {})
+    (said,) = problems_of([server], budget, SidecarState(), "apply", None, counted, lambda _: 0.0)
     assert said.startswith(words)
     assert ("counts" in said) == bool(counted)
 

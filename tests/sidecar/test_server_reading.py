@@ -86,7 +86,7 @@ def test_why_a_server_keeps_its_size(told: dict[str, Any], why: str | None) -> N
     assert reading.keep_reason() == (words if why else None)
 
 
-@pytest.mark.parametrize("key", ["run_id", "used_memory", "keyspace_hits"])
+@pytest.mark.parametrize("key", ["run_id", "used_memory", "maxmemory"])
 def test_what_is_missing_or_no_number_is_named(key: str) -> None:
     for broken in ({**INFO, key: "many"}, {k: v for k, v in INFO.items() if k != key}):
         with pytest.raises(ValueError, match=key):
@@ -94,22 +94,42 @@ def test_what_is_missing_or_no_number_is_named(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    ("told", "odd"),
     [
-        {"db0": {"keys": float("inf"), "expires": 1}},
-        {"db0": {"keys": 1, "expires": "x"}},
-        {"cmdstat_get": {"calls": "many"}},
-        {"used_memory": -1},
-        {"maxmemory": "9" * 5000},
-        {"mem_clients_normal": 1.5},
+        ({"db0": {"keys": float("inf"), "expires": 1}}, "keys"),
+        ({"db0": {"keys": 1, "expires": "x"}}, "expires"),
+        ({"db0": {"keys": 1, "expires": 1, "avg_ttl": -123372036854775872}}, "avg_ttl"),
+        ({"cmdstat_get": {"calls": "many"}}, "calls"),
+        ({"mem_clients_normal": 1.5}, "mem_clients_normal"),
+        ({"keyspace_hits": "9" * 400}, "keyspace_hits"),
     ],
 )
-def test_an_odd_number_is_refused_and_not_counted_with(told: dict[str, Any]) -> None:
+def test_an_odd_figure_is_told_and_not_counted_with(told: dict[str, Any], odd: str) -> None:
+    reading = ServerReading.parse({**INFO, **told}, {}, 0)
+    assert reading.odd_figures == (odd,)
+    figures = [value for value in vars(reading).values() if isinstance(value, int | float)]
+    assert all(0 <= figure < 1 << 64 for figure in figures)
+
+
+def test_odd_settings_are_told_and_those_that_are_no_text_are_left_out() -> None:
+    config = {
+        "maxmemory-clients": "many%",
+        "maxmemory-eviction-tenacity": "abc",
+        "maxmemory-samples": "0",
+        "hz": "10\x01",
+    }
+    reading = ServerReading.parse(INFO, config, 0)
+    assert reading.odd_figures == ("maxmemory-clients", "maxmemory-eviction-tenacity")
+    assert (reading.tenacity, reading.maxmemory_samples) == (10, 1)
+    assert "hz" not in reading.config
+
+
+@pytest.mark.parametrize("told", [{"used_memory": -1}, {"maxmemory": "9" * 5000}])
+def test_what_it_is_controlled_by_must_make_sense(told: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="not a whole number") as refused:
         ServerReading.parse({**INFO, **told}, {}, 0)
     assert len(str(refused.value)) < 300
-    with pytest.raises(ValueError, match="maxmemory-clients"):
-        ServerReading.parse(INFO, {"maxmemory-clients": "many%"}, 0)
+    assert ServerReading.parse({**INFO, "maxmemory": 2**64 - 1}, {}, 0).maxmemory_bytes == 1 << 61
     with pytest.raises(ValueError, match="no table"):
         ServerReading.parse(INFO, ["maxmemory", "1"], 0)  # type: ignore[arg-type]
 

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.state.sidecar_state import ObservedLatency, PendingRequest, SavedSettings, SidecarState
+from sidecar.state.sidecar_state import (
+    ObservedLatency,
+    PendingRequest,
+    SavedSettings,
+    SidecarState,
+    SizeChange,
+)
 from sidecar.state.state_store import StateStore, load_state
 from sidecar.storage.store import remove_halves, write_whole
 
@@ -26,6 +32,10 @@ def state() -> SidecarState:
         before_shrink={"a": {"hz": "10"}, "b": {"hz": "25"}},
         latencies={"a": ObservedLatency(0.1, "team", None, 0.5)},
         first_bytes={"a": 3, "b": 2},
+        last_changes={
+            "a": SizeChange(2.5, 3, 5, 6, "why"),
+            "b": SizeChange(2.5, 2, 0, None, "given back"),
+        },
     )
     made.ask(PendingRequest(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
     return made
@@ -53,6 +63,23 @@ def test_a_change_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
         fail_half_way()
     assert store.now is before
     assert load_state(tmp_path / "state") == before
+
+
+def test_what_could_not_be_read_again_is_not_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = StateStore(tmp_path / "state")
+    with store.update() as state:
+        state.targets_bytes = {"a": 5}
+    good = (tmp_path / "state").read_bytes()
+    with store.update() as state:
+        state.before_shrink = {"a": {"hz": "10\x01"}}
+    assert not store.is_saved
+    assert "what would be in it" in caplog.text
+    assert (tmp_path / "state").read_bytes() == good
+    with store.update() as state:
+        state.before_shrink = {}
+    assert store.is_saved
 
 
 def test_what_could_not_be_written_is_written_with_the_next_change(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from workloads.experiment.attacks.rows import (
     held_rows,
     listener_rows,
     name_rows,
+    nonsense_rows,
     notification_rows,
     order_rows,
     plan_rows,
@@ -32,5 +33,6 @@ ALL_ATTACKS: list[Attack] = [
     *notification_rows.ROWS,
     *claim_rows.ROWS,
     *byte_rows.ROWS,
+    *nonsense_rows.ROWS,
     *held_rows.ROWS,
 ]

@@ -14,16 +14,20 @@ Answer = Callable[[list[str]], Iterable[bytes] | None]
 
 
 class HostileServer:
-    """Answers at a Unix socket with ``answer(words)``, part by part; where that is ``None``, with
-    what a real server says. A context manager."""
+    """Answers at a Unix socket, or at a port where ``path`` is ``None``, with ``answer(words)``,
+    part by part; where that is ``None``, with what a real server says. A context manager."""
 
-    def __init__(self, path: Path, real: redis.Redis, answer: Answer) -> None:
-        self.url = f"unix://{path}"
+    def __init__(self, path: Path | None, real: redis.Redis, answer: Answer) -> None:
         self._real_path = real.connection_pool.connection_kwargs["path"]
         self._answer = answer
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(path))
-        self._listening.listen()
+        if path is not None:
+            self._listening = socket.socket(socket.AF_UNIX)
+            self._listening.bind(str(path))
+            self._listening.listen()
+            self.url = f"unix://{path}"
+        else:
+            self._listening = socket.create_server(("127.0.0.1", 0))
+            self.url = f"redis://127.0.0.1:{self._listening.getsockname()[1]}"
         self._ends = threading.Event()
 
     def __enter__(self) -> Self:

@@ -1,0 +1,77 @@
+"""A server whose figures break its monitor loses its curve, and no other server anything."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import SidecarConfig
+from sidecar.curves.estimate import Estimate
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.remembered import Memory
+from sidecar.samples.batch import Batch
+from sidecar.servers.reading_window import ReadingWindow
+from sidecar.servers.server_reading import ServerReading
+
+# A million times what a server serves; plans can be computed with it.
+MOST_RATE = 1e12
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+class GuardedMonitor(ServerMonitor):
+    """A monitor that begins anew when what its server or sampler says cannot be computed with."""
+
+    def __init__(self, name: str, config: SidecarConfig, metrics: Metrics) -> None:
+        self._live_objects = config.sampling.live_objects
+        self._metrics = metrics
+        super().__init__(
+            name,
+            live_objects=self._live_objects,
+            cycle_seconds=config.cycle.maximum_age_seconds,
+        )
+
+    def take(self, batch: Batch) -> None:
+        """Take a batch as ``ServerMonitor`` does."""
+        self._guarded(lambda: super(GuardedMonitor, self).take(batch))
+
+    def step(self, seconds: float) -> None:
+        """Close a step as ``ServerMonitor`` does."""
+        self._guarded(lambda: super(GuardedMonitor, self).step(seconds))
+
+    def observe(
+        self,
+        reading: ServerReading,
+        budget_bytes: int,
+        window: ReadingWindow | None = None,
+        memory: Memory | None = None,
+    ) -> Estimate | None:
+        """Close a window as ``ServerMonitor`` does; ``None`` also where that cannot be done."""
+
+        def observe() -> Estimate | None:
+            found = super(GuardedMonitor, self).observe(reading, budget_bytes, window, memory)
+            if found is not None and not found.request_rate_per_second <= MOST_RATE:
+                raise ValueError(f"{found.request_rate_per_second:g} reads a second")
+            return found
+
+        return self._guarded(observe)
+
+    def _guarded(self, call: Callable[[], Result]) -> Result | None:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - one server must not end the others' sidecar
+            self._metrics.monitors_begun_anew.labels(self.name).inc()
+            log.warning(
+                "server %s: its curve begins anew, for its figures cannot be computed with: %s: %s",
+                self.name,
+                type(error).__name__,
+                error,
+            )
+            super().__init__(
+                self.name, live_objects=self._live_objects, cycle_seconds=self.cycle_seconds
+            )
+            return None

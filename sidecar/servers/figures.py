@@ -1,0 +1,43 @@
+"""Whole numbers in what a server says of itself, which may be anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from solver_lambda.documents.reader import MOST_BYTES, shown
+
+_MOST_DIGITS = 20
+
+
+class Figures:
+    """Those of a table that can be done without; ``odd`` gathers the names of those that must."""
+
+    def __init__(self, table: Mapping[str, Any], odd: set[str]) -> None:
+        self._table = table
+        self._odd = odd
+
+    def get(self, key: str, default: int = 0) -> int:
+        """The figure, or the default if there is none, or one that makes no sense."""
+        if key not in self._table:
+            return default
+        try:
+            return number_of(self._table, key)
+        except ValueError:
+            self._odd.add(key)
+            return default
+
+
+def figure_of(table: Mapping[str, Any], key: str, default: int = 0) -> int:
+    """A figure, or the default if there is none, or one that makes no sense."""
+    return Figures(table, set()).get(key, default)
+
+
+def number_of(table: Mapping[str, Any], key: str) -> int:
+    """Raises ValueError: there is none, or it is no number of a server. One that is greater than
+    any memory is taken for as much as documents may have."""
+    text = str(table.get(key))
+    # More digits than 64 bits have are no number of a server.
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise ValueError(f"the server's {key} is {shown(text)}, not a whole number")
+    return min(int(text), MOST_BYTES)

@@ -1,0 +1,133 @@
+"""Figures that make no sense, of a hostile server or of its clients, cost no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.hostile_server import (
+    Answer,
+    HostileServer,
+    ask_real,
+    bulk,
+)
+from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+
+# Of INFO and of CONFIG GET.
+FIGURES = {
+    "maxmemory_policy": "volatile-lru",
+    "mem_clients_normal": "9" * 400,
+    "keyspace_hits": str(2**64 - 1),
+    "rdb_last_cow_size": "-1",
+}
+DATABASE = "db0:keys=1,expires=2,avg_ttl=-123372036854775872"
+SETTINGS = {
+    "maxmemory-eviction-tenacity": "abc",
+    "maxmemory-samples": "0",
+    "lfu-decay-time": "9" * 19,
+    "hz": "10\x01",
+}
+PUSHES = 200 * b">4\r\n$6\r\nMOVING\r\n:1\r\n:86400\r\n$11\r\n127.0.0.1:1\r\n"
+LEAST_LOOKS = 20
+
+
+def _with_hostile(answer_of: Callable[[Target], Answer], play: Callable[[Target], None]) -> None:
+    with Target() as target:
+        target.end()
+        server = target.servers["pages"]
+        with HostileServer(None, server.client, answer_of(target)) as hostile:
+            target.file.write_text(target.file.read_text().replace(server.url, hostile.url))
+            target.start()
+            play(target)
+            target.end()
+
+
+def _figures() -> None:
+    def answer_of(target: Target) -> Answer:
+        client = target.servers["pages"].client
+
+        def answer(words: list[str]) -> list[bytes] | None:
+            if words[0].upper() == "INFO":
+                text = ask_real(client, words).decode().partition("\r\n")[2].removesuffix("\r\n")
+                for field, said in FIGURES.items():
+                    text = re.sub(rf"\r\n{field}:[^\r]*", f"\r\n{field}:{said}", text)
+                return [bulk(f"{text}\r\n# Keyspace\r\n{DATABASE}\r\n".encode())]
+            if words[:2] == ["CONFIG", "GET"] or words[0] == "CONFIG GET":
+                found = [*client.config_get("*").items(), *SETTINGS.items()]
+                told = [str(part).encode() for pair in found for part in pair]
+                return [b"*%d\r\n" % len(told), *map(bulk, told)]
+            return None
+
+        return answer
+
+    def play(target: Target) -> None:
+        begun = _cycles(target)
+        target.until(lambda: _cycles(target) >= begun + 2, "nothing is observed any more")
+        must(_is_up(target, "pages"), "a server is not read for a figure that makes no sense")
+        target.servers["sessions"].client.config_set("maxmemory", 900 * MIB)
+        target.until(
+            lambda: target.sizes()["sessions"] <= 2 * SERVER_BYTES,
+            "the other server is not looked after",
+        )
+        target.end()
+        target.start()
+        must(target.status()["pause"] is None, "the state file is not read any more")
+        must("Traceback" not in target.log_text(), "a traceback in the log")
+
+    _with_hostile(answer_of, play)
+
+
+def _cycles(target: Target) -> int:
+    told = target.status()["last_observation"]
+    return int(told["cycle"]) if told else 0
+
+
+def _is_up(target: Target, name: str) -> bool:
+    return any(one["up"] for one in target.status()["servers"] if one["name"] == name)
+
+
+def _pushes() -> None:
+    looks = 0
+
+    def answer_of(target: Target) -> Answer:
+        client = target.servers["pages"].client
+
+        def answer(words: list[str]) -> list[bytes] | None:
+            nonlocal looks
+            if words[0].upper() != "INFO":
+                return None
+            looks += 1
+            return [PUSHES, ask_real(client, words)]
+
+        return answer
+
+    def play(target: Target) -> None:
+        before = _threads(target)
+        target.until(lambda: looks >= LEAST_LOOKS, "a server that pushes is not asked again")
+        must(_threads(target) <= before + 4, f"{_threads(target) - before} threads more")
+        must(target.end() == 0, "it does not end")
+
+    _with_hostile(answer_of, play)
+
+
+def _threads(target: Target) -> int:
+    assert target.process is not None
+    return len(list(Path(f"/proc/{target.process.pid}/task").iterdir()))
+
+
+ROWS = [
+    Attack(
+        "nonsense: figures of a server",
+        "a server says counters beyond 64 bits, more keys with a TTL than keys, no samples of an "
+        "eviction: the others are looked after, also after a restart",
+        _figures,
+    ),
+    Attack(
+        "nonsense: pushes",
+        "a server pushes RESP3's MOVING, of which redis-py starts a thread each: none is started",
+        _pushes,
+        quick=False,
+    ),
+]
