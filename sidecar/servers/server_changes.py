@@ -47,11 +47,8 @@ def tell_changes(
         )
         return False
     if last.evicts and not reading.evicts:
-        log.warning(
-            "server %s does not evict any more (%s): it keeps its size",
-            name,
-            reading.why_no_eviction,
-        )
+        why = reading.why_no_eviction
+        log.warning("server %s does not evict any more (%s): it keeps its size", name, why)
     if expected_bytes in (None, reading.maxmemory_bytes or math.inf):
         return False
     metrics.foreign_changes.labels(name).inc()
