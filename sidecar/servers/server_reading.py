@@ -9,6 +9,7 @@ from typing import Any
 
 from sidecar.base.plain_text import plain
 from sidecar.servers.figures import Figures, figure_of, number_of
+from sidecar.servers.memory_figures import memory_of
 from sidecar.servers.unevictable import is_too_small
 from solver_lambda.documents.reader import shown
 
@@ -23,28 +24,9 @@ INFO_SECTIONS = (
     "commandstats",
 )
 TENACITY = "maxmemory-eviction-tenacity"
-# used_memory holds these beside the keys (src/object.c, getMemoryOverheadData, Redis 7.0).
-_BESIDE_KEYS = (
-    "used_memory_startup",
-    "mem_clients_normal",
-    "mem_clients_slaves",
-    "mem_replication_backlog",
-    "mem_cluster_links",
-    "mem_aof_buffer",
-    "used_memory_scripts_eval",
-    "used_memory_functions",
-)
 # By the last fork to save, the last to rewrite the append-only file, and one under way; a fork to
 # synchronise a replica counts as one to save.
 _COPIED = ("rdb_last_cow_size", "aof_last_cow_size", "current_cow_size")
-# One latency histogram for each command that was called (call() in src/server.c: hdr_init with 1 to
-# 1e9 ns, 2 digits), which INFO puts down to nothing. The same in Redis 7.0 and 8.0 and Valkey 8.1.
-LATENCY_HISTOGRAM_BYTES = 24_688
-# From Redis 7.4 on used_memory has what Lua's machines take, which swings with their garbage;
-# used_memory_startup has them as they were then (the same in Redis 8.0 and 8.2). Valkey gives
-# itself out as Redis 7.2 and does not count them.
-_LUA_COUNTED_FROM = (7, 4)
-LUA_STARTUP_BYTES = 71_680
 _MOST_ALLOCATOR = 64
 _MOST_SETTING = 4096
 # Later servers may have other policies; none has other letters.
@@ -148,12 +130,7 @@ class ServerReading:
         said, set_to = Figures(info, odd), Figures(config, odd)
         keys, with_ttl, average_ttl_seconds = _keys(info, odd)
         policy = _word(info, "maxmemory_policy", "noeviction", _POLICY)
-        not_counted = said.get("mem_not_counted_for_evict")
-        counted = number_of(info, "used_memory") - not_counted
-        baseline = max(0, _beside_keys(info, config, odd) - not_counted)
-        unevictable = baseline + tables_bytes
-        if policy.startswith("volatile-"):
-            unevictable += max(0, counted - baseline) * (keys - with_ttl) // max(1, keys)
+        kept_share = (keys - with_ttl, max(1, keys)) if policy.startswith("volatile-") else (0, 1)
         set_to.get(TENACITY)
         return cls(
             run_id=(run_id := _word(info, "run_id", "", _RUN_ID)),
@@ -165,9 +142,7 @@ class ServerReading:
             maxmemory_samples=max(1, set_to.get("maxmemory-samples", 5)),
             lfu_log_factor=set_to.get("lfu-log-factor", 10),
             lfu_decay_time_minutes=set_to.get("lfu-decay-time", 1),
-            counted_bytes=counted,
-            baseline_bytes=baseline,
-            unevictable_bytes=max(unevictable, _needed_by_clients(info, config, odd)),
+            **memory_of(info, config, odd, kept_share, tables_bytes),
             rss_bytes=said.get("used_memory_rss"),
             keyspace_hits=said.get("keyspace_hits"),
             keyspace_misses=said.get("keyspace_misses"),
@@ -177,7 +152,6 @@ class ServerReading:
             at_seconds=at_seconds,
             config={key: text for key, text in config.items() if _is_plain(text)},
             process_id=said.get("process_id"),
-            not_counted_bytes=not_counted,
             freeing_objects=said.get("lazyfree_pending_objects"),
             copied_bytes=max(said.get(key) for key in _COPIED),
             odd_figures=tuple(sorted(odd)),
@@ -261,32 +235,3 @@ def _word(info: Mapping[str, Any], key: str, default: str, form: re.Pattern[str]
     if not form.fullmatch(text):
         raise ValueError(f"the server's {key} is {shown(text)}, which no Redis or Valkey says")
     return text
-
-
-def _beside_keys(info: Mapping[str, Any], config: Mapping[str, str], odd: set[str]) -> int:
-    said = Figures(info, odd)
-    beside = sum(said.get(key) for key in _BESIDE_KEYS)
-    if _counts_lua(info):
-        beside += max(0, said.get("used_memory_vm_total") - LUA_STARTUP_BYTES)
-    if config.get("latency-tracking", "yes") == "yes":
-        beside += LATENCY_HISTOGRAM_BYTES * sum(
-            int(Figures(value, odd).get("calls") > 0)
-            for key, value in info.items()
-            if key.startswith("cmdstat_") and isinstance(value, Mapping)
-        )
-    return beside
-
-
-def _counts_lua(info: Mapping[str, Any]) -> bool:
-    parts = str(info.get("redis_version", "")).split(".")[:2]
-    return all(map(str.isdecimal, parts)) and tuple(map(int, parts)) >= _LUA_COUNTED_FROM
-
-
-def _needed_by_clients(info: Mapping[str, Any], config: Mapping[str, str], odd: set[str]) -> int:
-    """Below this ``maxmemory`` the server disconnects clients that it has now; 0 if it does not
-    go by that (``maxmemory-clients`` is not a percentage)."""
-    most = str(config.get("maxmemory-clients", "0"))
-    if not most.endswith("%"):
-        return 0
-    percent = Figures({"maxmemory-clients": most.removesuffix("%")}, odd).get("maxmemory-clients")
-    return Figures(info, odd).get("mem_clients_normal") * 100 // max(1, percent)

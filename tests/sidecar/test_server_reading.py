@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.servers.server_reading import LATENCY_HISTOGRAM_BYTES, ServerReading
+from sidecar.servers.memory_figures import LATENCY_HISTOGRAM_BYTES
+from sidecar.servers.server_reading import ServerReading
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
