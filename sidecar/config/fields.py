@@ -109,6 +109,11 @@ def secret(fields: Fields, key: str, folder: Path) -> str | None:
     return None
 
 
+def secret_path(fields: Fields, key: str, folder: Path) -> Path | None:
+    """The file that ``secret`` reads, if any."""
+    return folder / fields.text(f"{key}_file") if fields.has(f"{key}_file") else None
+
+
 def secret_key(fields: Fields, key: str) -> str | None:
     """Where ``secret`` has it from, for messages; ``None`` if there is none."""
     for name in (f"{key}_file", f"{key}_env"):

@@ -9,7 +9,15 @@ from pathlib import Path
 
 from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
-from sidecar.config.fields import as_written, duration, reads_secrets, secret, secret_key, size
+from sidecar.config.fields import (
+    as_written,
+    duration,
+    reads_secrets,
+    secret,
+    secret_key,
+    secret_path,
+    size,
+)
 from sidecar.config.log_config import LogConfig, read_log
 from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.operators import OperatorsConfig, read_operators
@@ -38,6 +46,7 @@ class ServerConfig:
         maximum_bytes: ``None``: as much as there is.
         bounds: as in the observation.
         password_from: the key that told the password, with what it names.
+        password_path: the file that it was read from, and is read from again where it is refused.
         source: the file that has all this, for messages.
     """
 
@@ -52,6 +61,7 @@ class ServerConfig:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     password_from: str | None = None
+    password_path: Path | None = None
     source: str = ""
     tls: TlsConfig | None = None
 
@@ -114,7 +124,7 @@ class SidecarConfig:
             "[operators]": self.operators,
             "[log]": self.log,
             "the servers or how to reach them": [
-                (item.name, item.url, item.username, item.password, item.tls)
+                (item.name, item.url, item.username, item.password_from, item.tls)
                 for item in self.servers
             ],
         }
@@ -234,6 +244,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         username=fields.text("username") if fields.has("username") else None,
         password=secret(fields, "password", folder),
         password_from=secret_key(fields, "password"),
+        password_path=secret_path(fields, "password", folder),
         source=fields.source,
         tls=read_tls(fields, folder, url),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 
 from sidecar.servers.back_off import BackOff
-from sidecar.servers.redis_server import ServerDownError, ServerSilentError
+from sidecar.servers.redis_server import ServerDownError, ServerSilentError, WrongPasswordError
 
 # A server that is down is asked again soon: a question that is refused costs nothing. One that
 # hangs finds all questions when it goes on.
 LEAST_RETRY_SECONDS = 0.05
 RETRY_RATIO = 0.5
+PASSWORD_RETRY_SECONDS = 10.0
 
 
 class Reach:
@@ -53,6 +54,8 @@ class Reach:
         if not isinstance(error, ServerDownError):
             # It answers, so it is asked less and less often.
             pause_seconds = self._unread.fail()
+        if isinstance(error, WrongPasswordError):  # which is read again from its file each time
+            pause_seconds = min(pause_seconds, PASSWORD_RETRY_SECONDS)
         self._retry_at = now + pause_seconds
         was_up, self.is_up = self.is_up, False
         return was_up

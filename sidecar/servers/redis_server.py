@@ -22,6 +22,7 @@ from sidecar.servers.figures import figure_of
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.secret import SecretError, read_secret
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class _ServerError(Exception):
 
 
 class ServerDownError(_ServerError):
-    """The server did not answer, or not in time; what was asked of it may still happen."""
+    """The server did not answer in time, or at all; what was asked of it may still happen."""
 
 
 class ServerSilentError(ServerDownError):
@@ -242,6 +243,15 @@ class RedisServer:
         else:
             self._ask(words)
 
+    def _read_password_again(self) -> None:
+        """For the next connection: somebody may have changed it, in the server and its file."""
+        if (path := self._config.password_path) is None:
+            return
+        try:
+            self._connection.password = read_secret(path)
+        except SecretError as error:
+            raise WrongPasswordError(f"password_file {str(path)!r} {error}") from error
+
     def _table(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Mapping[str, Any]:
         found = self._ask(*command, wait_seconds=wait_seconds)
         if not isinstance(found, Mapping):
@@ -264,6 +274,7 @@ class RedisServer:
             raise ServerRefusedError(f"{command[0]}: {error}") from error
         except redis.AuthenticationError as error:
             self.close()
+            self._read_password_again()
             raise WrongPasswordError(
                 f"{command[0]}: {wrong_password(self._config)}: {error}"
             ) from error

@@ -11,6 +11,7 @@ import pytest
 from sidecar.control.problems import problems_of
 from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.sidecar_state import SidecarState
+from tests.secret_file import write_secret
 from tests.sidecar.test_modes import in_mode, problems, sizes, wait_for
 from workloads.local_node import sidecar_in_thread
 from workloads.local_server import LocalServer
@@ -108,6 +109,26 @@ def test_who_sends_no_samples_is_told_before_anything_is_observed(
         wait_for(lambda: "s1 has sent no samples for" in problems(sidecar), sidecar)
         assert sidecar.last_observation is None
         assert "s0 has sent" not in problems(sidecar)
+
+
+def test_a_password_that_is_changed_is_read_again(
+    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], tmp_path: Path
+) -> None:
+    servers = {name: start_server("12mb") for name in ("s0", "s1")}
+    for server in servers.values():
+        server.client.config_set("requirepass", "first")
+    write_secret(tmp_path / "s.secret", "first\n")
+    urls = {name: server.url for name, server in servers.items()}
+    keys = 'password_file = "s.secret"\nbackend_latency = "50ms"'
+    with sidecar_in_thread(write_node(urls, budget="24mb", server_keys=keys)) as sidecar:
+        wait_for(lambda: len(sidecar._actuator.readings) == 2, sidecar)
+        client: Any = servers["s0"].client
+        client.config_set("requirepass", "second")
+        client.client_kill_filter(_type="normal", skipme=True)
+        wait_for(lambda: "s0 cannot be read" in problems(sidecar), sidecar)
+        assert "is not the password of the default user" in problems(sidecar)
+        write_secret(tmp_path / "s.secret", "second\n")
+        wait_for(lambda: "cannot be read" not in problems(sidecar), sidecar)
 
 
 @pytest.mark.parametrize("is_engaged", [False, True])
