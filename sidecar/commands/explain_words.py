@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sidecar.commands.plan_words import gain_words, plan_in_short
+from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
 from sidecar.commands.printing import ratio_or, size_or, time_of_day, time_or
 from sidecar.commands.status_words import (
     is_on_its_way,
@@ -42,7 +42,7 @@ def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
     found.append(f"The last plan: {plan_in_short(now)}.")
     plan = told["last_plan"]
     if plan is not None:
-        found.append(f"It predicts: {gain_words(plan)}.")
+        found.append(f"It predicts: {gain_words(plan, guessed(now))}.")
         found += [
             f"{server['name']}: {reason_words(server['reason'])}." for server in plan["servers"]
         ]

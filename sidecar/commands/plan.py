@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_command
-from sidecar.commands.plan_words import plan_in_short, print_plan
+from sidecar.commands.plan_words import guessed, plan_in_short, print_plan
 from sidecar.commands.running import status_of
 from sidecar.config.node import load_config
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
@@ -38,6 +38,7 @@ def execute(options: argparse.Namespace) -> int:
     if (options.config is None) == (options.document is None):
         raise DocumentError("plan: give either the node's FILE or --document FILE.json")
     unknown: list[str] = []
+    guesses: list[str] = []
     if options.document:
         try:
             with options.document.open("rb") as file:
@@ -52,8 +53,9 @@ def execute(options: argparse.Namespace) -> int:
             return 1
         plan = told["last_plan"]
         unknown = [server["name"] for server in told["servers"] if server["curve"] is None]
+        guesses = guessed(told)
     if options.json:
         print(json.dumps(plan, indent=1))
     else:
-        print_plan(plan, unknown)
+        print_plan(plan, unknown, guesses)
     return 0

@@ -64,8 +64,24 @@ def decision_words(plan: dict[str, Any]) -> str:
     return f"not carried out ({plan['not_carried_out_because'] or 'nobody says why'})"
 
 
-def gain_words(plan: dict[str, Any]) -> str:
-    """What it promises."""
+# Codes of servers that have no curve and will have none.
+_NEVER = ("no_sampler", "no_model", "no_eviction")
+
+
+def guessed(told: dict[str, Any]) -> list[str]:
+    """The servers of a status document of which too little is known yet: what plans say of gains
+    is a guess until then."""
+    return [
+        server["name"]
+        for server in told["servers"]
+        if server["curve"] is None and not (server["keep_reason"] or "").startswith(_NEVER)
+    ]
+
+
+def gain_words(plan: dict[str, Any], guessed: Collection[str] = ()) -> str:
+    """What it promises, if of no server too little is known for that."""
+    if guessed:
+        return f"what it gains is not known: too little is known of {', '.join(guessed)} so far"
     before, after = plan["mean_access_time_before_seconds"], plan["mean_access_time_seconds"]
     if before is None or after is None:
         return "its planner predicts no access times"
@@ -75,14 +91,16 @@ def gain_words(plan: dict[str, Any]) -> str:
     )
 
 
-def print_plan(plan: dict[str, Any], unknown: Collection[str] = ()) -> None:
+def print_plan(
+    plan: dict[str, Any], unknown: Collection[str] = (), guessed: Collection[str] = ()
+) -> None:
     """As its document has it, or a status document's ``last_plan``. ``unknown``: servers of which
-    no curve is known."""
+    no curve is known; ``guessed``: for now."""
     print(
         f"node {plan['node']}, cycle {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}"
     )
     print_wrapped(f"{decision_words(plan)}: {reason_words(plan['reason'])}", indent="  ")
-    print(gain_words(plan))
+    print_wrapped(gain_words(plan, guessed))
     method = _METHODS.get(plan["method"], f"by {plan['method']}")
     print(f"found {method}; {_gap_words(plan['optimality_gap'])}")
     print()
@@ -92,9 +110,10 @@ def print_plan(plan: dict[str, Any], unknown: Collection[str] = ()) -> None:
     print()
     for server in plan["servers"]:
         print_wrapped(f"{server['name']}: {reason_words(server['reason'])}", indent="  ")
-    if plan["what_if"]:
+    what_if = [] if guessed else plan["what_if"]
+    if what_if:
         print()
-    for more in plan["what_if"]:
+    for more in what_if:
         print(
             f"with {format_size(more['budget_bytes'])} for all of them the mean access time would "
             f"be {time_or(more['mean_access_time_seconds'])}"

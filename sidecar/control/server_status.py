@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from sidecar.control.control_room import ControlRoom
 
 _MOST_CURVE_POINTS = 200
-# Codes of servers whose curve says nothing.
-_NO_CURVE = ("no_sampler", "no_samples", "no_model", "no_eviction")
+# Codes of servers whose curve says nothing, and what one may be off by that says hardly more.
+_NO_CURVE = ("no_sampler", "no_samples", "no_model", "no_eviction", "warming_up", "few_samples")
+_MOST_ERROR_RATIO = 0.5
 _SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
@@ -94,11 +95,11 @@ def server_status(
 
 
 def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) -> bool:
-    """Whether its curve says anything: one that may be off by anything does not. A server that is
+    """Whether its curve says anything: one that may be off by half does not. A server that is
     held tells no other reason, so its policy and sampler are looked at as well."""
     if seen is None or (seen.keep_reason or "").startswith(_NO_CURVE):
         return False
-    if seen.curve_error_ratio >= 1:
+    if seen.curve_error_ratio >= _MOST_ERROR_RATIO:
         return False
     if reading is None:
         return True
