@@ -151,6 +151,7 @@ class Sidecar:
     def _problems(self) -> list[str]:
         """Those that the status document does not know of."""
         found = [*self._reload_refused, *self._operators.problems(), *self._hands.contests()]
+        found += filter(None, [self._controller.problem])
         sampled = [n for n, one in self._actuator.readings.items() if one.sampler_prefix]
         silent = [n for n in sampled if self._samples.silent_seconds(n) > CROWD_SECONDS / 6]
         if self._receiver is not None and self._receiver.is_crowded and silent:

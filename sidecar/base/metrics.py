@@ -68,6 +68,7 @@ class Metrics:
     plans_overdue = _Declared("Observations without a plan in time")
     plans_embedded = _Declared("Plans made by the sidecar itself")
     stand_ins = _Declared("Plans made here because the one from elsewhere was late")
+    ways_back = _Declared("Observations answered here because plans from elsewhere did harm")
     store_errors = _Declared("Documents that could not be kept in controller.folder")
     notifications_taken = _Declared("Notifications that led to a plan")
     notifications_refused = _Declared("Notifications that were not believed", "reason")

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 # Codes of why sizes in force cannot stay (``must_move``) for which no plan has to wait.
 _MUST_CODES = ("bounds", "no_limit", "over_budget")
 # Of refusals that people are told of until a plan passes: somebody may be forging plans.
-_HARM_CODES = ("out_of_range", "harmful")
+_HARM_CODES = ("out_of_range", "harmful", "wasteful")
 
 
 class PlanApplication:

@@ -22,6 +22,7 @@ class CloudController:
     """
 
     silence: Silence | None = None  # ``failed`` is told of each, and counts them
+    problem: str | None = None
 
     def __init__(
         self,

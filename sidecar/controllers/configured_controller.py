@@ -45,7 +45,7 @@ def make_controller(
     documents = KeptFolder(chosen.folder, chosen.kept, metrics)
     embedded = EmbeddedController(take_plan, metrics, documents)
     deadline_seconds = chosen.plan_deadline_seconds
-    common = (take_plan, embedded if kind == "auto" else None, deadline_seconds, metrics)
+    common = (take_plan, embedded, kind == "auto", deadline_seconds, metrics)
     if kind != "embedded" and service is not None:
         log.info("controller %s: observations go to %s", kind, shown_url(service.url))
         # So that it has failed, and another one stands in, before the plan is overdue.

@@ -22,6 +22,7 @@ class Controller(Protocol):
     Attributes:
         delivery: of plans from elsewhere, if there is one.
         silence: that lasts where they should come from; ``None``: none, or nobody was asked yet.
+        problem: with the plans that come from there, for people; ``None``: none.
     """
 
     @property
@@ -29,6 +30,9 @@ class Controller(Protocol):
 
     @property
     def silence(self) -> Silence | None: ...
+
+    @property
+    def problem(self) -> str | None: ...
 
     def start(self) -> None:
         """Begin to take plans."""

@@ -17,6 +17,7 @@ class DirectController:
 
     delivery: Delivery | None = None
     silence: Silence | None = None
+    problem: str | None = None
 
     def __init__(self, thread: str, take_plan: TakePlan, documents: KeptFolder) -> None:
         self._take_plan = take_plan

@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import logging
+import secrets
 import socket
 import ssl
 import threading
@@ -23,6 +24,7 @@ from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.delivery.plan_inbox import TakePlan
 from solver_lambda.documents.document_key import (
     HEADER,
+    NONCE_HEADER,
     answer_signature,
     is_signature,
     question_signature,
@@ -112,8 +114,12 @@ class SolverService:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._config.token is not None:
             headers["Authorization"] = f"Bearer {self._config.token}"
+        question = body
+        if question is None:  # one that was never asked, so that no old answer fits
+            headers[NONCE_HEADER] = secrets.token_hex(16)
+            question = headers[NONCE_HEADER].encode()
         if self._config.key is not None:
-            headers[HEADER] = question_signature(self._config.key, body or b"")
+            headers[HEADER] = question_signature(self._config.key, question)
         connection = self._connection()
         try:
             connection.connect()
@@ -129,13 +135,24 @@ class SolverService:
             raise self._failure(f"{type(error).__name__}: {error}") from None
         finally:
             connection.close()
+        self._check_signature(question, text, answer)
         if answer.status != 200:
             raise self._failure(f"says {answer.status}: {_reason(text)}", answer.status)
-        if self._config.key is not None:
-            right = answer_signature(self._config.key, body or b"", text)
-            if not is_signature(answer.headers.get(HEADER), right):
-                raise self._failure("its answer is not signed by controller.key_file or key_env")
         return text
+
+    def _check_signature(
+        self, question: bytes, text: bytes, answer: http.client.HTTPResponse
+    ) -> None:
+        """Before anything that it says is believed or shown. Raises ServiceError."""
+        if self._config.key is None:
+            return
+        right = answer_signature(self._config.key, question, text, answer.status)
+        if is_signature(answer.headers.get(HEADER), right):
+            return
+        if answer.status == 200:
+            raise self._failure("its answer is not signed by controller.key_file or key_env")
+        words = f"somebody answered {answer.status} without the key's signature"
+        raise self._failure(words, answer.status)
 
     def _failure(self, words: str, status: int | None = None) -> ServiceError:
         """On one line, printable, and without token and query, which a service may send back."""

@@ -6,7 +6,6 @@ who can write where plans lie, so the rules are kept here, too, by our own copy 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 
@@ -15,11 +14,10 @@ from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import time_words
 from solver_lambda.planning.bounds import bounds_of
-from solver_lambda.planning.decision import gain_of, must_move
+from solver_lambda.planning.decision import Gain, gain_of, must_move
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
 from solver_lambda.planning.planner import make_plan
-from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import InfeasibleError, SizeRange
 from solver_lambda.planning.step_limits import cycle_ranges
 
@@ -47,26 +45,41 @@ def check_ranges(sizes_bytes: Mapping[str, int], observation: Observation) -> No
 
 
 def check_harm(sizes_bytes: Mapping[str, int], observation: Observation) -> None:
-    """The mean access time does not grow by more than may be error, unless it would also by the
-    sizes that we should plan ourselves: for bounds, a budget, or to go back.
+    """What servers lose is paid for by what others gain, and memory is taken for somebody; unless
+    our own plan would cost as much, or take as much: for bounds, a budget, or to go back.
+
+    No error of a curve excuses a loss: it would do so in each cycle, and a curve that is hardly
+    used would lend its own to the one who loses.
 
     Raises:
-        PlanRefusedError: ``harmful``.
+        PlanRefusedError: ``harmful`` or ``wasteful``.
     """
-    gain = gain_of(observation, sizes_bytes)
-    most = gain.before * (1 + _ROUNDING_RATIO) + _error_seconds(sizes_bytes, observation)
-    if gain.after <= most:
+    gain, freed_bytes = gain_of(observation, sizes_bytes), _freed_bytes(sizes_bytes, observation)
+    is_paid = _is_paid(sizes_bytes, observation, gain)
+    # A planner may round each size down to a unit.
+    rounded_bytes = observation.unit_bytes * len(observation.servers)
+    if is_paid and freed_bytes <= rounded_bytes:
         return
     own = make_plan(observation, now_seconds=time.time())
     own_bytes = {server.name: server.maxmemory_bytes for server in own.servers}
-    least = observation.planning.minimum_gain_ratio + _ROUNDING_RATIO
-    if gain.after <= gain_of(observation, own_bytes).after * (1 + least):
-        return
-    raise PlanRefusedError(
-        "harmful",
-        f"by the curves known here the mean access time would be {time_words(gain.after)} instead "
-        f"of {time_words(gain.before)}",
-    )
+    if not is_paid:
+        own_gain = gain_of(observation, own_bytes)
+        most = own_gain.before
+        if own_gain.after > most:
+            # Sizes have to move: another solver may find others that are about as good.
+            most = own_gain.after * (1 + observation.planning.minimum_gain_ratio)
+        if own.decision == "keep" or gain.after > most * (1 + _ROUNDING_RATIO):
+            words = (
+                f"by the curves known here the mean access time would be {time_words(gain.after)} "
+                f"instead of {time_words(gain.before)}"
+            )
+            if chance := observation.chance_ratio:
+                words += f", and {chance:.2%} less may be chance"
+            raise PlanRefusedError("harmful", words)
+    if freed_bytes > max(0.0, _freed_bytes(own_bytes, observation)) + rounded_bytes:
+        raise PlanRefusedError(
+            "wasteful", f"takes {format_size(int(freed_bytes))} that nobody gets"
+        )
 
 
 def reasons_for_a_loss(sizes_bytes: Mapping[str, int], observation: Observation) -> set[str]:
@@ -92,13 +105,23 @@ def _ranges(observation: Observation) -> tuple[dict[str, SizeRange], str]:
         return {name: SizeRange(size, size) for name, size in in_force.items()}, f" ({error})"
 
 
-def _error_seconds(sizes_bytes: Mapping[str, int], observation: Observation) -> float:
-    """Of the difference in the mean access time, by the stated errors of the curves."""
-    share = shares(observation.servers)
-    errors = []
+def _is_paid(sizes_bytes: Mapping[str, int], observation: Observation, gain: Gain) -> bool:
+    """Whether no server loses, or the others gain more than that and what may be chance."""
+    if gain.after <= gain.before * (1 - observation.chance_ratio + _ROUNDING_RATIO):
+        return True
     for server in observation.servers:
-        if sizes_bytes[server.name] != server.maxmemory_bytes:
-            eat = EffectiveAccessTime.of(server)
-            penalty_seconds = eat.backend_latency_seconds - eat.cache_latency_seconds
-            errors.append(share[server.name] * penalty_seconds * server.curve_error_ratio)
-    return math.hypot(*errors)
+        eat = EffectiveAccessTime.of(server)
+        before, after = eat.seconds([size_in_force(server), sizes_bytes[server.name]]).tolist()
+        if (
+            server.weight
+            and server.request_rate_per_second
+            and after > before * (1 + _ROUNDING_RATIO)
+        ):
+            return False
+    return True
+
+
+def _freed_bytes(sizes_bytes: Mapping[str, int], observation: Observation) -> float:
+    """By which the sum of the sizes falls, beside what the budget forces."""
+    in_force = sum(size_in_force(server) for server in observation.servers)
+    return min(in_force, observation.budget_bytes) - sum(sizes_bytes.values())

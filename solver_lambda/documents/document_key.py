@@ -2,7 +2,9 @@
 
 Each body has an HMAC-SHA256 (RFC 2104) in the header ``X-Spreds-Signature: sha256=HEX``. That of an
 answer covers the question, too, so that an old answer cannot be given to a new question, and
-neither can be taken for the other. It hides nothing: that is for https.
+neither can be taken for the other. A question without a body has a nonce in ``X-Spreds-Nonce``
+instead. That of a refusal covers its status, so that none can be taken for another. It hides
+nothing: that is for https.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hmac
 from solver_lambda.secret import why_no_token
 
 HEADER = "X-Spreds-Signature"
+NONCE_HEADER = "X-Spreds-Nonce"
 LEAST_KEY_CHARACTERS = 32
 
 
@@ -28,14 +31,15 @@ def check_key(key: str) -> bytes:
 
 
 def question_signature(key: bytes, question: bytes) -> str:
-    """The header's value for what is sent to the solver: an observation, or nothing."""
+    """The header's value for what is sent to the solver: an observation, or a nonce."""
     return _signature(key, b"spreds.question\n" + question)
 
 
-def answer_signature(key: bytes, question: bytes, answer: bytes) -> str:
-    """The header's value for what answers ``question``."""
+def answer_signature(key: bytes, question: bytes, answer: bytes, status: int = 200) -> str:
+    """The header's value for what answers ``question``: a refusal if the status is not 200."""
     asked = hashlib.sha256(question).hexdigest().encode()
-    return _signature(key, b"spreds.answer\n" + asked + b"\n" + answer)
+    kind = b"spreds.answer" if status == 200 else b"spreds.refusal %d" % status
+    return _signature(key, kind + b"\n" + asked + b"\n" + answer)
 
 
 def is_signature(given: str | None, right: str) -> bool:

@@ -13,6 +13,7 @@ from http import HTTPStatus
 
 from solver_lambda.documents.document_key import (
     HEADER,
+    NONCE_HEADER,
     answer_signature,
     is_signature,
     question_signature,
@@ -73,16 +74,25 @@ def solver_router(
 
 
 def _signed(key: bytes, handle: Handler) -> Handler:
-    """Answers only what is signed, where there is a key, and signs its answers."""
+    """Answers only what is signed, where there is a key, and signs its answers and refusals."""
 
     def handle_signed(request: Request, proof: Admitted) -> Answer:
         given = request.headers.get(HEADER.lower())
-        if not is_signature(given, question_signature(key, request.body)):
+        # A sidecar of before there were nonces sends none.
+        question = request.body or request.headers.get(NONCE_HEADER.lower(), "").encode()
+        if not is_signature(given, question_signature(key, question)):
             why = f"the signature in {HEADER} is missing or wrong"
             raise RefusedError(HTTPStatus.FORBIDDEN, "signature", why)
-        answer = handle(request, proof)
-        signature = answer_signature(key, request.body, answer.body)
-        return replace(answer, headers={**answer.headers, HEADER: signature})
+
+        def signed(answer: Answer) -> Answer:
+            signature = answer_signature(key, question, answer.body, answer.status)
+            return replace(answer, headers={**answer.headers, HEADER: signature})
+
+        try:
+            return signed(handle(request, proof))
+        except RefusedError as refused:
+            refused.answer = signed(refused.answer)
+            raise
 
     return handle_signed if key else handle
 

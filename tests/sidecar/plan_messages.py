@@ -48,7 +48,7 @@ def plan(cycle: int, node: str = NODE) -> AdaptationPlan:
         # Each has sizes of its own.
         servers=(
             replace(GOLDEN.servers[0], maxmemory_bytes=(cycle % 100 + 2) << 20),
-            replace(GOLDEN.servers[1], maxmemory_bytes=8 << 20),
+            replace(GOLDEN.servers[1], maxmemory_bytes=(30 - cycle % 100) << 20),
         ),
     )
 

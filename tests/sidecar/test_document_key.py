@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,14 +57,33 @@ def test_both_ways_are_signed(service: RunningService) -> None:
 @pytest.mark.parametrize("key", [None, OTHER])
 def test_who_has_not_the_key_gets_no_plan(service: RunningService, key: str | None) -> None:
     for ask in (asking(service.url, key).look, lambda: asking(service.url, key).answer(b"{}")):
-        with pytest.raises(ServiceError, match="says 403: the signature in X-Spreds") as refused:
+        words = "answered 403 without the key's" if key else "says 403: the signature in X-Spreds"
+        with pytest.raises(ServiceError, match=words) as refused:
             ask()
         assert refused.value.status == 403
 
 
-def answered(body: bytes, signature: str | None) -> bytes:
+def answered(body: bytes, signature: str | None, status: str = "200 OK") -> bytes:
     line = f"X-Spreds-Signature: {signature}\r\n" if signature else ""
-    return f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n{line}\r\n".encode() + body
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{line}\r\n".encode() + body
+
+
+@contextmanager
+def passing_on(port: int, seen: list[bytes]) -> Iterator[str]:
+    """A man in the middle of one connection, who keeps what the solver says."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def pass_on() -> None:
+            connection, _ = listening.accept()
+            with connection, socket.create_connection(("127.0.0.1", port)) as solver:
+                solver.sendall(connection.recv(1 << 16))
+                seen.append(b"".join(iter(lambda: solver.recv(1 << 16), b"")))
+                connection.sendall(seen[0])
+
+        thread = threading.Thread(target=pass_on)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        thread.join()
 
 
 NOW, BEFORE, PLAN = b"the observation", b"an older one", b"the plan"
@@ -90,6 +112,38 @@ def test_an_answer_that_is_not_the_solvers_is_none(name: str) -> None:
 def test_the_solvers_answer_to_this_question_is_taken() -> None:
     with answering(answered(PLAN, answer_signature(KEY.encode(), NOW, PLAN))) as url:
         assert asking(url).answer(NOW) == PLAN
+
+
+def test_the_solvers_refusal_is_known_as_its_own(service: RunningService) -> None:
+    with pytest.raises(ServiceError, match="says 422: the observation: not a JSON") as refused:
+        asking(service.url).answer(b"nonsense")
+    assert refused.value.status == 422
+
+
+WORDS = b'{"error": "give the key anew at http://mend.example"}'
+
+
+@pytest.mark.parametrize("signed_as", [None, 200, 403])
+def test_words_that_the_solver_did_not_sign_are_not_shown(signed_as: int | None) -> None:
+    signature = answer_signature(KEY.encode(), NOW, WORDS, signed_as) if signed_as else None
+    with (
+        answering(answered(WORDS, signature, "422 Refused")) as url,
+        pytest.raises(ServiceError, match="somebody answered 422 without the key's") as refused,
+    ):
+        asking(url).answer(NOW)
+    assert "mend.example" not in str(refused.value)
+
+
+def test_an_answer_to_an_older_look_is_none(service: RunningService) -> None:
+    """Somebody on the way has seen one, and gives it again when the solver is dead."""
+    seen: list[bytes] = []
+    with passing_on(service.port, seen) as url:
+        asking(url).look()
+    with (
+        answering(seen[0]) as url,
+        pytest.raises(ServiceError, match=r"is not signed by controller\.key_file"),
+    ):
+        asking(url).look()
 
 
 def test_plain_http_to_another_machine_wants_a_key_or_a_line(

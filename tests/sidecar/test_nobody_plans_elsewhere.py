@@ -13,9 +13,13 @@ from sidecar.cli import main
 from sidecar.controllers.cloud import CloudController
 from sidecar.controllers.controller import Failed
 from sidecar.controllers.elsewhere import ElsewhereController
+from sidecar.controllers.embedded import EmbeddedController
+from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.daemon import Sidecar
 from sidecar.delivery.plan_inbox import TakePlan
 from sidecar.storage.store import FolderStore
+from solver_lambda.documents.keys import observation_key
+from solver_lambda.documents.plan import AdaptationPlan
 from tests.secret_file import write_secret
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
 from workloads.bench.solver.function_verb import realistic_observation
@@ -124,7 +128,8 @@ def test_an_observation_counts_once_and_a_plan_that_is_believed_ends_it(tmp_path
     def believes(document: bytes, _: str) -> bool:
         return document == b"plan"
 
-    controller = ElsewhereController("the cloud", make, believes, None, 30.0, metrics)
+    embedded = EmbeddedController(believes, metrics, KeptFolder(None, 1, metrics))
+    controller = ElsewhereController("the cloud", make, believes, embedded, False, 30.0, metrics)
     first = realistic_observation(2)
     second = replace(first, cycle=first.cycle + 1, made_at_seconds=first.made_at_seconds + 60)
     (tmp_path / "bucket").write_text("no folder")
@@ -147,4 +152,48 @@ def test_an_observation_counts_once_and_a_plan_that_is_believed_ends_it(tmp_path
     assert controller.silence is None
     controller.close()
     assert metrics.value("observations_failed") == 1
+    assert metrics.value("stand_ins") == 0
+
+
+def test_who_did_harm_has_no_say_in_the_way_back(tmp_path: Path) -> None:
+    """He stays silent, or says in time that all sizes are to stay."""
+    store, delivery, metrics = FolderStore(tmp_path), LateDelivery(), Metrics()
+    taken: list[bytes] = []
+
+    def make(take: TakePlan, failed: Failed) -> CloudController:
+        delivery.take = take
+        return CloudController(store, delivery, metrics, failed)
+
+    def believes(document: bytes, _: str) -> bool:
+        taken.append(document)
+        return True
+
+    embedded = EmbeddedController(believes, metrics, KeptFolder(None, 1, metrics))
+    controller = ElsewhereController("the cloud", make, believes, embedded, False, 30.0, metrics)
+    first = realistic_observation(2)
+    sizes = [int(0.9 * server.maxmemory_bytes) for server in first.servers]
+    servers = tuple(
+        replace(server, minimum_bytes=size, maximum_bytes=size)
+        for server, size in zip(first.servers, sizes, strict=True)
+    )
+    controller.ask(replace(first, servers=servers, goes_back=True))
+    assert not delivery.take(b"keep", "in time")
+    assert metrics.value("plans_refused", reason="going_back") == 1
+    wait_until(lambda: taken, metrics.snapshot)
+    controller.overdue(replace(first, goes_back=True))
+    plan = AdaptationPlan.loads(taken[0], "embedded")
+    assert [server.maxmemory_bytes for server in plan.servers] == sizes
+    assert plan.reason.startswith("back:")
+    assert controller.problem is not None
+    assert "the plans of the cloud would have cost more than the sizes" in controller.problem
+    assert controller.silence is None
+    second = replace(first, cycle=first.cycle + 1)
+    controller.ask(second)
+    wait_until((tmp_path / observation_key(second.node, second.cycle)).exists, metrics.snapshot)
+    assert controller.problem is None
+    assert delivery.take(b"plan", "in time")
+    controller.close()
+    put = tmp_path / observation_key(second.node, second.cycle)
+    assert list(put.parent.iterdir()) == [put]
+    assert metrics.value("ways_back") == 1
     assert metrics.value("stand_ins") == 0

@@ -95,14 +95,49 @@ def test_where_no_split_keeps_the_rules_every_size_stays() -> None:
     assert "(the sizes that must be kept" in str(refusal(check_ranges, 15 * MB, observation))
 
 
-def test_the_mean_may_not_grow_by_more_than_the_error() -> None:
+def test_no_error_of_a_curve_excuses_a_loss() -> None:
     # A gives a sixteenth: of its reads, half of all, so many more miss.
-    check_harm({"a": 16 * MB, "b": 2 * MB}, seen())
-    refused = refusal(check_harm, 15 * MB, seen())
-    assert refused.code == "harmful"
-    assert "would be" in str(refused)
-    check_harm({"a": 15 * MB, "b": 16 * MB}, seen(curve_error_ratio=1 / 16))
-    assert refusal(check_harm, 14 * MB, seen(curve_error_ratio=1 / 16)).code == "harmful"
+    for error in (0.0, 1 / 16):
+        refused = refusal(check_harm, 15 * MB, seen(curve_error_ratio=error))
+        assert refused.code == "harmful"
+        assert "would be" in str(refused)
+
+
+@pytest.mark.parametrize("busy_unit", [-1, 0, 1])
+def test_a_busy_server_that_hardly_moves_pays_for_nobody(busy_unit: int) -> None:
+    """Three such plans, each within its error, emptied a cache."""
+    observation = seen(request_rate_per_second=50.0)
+    a, busy = observation.servers
+    busy = replace(busy, request_rate_per_second=950.0, curve_error_ratio=0.05)
+    observation = replace(observation, servers=(a, busy))
+    sizes = {"a": 8 * MB, "b": 16 * MB + busy_unit * observation.unit_bytes}
+    with pytest.raises(PlanRefusedError, match="harmful"):
+        check_harm(sizes, observation)
+
+
+def test_what_may_be_chance_pays_for_nothing() -> None:
+    """A loses a sixteenth, C gains as much and a little more."""
+    observation = seen()
+    a, b = observation.servers
+    c = replace(a, name="c", maxmemory_bytes=8 * MB, request_rate_per_second=1200.0)
+    observation = replace(observation, servers=(a, b, c), budget_bytes=40 * MB)
+    sizes = {"a": 15 * MB, "b": 16 * MB, "c": 9 * MB}
+    settled = PlanningSettings(minimum_gain_ratio=1.0)  # our own planner moves nothing
+    check_harm(sizes, replace(observation, planning=settled))
+    with pytest.raises(PlanRefusedError, match=r"and 5\.00% less may be chance"):
+        check_harm(sizes, replace(observation, planning=settled, chance_ratio=0.05))
+    # Where nobody loses, nothing has to be paid.
+    sizes = {"a": 16 * MB, "b": 15 * MB, "c": 9 * MB}
+    check_harm(sizes, replace(observation, planning=settled, chance_ratio=1.0))
+
+
+def test_memory_is_not_taken_for_nobody() -> None:
+    observation = seen()
+    rounded = 2 * observation.unit_bytes
+    check_harm({"a": 16 * MB, "b": 16 * MB - rounded}, observation)
+    with pytest.raises(PlanRefusedError, match=r"wasteful: takes 14 MiB that nobody gets"):
+        check_harm({"a": 16 * MB, "b": 2 * MB}, observation)
+    check_harm({"a": 16 * MB, "b": 2 * MB}, replace(observation, budget_bytes=18 * MB))
 
 
 def test_a_loss_that_our_own_plan_would_have_is_none() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workloads.experiment.attacks.rows import (
     byte_rows,
     claim_rows,
+    creep_rows,
     file_rows,
     flood_rows,
     held_rows,
@@ -30,6 +31,7 @@ ALL_ATTACKS: list[Attack] = [
     *sample_rows.ROWS,
     *sample_crowd_rows.ROWS,
     *plan_rows.ROWS,
+    *creep_rows.ROWS,
     *notification_rows.ROWS,
     *claim_rows.ROWS,
     *byte_rows.ROWS,
