@@ -55,7 +55,7 @@ _READ_SETTINGS = (
     *(f"{prefix}{knob}" for prefix in SAMPLER_PREFIXES for knob in _SAMPLER_KNOBS),
 )
 # What redis-py and the reading of its answers raise where a server answers something else.
-_NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
 class _ServerError(Exception):
@@ -172,7 +172,7 @@ class RedisServer:
             self.taken_by, self._owned_run_id = None, run_id
         except ServerTakenError as error:
             self.taken_by = str(error)
-        except (ServerRefusedError, *_NONSENSE) as error:
+        except (ServerRefusedError, *NONSENSE) as error:
             self.taken_by = None
             is_too_long = isinstance(error.__cause__, ReplyTooLargeError)
             level = logging.WARNING if is_too_long and self.sees_others else logging.DEBUG
@@ -191,7 +191,7 @@ class RedisServer:
         tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
         try:
             return ServerReading.parse(info, config, time.time(), tables_bytes)
-        except _NONSENSE as error:
+        except NONSENSE as error:
             raise ServerRefusedError(f"its answer makes no sense: {error}") from error
 
     def _tables_bytes(self) -> int:
@@ -287,7 +287,7 @@ class RedisServer:
             silent = isinstance(error, redis.TimeoutError | TimeoutError)
             kind = ServerSilentError if silent else ServerDownError
             raise kind(f"{command[0]}: {connection_words(error, self.config)}") from error
-        except _NONSENSE as error:
+        except NONSENSE as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error
 
