@@ -24,7 +24,7 @@ from sidecar.forecast.forecast import Forecast
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.endpoint import bind_endpoint
-from sidecar.samples.receiver import CROWD_SECONDS, SampleReceiver
+from sidecar.samples.receiver import SampleReceiver
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper
 from sidecar.servers.hands import Hands
@@ -152,13 +152,12 @@ class Sidecar:
         """Those that the status document does not know of."""
         found = [*self._reload_refused, *self._operators.problems(), *self._hands.contests()]
         found += filter(None, [self._controller.problem])
-        sampled = [n for n, one in self._actuator.readings.items() if one.sampler_prefix]
-        silent = [n for n in sampled if self._samples.silent_seconds(n) > CROWD_SECONDS / 6]
-        if self._receiver is not None and self._receiver.is_crowded and silent:
-            found.append(
-                f"sampling.endpoint is crowded, and {', '.join(silent)} may be kept out: the log "
-                "names one who connects; end it, or take an ipc:// that others cannot use"
-            )
+        if self._receiver is not None:
+            sampled = [n for n, one in self._actuator.readings.items() if one.sampler_prefix]
+            found += self._samples.problems(self._receiver, sampled)
+        delivery = self._controller.delivery
+        if delivery is not None and (words := delivery.problem()):
+            found.append(words)
         return found
 
     def series(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from threading import Event
@@ -13,7 +13,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.batch import Batch
 from sidecar.samples.joining import BatchJoiner
-from sidecar.samples.receiver import SampleReceiver
+from sidecar.samples.receiver import CROWD_SECONDS, SampleReceiver
 from sidecar.samples.sampler_key import SamplerKey
 
 log = logging.getLogger(__name__)
@@ -74,6 +74,16 @@ class SampleIntake:
         """Since its last batch, of which a sampler sends one a second at least, or since the
         sidecar began."""
         return self._joiners[server].silent_seconds
+
+    def problems(self, receiver: SampleReceiver, sampled: Iterable[str]) -> list[str]:
+        """That some of the ``sampled`` servers may be kept out by a crowd, for people."""
+        silent = [name for name in sampled if self.silent_seconds(name) > CROWD_SECONDS / 6]
+        if not (receiver.is_crowded and silent):
+            return []
+        return [
+            f"sampling.endpoint is crowded, and {', '.join(silent)} may be kept out: the log "
+            f"names one who connects; {receiver.remedy}"
+        ]
 
     def _slice(self, works: Iterator[Callable[[], None]], stop: Event) -> bool:
         """Whether that was all."""

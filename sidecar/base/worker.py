@@ -11,6 +11,10 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
+class NoThreadError(RuntimeError):
+    """The machine lets this process have no more threads; a later job may have one."""
+
+
 class Worker:
     """Does jobs one after the other. Python does not wait for it at its end, as it would for the
     threads of an executor: a call that nobody answers must not hold up the end of the process.
@@ -24,11 +28,16 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
-        """Do a job when those before it are done."""
-        with self._starting:
-            if self._thread.ident is None:
-                self._thread.start()
+        """Do a job when those before it are done; if no thread can be started for the first, its
+        future fails with ``NoThreadError``."""
         future: Future[Result] = Future()
+        with self._starting:
+            try:
+                if self._thread.ident is None:
+                    self._thread.start()
+            except RuntimeError as error:
+                future.set_exception(NoThreadError(f"{self._thread.name}: {error}"))
+                return future
         self._jobs.put((future, job))
         return future
 

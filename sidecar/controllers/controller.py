@@ -55,6 +55,9 @@ class Delivery(Protocol):
     def expect(self, key: str) -> None:
         """An observation is on its way; its plan will come under ``key``."""
 
+    def problem(self) -> str | None:
+        """What may keep plans out now, for people."""
+
     def close(self) -> None: ...
 
 

@@ -30,11 +30,11 @@ def delivery_router(inbox: PlanInbox) -> Router:
     checks."""
 
     def take(request: Request, _: Anybody) -> Answer:
-        verdict = inbox.take(request.body)
+        verdict = inbox.take(request.body, request.peer.party)
         text = f"{verdict.value}\n".encode()
         return Answer(_STATUS[verdict], text, "text/plain; charset=utf-8")
 
-    lane = Lane(most=8, most_waiting=32)
+    lane = Lane(most=8, most_waiting=32, most_of_one=4, most_waiting_of_one=8)
     return Router([Route("POST", ANY_PATH, anybody, take, lane, MAX_MESSAGE_BYTES)])
 
 
@@ -54,6 +54,7 @@ class HttpDelivery:
         heir_of: HttpDelivery | None = None,
     ) -> None:
         self._listen = listen
+        self._inbox = inbox
         self._listening: list[socket.socket]
         if heir_of is not None and heir_of._listen == listen:
             self._listening = [one.dup() for one in heir_of._listening]
@@ -68,6 +69,9 @@ class HttpDelivery:
 
     def expect(self, key: str) -> None:
         """Nothing to do: plans are posted to us."""
+
+    def problem(self) -> str | None:
+        return self._inbox.problem()
 
     def close(self) -> None:
         """Take no more messages; those that are under way are still taken."""

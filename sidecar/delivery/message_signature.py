@@ -13,7 +13,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from sidecar.delivery.certificate_fetches import CertificateFetches, TooManyFetchesError
 from sidecar.delivery.signing_certificate import (
     CertificateError,
     Signer,
@@ -31,11 +32,10 @@ from sidecar.delivery.signing_certificate import (
 
 log = logging.getLogger(__name__)
 
-CERTIFICATE_PATH = re.compile(r"/SimpleNotificationService-[0-9a-f]+\.pem")
+CERTIFICATE_PATH = re.compile(r"/SimpleNotificationService-[0-9a-f]{8,64}\.pem")
 MAX_CERTIFICATE_BYTES = 64 * 1024
 FETCH_SECONDS = 5.0
 _CACHED_CERTIFICATES = 8
-_MOST_FETCHES, _FETCH_WINDOW = 20, timedelta(minutes=1)
 
 SIGNED_FIELDS = {
     # Subject is signed only where there is one.
@@ -75,6 +75,9 @@ class SignatureCheck:
 
     ``emulator_url``: certificates, whose URLs must still be Amazon's, are fetched from the same
     path there, and need nobody who vouches for them. ``roots`` vouch for Amazon's.
+
+    Attributes:
+        fetches: how often strangers may make it ask.
     """
 
     def __init__(
@@ -88,16 +91,18 @@ class SignatureCheck:
         self._emulator_url = emulator_url
         self._now = now
         self._roots = roots
-        self._certificates: dict[str, list[x509.Certificate]] = {}
-        self._fetches_since, self._fetches = now(), 0
+        # Those that proved a message are kept apart: no stranger can make them go.
+        self._proven: dict[str, list[x509.Certificate]] = {}
+        self._fetched: dict[str, list[x509.Certificate]] = {}
+        self.fetches = CertificateFetches(now)
         if emulator_url is not None:
             log.warning(
                 "SNS is an emulator at %s: whoever answers there can sign notifications",
                 emulator_url,
             )
 
-    def check(self, message: Mapping[str, Any]) -> None:
-        """Check a message whose ``Type`` is a key of the signed fields.
+    def check(self, message: Mapping[str, Any], sender: str = "") -> None:
+        """Check a message whose ``Type`` is a key of the signed fields; ``sender`` delivered it.
 
         Raises:
             SignatureError: it must be refused.
@@ -117,39 +122,32 @@ class SignatureCheck:
         except (binascii.Error, ValueError) as error:
             raise SignatureError("signature", "the signature is not base64") from error
         roots = None if self._emulator_url else self._roots
+        known = self._proven.get(url) or self._fetched.get(url)
+        chain = known or self._fetch_chain(url, sender)
         try:
-            key = signing_key(self._chain(url), self._signer, self._now(), roots)
+            key = signing_key(chain, self._signer, self._now(), roots)
             key.verify(signature, signed_text(message), PKCS1v15(), SHA256())
         except CertificateError as error:
             raise SignatureError(error.code, str(error)) from error
         except InvalidSignature as error:
             raise SignatureError("signature", "the signature does not fit the message") from error
+        if known is None:
+            self.fetches.was_good(sender)
+        if url not in self._proven:
+            _keep(self._proven, url, chain)
 
-    def _chain(self, url: str) -> list[x509.Certificate]:
-        known = self._certificates.get(url)
-        if known is not None:
-            return known
-        self._count_fetch(url)
+    def _fetch_chain(self, url: str, sender: str) -> list[x509.Certificate]:
+        # A topic changes its certificate once in months, and SNS sends again what is deferred.
+        try:
+            self.fetches.count(sender)
+        except TooManyFetchesError as error:
+            raise CertificateUnavailableError(f"{url}: {error}") from error
         try:
             chain = x509.load_pem_x509_certificates(self._fetch(url))
         except ValueError as error:
             raise SignatureError("certificate", f"{url} is not a certificate") from error
-        if len(self._certificates) >= _CACHED_CERTIFICATES:
-            self._certificates.clear()
-        self._certificates[url] = chain
+        _keep(self._fetched, url, chain)
         return chain
-
-    def _count_fetch(self, url: str) -> None:
-        """Raises CertificateUnavailableError: strangers have made us ask often enough.
-
-        A topic changes its certificate once in months, and SNS sends again what is deferred.
-        """
-        now = self._now()
-        if now - self._fetches_since >= _FETCH_WINDOW:
-            self._fetches_since, self._fetches = now, 0
-        if self._fetches >= _MOST_FETCHES:
-            raise CertificateUnavailableError(f"{url}: too many certificates were asked for")
-        self._fetches += 1
 
     def _fetch(self, url: str) -> bytes:
         if self._emulator_url:
@@ -163,6 +161,14 @@ class SignatureCheck:
         if len(body) > MAX_CERTIFICATE_BYTES:
             raise SignatureError("certificate", f"{url} is too large for a certificate")
         return bytes(body)
+
+
+def _keep(
+    certificates: dict[str, list[x509.Certificate]], url: str, chain: list[x509.Certificate]
+) -> None:
+    if len(certificates) >= _CACHED_CERTIFICATES:
+        certificates.clear()
+    certificates[url] = chain
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -88,8 +88,12 @@ class NotificationCheck:
         self._lock = threading.Lock()
         self._done: OrderedDict[bytes, None] = OrderedDict()
 
-    def check(self, body: bytes) -> Notification:
-        """Check a message as it was delivered.
+    def problem(self) -> str | None:
+        """What may keep good messages out now, for people."""
+        return self._signature.fetches.problem()
+
+    def check(self, body: bytes, sender: str = "") -> Notification:
+        """Check a message as it was delivered, by ``sender``.
 
         Raises:
             NotificationRefusedError: it must be dropped.
@@ -106,7 +110,7 @@ class NotificationCheck:
                 words = f"message {shown(message['MessageId'])} came before"
                 raise NotificationRefusedError("replayed", words)
         try:
-            self._signature.check(message)
+            self._signature.check(message, sender)
         except SignatureError as error:
             raise NotificationRefusedError(error.code, str(error)) from error
         if message["Type"] == "SubscriptionConfirmation":

@@ -59,10 +59,14 @@ class PlanInbox:
         is refused ends no wait but its own."""
         return key <= self._taken_until or key in self._refused
 
-    def take(self, body: bytes) -> Verdict:
-        """Deal with one message; never raises for a bad one."""
+    def problem(self) -> str | None:
+        """What may keep good messages out now, for people."""
+        return self._check.problem()
+
+    def take(self, body: bytes, sender: str = "") -> Verdict:
+        """Deal with one message, delivered by ``sender``; never raises for a bad one."""
         try:
-            notification = self._check.check(body)
+            notification = self._check.check(body, sender)
             if notification.token is not None:
                 self._confirm(notification.token)
                 log.info("subscription confirmed")

@@ -68,6 +68,9 @@ class SqsDelivery:
         self._expected = (key, time.monotonic())
         self._expecting.set()
 
+    def problem(self) -> str | None:
+        return self._inbox.problem()
+
     def close(self) -> None:
         """Take no more messages; returns at once."""
         self._stop.set()

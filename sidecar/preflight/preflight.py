@@ -16,7 +16,7 @@ from sidecar.preflight.files import check_files
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.listen import check_listen
 from sidecar.preflight.machine import check_machine
-from sidecar.preflight.servers import check_servers
+from sidecar.preflight.servers import check_servers, tcp_backlog
 from sidecar.preflight.service import check_service
 from sidecar.preflight.taken import check_taken
 from sidecar.servers.server_reading import ServerReading
@@ -46,7 +46,7 @@ def preflight(config: SidecarConfig) -> list[Finding]:
         if obstacle is not None:
             findings.append(obstacle)
     on_tcp = [
-        int(readings[server.name].config.get("tcp-backlog", "0"))
+        tcp_backlog(readings[server.name])
         for server in config.servers
         if server.name in readings and not server.url.startswith("unix:")
     ]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.redis_server import (
+    MOST_WORDS,
+    NONSENSE,
     MissingRightError,
     RedisServer,
     ServerDownError,
@@ -25,14 +28,24 @@ def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> 
     for server_config in config.servers:
         server = RedisServer(server_config)
         try:
-            readings[server_config.name] = reading = server.read()
+            reading = server.read()
+            tcp_backlog(reading)
+            readings[server_config.name] = reading
             yield from _check_reading(server_config, reading)
             yield from check_rights(server_config, server)
         except (ServerDownError, ServerRefusedError) as error:
             yield Finding("problem", server_config.name, str(error), _remedy(server_config, error))
+        except NONSENSE as error:
+            words = f"its answer makes no sense: {plain(str(error))[:MOST_WORDS]}"
+            yield Finding("problem", server_config.name, words, "see what listens at its address")
         finally:
             server.close()
     yield from _check_same(readings)
+
+
+def tcp_backlog(reading: ServerReading) -> int:
+    """Connections that a server wants to wait for it. Raises as ``NONSENSE``."""
+    return int(reading.config.get("tcp-backlog", "0"))
 
 
 def _remedy(config: ServerConfig, error: Exception) -> str:

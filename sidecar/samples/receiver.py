@@ -44,12 +44,20 @@ class SampleReceiver:
         processes: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self.metrics = metrics or Metrics()
+        self._has_rights = _has_rights(listening)
         # By instance and secret: a server may lie about its process, but not about the secret.
         self._next_sequence: dict[tuple[int, bytes], int] = {}
         self._senders: dict[tuple[int, bytes], Connection] = {}
         self._told: set[str] = set()
         self._crowded_at_seconds = -math.inf
         self._connections = Connections(listening, most_strangers, self._refused, processes)
+
+    @property
+    def remedy(self) -> str:
+        """Against a crowd, for people."""
+        if self._has_rights:
+            return "end it, or take its user out of sampling.group"
+        return "end it, or take an ipc:// that others cannot use"
 
     @property
     def is_crowded(self) -> bool:
@@ -151,3 +159,9 @@ class SampleReceiver:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _has_rights(listening: socket.socket) -> bool:
+    """Whether a file's mode says who may connect, and not everybody may."""
+    name = listening.getsockname()
+    return listening.family == socket.AF_UNIX and isinstance(name, str) and bool(name)

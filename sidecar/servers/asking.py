@@ -6,7 +6,7 @@ import time
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 
-from sidecar.base.worker import Worker
+from sidecar.base.worker import NoThreadError, Worker
 from sidecar.servers.redis_server import TIMEOUT_SECONDS, RedisServer, ServerSilentError
 from sidecar.servers.server_reading import ServerReading
 
@@ -58,7 +58,10 @@ class Asking:
             return None
         if self._answer.done():
             answer, self._answer = self._answer, None
-            return answer.result()
+            try:
+                return answer.result()
+            except NoThreadError as error:
+                raise ServerSilentError(f"INFO: it was not asked: {error}") from error
         if not self._is_late and time.monotonic() - self.asked_at >= TIMEOUT_SECONDS:
             self._is_late = True
             raise ServerSilentError(f"INFO: no answer within {TIMEOUT_SECONDS:g} s")

@@ -40,7 +40,7 @@ MOST_WORDS = 1000  # of an error
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
 # What redis-py and the reading of its answers raise where a server answers something else.
-_NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
 class _ServerError(Exception):
@@ -160,7 +160,7 @@ class RedisServer:
             self.taken_by, self._owned_run_id = None, run_id
         except ServerTakenError as error:
             self.taken_by = str(error)
-        except (ServerRefusedError, *_NONSENSE) as error:
+        except (ServerRefusedError, *NONSENSE) as error:
             self.taken_by = None
             is_too_long = isinstance(error.__cause__, ReplyTooLargeError)
             level = logging.WARNING if is_too_long and self.sees_others else logging.DEBUG
@@ -287,7 +287,7 @@ class RedisServer:
             silent = isinstance(error, redis.TimeoutError | TimeoutError)
             kind = ServerSilentError if silent else ServerDownError
             raise kind(f"{command[0]}: {connection_words(error, self.config)}") from error
-        except _NONSENSE as error:
+        except NONSENSE as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error
 

@@ -12,6 +12,7 @@ from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_
 from sidecar.config.node import SidecarConfig
 from sidecar.samples.endpoint import socket_path
 
+LOCKS = Path("/proc/locks")
 OWN_FOLDER = "take a folder that only the sidecar's user may write to"
 
 
@@ -60,10 +61,29 @@ def is_locked(config: SidecarConfig) -> bool:
     path = next(iter(lock_paths(config).values()), None)
     if path is None or not path.exists():
         return False
-    held = {line.split()[5] for line in Path("/proc/locks").read_text().splitlines()}
-    # Device and inode are all that the kernel tells of a file there; devices it numbers otherwise.
-    inodes = {place.rpartition(":")[2] for place in held}
-    return str(path.stat().st_ino) in inodes
+    places = [line.split()[5].split(":") for line in LOCKS.read_text().splitlines()]
+    inode, device = str(path.stat().st_ino), _device(path)
+    return any(
+        at == inode and device in (None, (int(major, 16), int(minor, 16)))
+        for major, minor, at in places
+    )
+
+
+def _device(path: Path) -> tuple[int, int] | None:
+    """Of a file's system, as the kernel numbers it where it tells of locks: ``stat`` has another
+    number on Btrfs. ``None``: its mount is not one that this process sees."""
+    held = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        lines = Path(f"/proc/self/fdinfo/{held}").read_text().splitlines()
+    finally:
+        os.close(held)
+    mount = next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
+    for row in Path("/proc/self/mountinfo").read_text().splitlines():
+        number, _, device, *_ = row.split()
+        if number == mount:
+            major, _, minor = device.partition(":")
+            return int(major), int(minor)
+    return None
 
 
 def own_folders(config: SidecarConfig) -> dict[str, Path]:

@@ -44,7 +44,7 @@ class Documents:
     def routes(self) -> list[Route[Anybody]]:
         """Of everything that may be read by whoever reaches the listener. Probes of health are
         answered at once, so that no crowd makes a sidecar look dead."""
-        reading = Lane(most=8, most_waiting=32)
+        reading = Lane(most=8, most_waiting=32, most_of_one=4, most_waiting_of_one=8)
         pages: dict[str, Callable[[Request], Answer]] = {
             "/": lambda _: self._page,
             "/api/history": self._history,
@@ -105,7 +105,7 @@ def operators_router(
 
 
 def _charge(proof: Authorised, rate: OrderRate) -> None:
-    if wait_seconds := rate.wait_seconds(proof.by):
+    if wait_seconds := rate.wait_seconds(proof.party):
         raise RefusedError(
             HTTPStatus.TOO_MANY_REQUESTS,
             "rate",

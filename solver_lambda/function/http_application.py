@@ -52,8 +52,9 @@ def solver_router(
     """
     why = "the token in the Authorization header is missing or wrong"
     guard: Callable[[Request], Admitted] = TokenGuard(token, why) if token else anybody
-    plans = Lane(MOST_AT_ONCE, MOST_WAITING, WAIT_SECONDS)
-    looks = Lane(most=4, most_waiting=16)
+    # Half is left to others, also where many nodes share an address.
+    plans = Lane(MOST_AT_ONCE, MOST_WAITING, WAIT_SECONDS, MOST_AT_ONCE // 2, MOST_WAITING // 2)
+    looks = Lane(most=4, most_waiting=16, most_of_one=2, most_waiting_of_one=8)
 
     def plan(request: Request, _: Admitted) -> Answer:
         try:

@@ -115,9 +115,9 @@ def whom_to_hang_up_on(connections: Iterable[Connection]) -> Connection | None:
     for phases in ((Phase.READING, Phase.LINGERING), (Phase.WRITING,)):
         idle = [one for one in there if one.phase in phases]
         if idle:
-            counts = Counter(one.peer for one in idle)
+            counts = Counter(one.peer.party for one in idle)
             most = max(counts.values())
-            crowd = [one for one in idle if counts[one.peer] == most]
+            crowd = [one for one in idle if counts[one.peer.party] == most]
             return min(crowd, key=lambda one: one.opened_at)
     return None
 

@@ -26,12 +26,14 @@ class Authorised(Admitted):
 
     Attributes:
         by: who it is, as the system or the token says, for people.
+        party: with whom it shares what one may do (``Peer.party``).
 
     Raises:
         TypeError: somebody else makes one.
     """
 
     by: str
+    party: str
     seal: InitVar[object]
 
     def __post_init__(self, seal: object) -> None:
@@ -63,7 +65,9 @@ class TokenGuard:
             raise RefusedError(
                 HTTPStatus.UNAUTHORIZED, "token", self._words, {"WWW-Authenticate": "Bearer"}
             )
-        return Authorised(f"the holder of the token at {request.peer.user}", _SEAL)
+        return Authorised(
+            f"the holder of the token at {request.peer.user}", request.peer.party, _SEAL
+        )
 
 
 class PeerGuard:
@@ -75,7 +79,7 @@ class PeerGuard:
             raise RefusedError(
                 HTTPStatus.FORBIDDEN, "peer", "this is only done over the Unix socket"
             )
-        return Authorised(request.peer.user, _SEAL)
+        return Authorised(request.peer.user, request.peer.party, _SEAL)
 
 
 class NobodyGuard:

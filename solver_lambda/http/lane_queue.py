@@ -16,13 +16,14 @@ class LaneQueue:
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self._most_of_one = lane.most_of_one or lane.most + lane.most_waiting
+        self._most_waiting_of_one = lane.most_waiting_of_one or self._most_of_one
         self._waiting: deque[Connection] = deque()
         self._answering: list[Connection] = []
 
     def add(self, connection: Connection) -> None:
         """Let it wait for ``take``. Raises RefusedError: there is no place for it."""
         if not self._may_begin(connection):
-            if _count(self._waiting, connection) >= self._most_of_one:
+            if _count(self._waiting, connection) >= self._most_waiting_of_one:
                 raise crowded(f"{self._most_of_one} such requests of yours are being answered")
             if len(self._waiting) >= self._lane.most_waiting:
                 raise crowded(
@@ -54,4 +55,4 @@ class LaneQueue:
 
 
 def _count(connections: Iterable[Connection], like: Connection) -> int:
-    return sum(one.peer == like.peer for one in connections)
+    return sum(one.peer.party == like.peer.party for one in connections)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
+from ipaddress import IPv6Address, IPv6Network
 from typing import NamedTuple
 
 JSON = "application/json; charset=utf-8"
@@ -38,17 +39,39 @@ class Peer(NamedTuple):
         """``root (uid 0)``, or the address."""
         return self.address if self.uid is None else user_of(self.uid)
 
+    @property
+    def party(self) -> str:
+        """Whoever shares bounds: a user, all users without a name, an address, a /64 of IPv6."""
+        if self.uid is not None:
+            # One user may have 65,536 numbers without a name (/etc/subuid).
+            return name_of(self.uid) or "users without a name"
+        return _network_of(self.address) if ":" in self.address else self.address
 
-@lru_cache(maxsize=256)
+
 def user_of(uid: int) -> str:
     """A user of this machine, for people."""
+    name = name_of(uid)
+    return f"uid {uid}" if name is None else f"{name} (uid {uid})"
+
+
+@lru_cache(maxsize=256)
+def name_of(uid: int) -> str | None:
+    """Of a user of this machine; ``None``: he has none."""
     # Imported here: a platform without users needs no names of theirs.
     import pwd
 
     try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"uid {uid}"
+        return None
+
+
+@lru_cache(maxsize=256)
+def _network_of(address: str) -> str:
+    """Whoever has one address of version 6 has all of its network, unless it stands for one of
+    version 4."""
+    found = IPv6Address(address.partition("%")[0])
+    return str(found.ipv4_mapped or IPv6Network((found, 64), strict=False))
 
 
 @dataclass(frozen=True)

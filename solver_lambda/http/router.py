@@ -23,13 +23,15 @@ class Lane:
         most: answered at a time.
         most_waiting: that wait for it; one more is told to come back.
         seconds: for which they wait.
-        most_of_one: of one address or user, answered at a time, and as many that wait; 0: all.
+        most_of_one: of one party (``Peer.party``), answered at a time; 0: all.
+        most_waiting_of_one: of one party, that wait; 0: as many as are answered.
     """
 
     most: int
     most_waiting: int
     seconds: float = 5.0
     most_of_one: int = 0
+    most_waiting_of_one: int = 0
 
 
 @dataclass(frozen=True)

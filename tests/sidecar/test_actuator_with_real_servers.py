@@ -19,6 +19,7 @@ from sidecar.servers.shrink_mode import SHRINK_MODE
 from sidecar.state.sidecar_state import SavedSettings
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
+from tests.sidecar.no_threads import refuse_threads
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD
 
@@ -353,6 +354,25 @@ def test_stopping_in_a_shrink_leaves_nothing_half_applied(
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
     assert node.knob("s0", "spreds-endpoint") == ""
     assert sum(node.maxmemory().values()) <= BUDGET
+
+
+def test_without_a_thread_servers_are_out_of_reach_and_are_left_in_order(
+    make_node: Callable[..., ActuatedNode], caplog: pytest.LogCaptureFixture
+) -> None:
+    node = make_node("32mb", "16mb")
+    fill(node.servers["s0"], 40)
+    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.actuator.step()
+    with pytest.MonkeyPatch.context() as patch, caplog.at_level("WARNING"):
+        refuse_threads(patch)
+        node.actuator.stop()
+        assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+        assert [node.knob(name, "spreds-endpoint") for name in node.servers] == ["", ""]
+        other = node.make()
+        assert other.read_all() == {"s0": None, "s1": None}
+    assert "reads s0: can't start new thread" in caplog.text
+    wait_until(lambda: None not in other.read_all().values(), lambda: caplog.text)
+    other.stop()
 
 
 def test_the_sampler_gets_its_knobs(make_node: Callable[..., ActuatedNode]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sidecar.base.metrics import Metrics
-from sidecar.base.worker import Worker
+from sidecar.base.worker import NoThreadError, Worker
 from sidecar.controllers.configured_controller import queue_client
 from sidecar.delivery.http_delivery import HttpDelivery
 from sidecar.delivery.plan_inbox import Verdict
@@ -23,6 +23,7 @@ from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.aws import client
 from tests.sidecar.black_hole import BlackHole
+from tests.sidecar.no_threads import refuse_threads
 from tests.sidecar.sidecar_process import WITH_BOTO3, WITHOUT_BOTO3, sidecar_process
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
@@ -185,13 +186,24 @@ def test_a_worker_that_is_closed_begins_nothing_more() -> None:
     wait_until(second.cancelled, lambda: second)
 
 
+def test_a_worker_without_a_thread_says_so_and_begins_later() -> None:
+    worker = Worker("test")
+    with pytest.MonkeyPatch.context() as patch:
+        refuse_threads(patch)
+        error = worker.submit(lambda: True).exception(0)
+    assert isinstance(error, NoThreadError)
+    assert str(error) == "test: can't start new thread"
+    assert worker.submit(lambda: True).result(60)
+    worker.close()
+
+
 class Inbox:
     """Takes everything."""
 
     def __init__(self) -> None:
         self.taken = 0
 
-    def take(self, _: bytes) -> Verdict:
+    def take(self, _: bytes, _sender: str = "") -> Verdict:
         self.taken += 1
         return Verdict.TAKEN
 

@@ -165,7 +165,7 @@ def test_a_flood_of_one_kind_pushes_out_no_other(tmp_path: Path) -> None:
 
 
 def test_one_who_gives_orders_pushes_out_no_other(tmp_path: Path) -> None:
-    """Under whatever names and addresses: the system's user counts, or the token."""
+    """Under whatever names, addresses and numbers: the system's user counts, or the token."""
     path = tmp_path / "history"
     made = History(path)
     ann = "root (uid 0), as ann (uid 1001)"
@@ -177,10 +177,14 @@ def test_one_who_gives_orders_pushes_out_no_other(tmp_path: Path) -> None:
     for number in range(2000):
         holder = f"the holder of the token at 127.0.0.{number % 200}"
         made.add("order", "by the token", by=holder, order=order_of("pause"))
+    for number in range(2000):
+        nobody = f"uid {296_608 + number}"
+        made.add("order", "by no name", by=nobody, order=order_of("pause"))
     for entries in (made.tail(10_000), History(path).tail(10_000)):
         words = [entry["words"] for entry in entries]
         assert words[:20] == [f"ann's {number}" for number in range(20)]
-        assert words.count("by eve") == words.count("by the token") == 240
+        for whose in ("by eve", "by the token", "by no name"):
+            assert words.count(whose) == 160
 
 
 def test_equal_orders_without_effect_are_counted_in_one_entry(

@@ -114,6 +114,9 @@ class LateDelivery:
     def expect(self, key: str) -> None:
         pass
 
+    def problem(self) -> str | None:
+        return None
+
     def close(self) -> None:
         pass
 

@@ -271,6 +271,29 @@ def test_strangers_do_not_make_us_ask_for_certificates_without_end(sender: Sende
     assert len(sender.cloud.requests) == asked
 
 
+def test_a_certificate_that_proved_a_message_stays_known_whatever_strangers_name(
+    sender: Sender,
+) -> None:
+    sender.take(sender.message())
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    for number in range(12):
+        other = sender.message(SigningCertURL=sender.cloud.add_certificate(key))
+        with pytest.raises(NotificationRefusedError):
+            sender.check.check(json.dumps(other).encode(), f"192.0.2.{number}")
+    asked = len(sender.cloud.requests)
+    sender.take(sender.message())
+    assert len(sender.cloud.requests) == asked
+
+
+@pytest.mark.parametrize(
+    "name", ["0", "0123456", "0" * 65, "0000000g", "00000000/../0", "A0000000"]
+)
+def test_a_path_that_amazon_never_has_is_not_asked_for(sender: Sender, name: str) -> None:
+    url = f"https://sns.us-east-1.amazonaws.com/SimpleNotificationService-{name}.pem"
+    assert sender.refusal(sender.message(SigningCertURL=url)).startswith("certificate_url: ")
+    assert sender.cloud.requests == []
+
+
 def test_a_certificate_that_lies_elsewhere_or_nowhere_is_not_to_be_had_now(
     sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:

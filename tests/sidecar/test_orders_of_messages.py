@@ -142,7 +142,7 @@ def _noting(receiving: Receiving, bodies: dict[str, bytes]) -> list[str]:
     take: Any = receiving.inbox.take
     names = {body: name for name, body in bodies.items()}
 
-    def note(body: bytes) -> Verdict:
+    def note(body: bytes, _sender: str = "") -> Verdict:
         verdict: Verdict = take(body)
         came.append(names[body])
         return verdict

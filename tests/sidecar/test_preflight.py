@@ -29,9 +29,11 @@ from sidecar.preflight.listen import check_listen
 from sidecar.preflight.listeners import Listener, tcp_listener
 from sidecar.preflight.machine import check_machine
 from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
+from sidecar.state import node_lock as node_lock_module
 from sidecar.state.node_lock import node_lock
 from tests.secret_file import write_secret
 from tests.sidecar.sidecar_process import sidecar_process
+from workloads.experiment.attacks.stage.hostile_server import HostileServer, bulk
 from workloads.local_server import BUILD, LocalServer
 
 MIB = 1 << 20
@@ -104,6 +106,28 @@ def test_each_problem_has_its_remedy(
     assert _one(found, "boundless", "has no maxmemory and does not evict")["level"] == "problem"
     assert _one(found, "down", "Connection refused")["level"] == "problem"
     assert _one(found, "memory.budget", "have 41 MiB, more than the budget")["level"] == "problem"
+
+
+def test_a_server_that_says_nonsense_is_a_finding_in_one_sentence(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    check: Check,
+    tmp_path: Path,
+) -> None:
+    real = start_server("12mb").client
+
+    def answer(words: list[str]) -> list[bytes] | None:
+        if words[:2] != ["CONFIG", "GET"]:
+            return None
+        said = {**real.config_get(*words[2:]), "tcp-backlog": "abc"}
+        pairs = [bulk(key.encode()) + bulk(value.encode()) for key, value in said.items()]
+        return [b"%%%d\r\n" % len(said), *pairs]
+
+    with HostileServer(tmp_path / "hostile", real, answer) as hostile:
+        found = check(write_node({"a": hostile.url, "b": start_server("12mb").url}), 1)
+    words = "its answer makes no sense: invalid literal for int() with base 10: 'abc'"
+    assert _one(found, "a", words)["level"] == "problem"
+    assert not [one for one in found if one["where"] == "b"]
 
 
 def test_what_is_known_of_the_budget_is_told_and_no_more(
@@ -400,6 +424,24 @@ def test_a_lock_is_seen_without_being_taken(write_node: Callable[..., Path]) -> 
     with node_lock(config):
         assert is_locked(config)
     assert not is_locked(config)
+
+
+def test_a_lock_on_a_file_of_another_file_system_is_not_ours(
+    write_node: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it has the same inode there."""
+    config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
+    assert config.state_file is not None
+    with node_lock(config):
+        inode = str(config.state_file.with_name("state.json.lock").stat().st_ino)
+        text = node_lock_module.LOCKS.read_text()
+    monkeypatch.setattr(node_lock_module, "LOCKS", tmp_path / "locks")
+    rows = [line.split() for line in text.splitlines()]
+    (row,) = [row for row in rows if row[5].rpartition(":")[2] == inode]
+    for place, is_ours in ((row[5], True), (f"fe:7f:{inode}", False)):
+        row[5] = place
+        (tmp_path / "locks").write_text("".join(" ".join(one) + "\n" for one in rows))
+        assert node_lock_module.is_locked(config) == is_ours
 
 
 def test_a_sidecar_with_another_state_file_is_not_this_one(

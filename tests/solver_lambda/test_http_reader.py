@@ -220,11 +220,20 @@ def test_pieces_make_no_difference(data: bytes, cuts: list[int]) -> None:
         assert (one.status == 200) == (other.status == 200)
 
 
+def test_who_has_many_addresses_or_numbers_is_one_party() -> None:
+    assert Peer("127.0.0.2").party == "127.0.0.2"
+    assert Peer("::ffff:127.0.0.2").party == "127.0.0.2"
+    assert Peer("2001:db8::1").party == Peer("2001:db8::ffff:1").party == "2001:db8::/64"
+    assert Peer("fe80::1%eth0").party == "fe80::/64"
+    assert Peer(uid=0).party == "root"
+    assert Peer(uid=4_000_000).party == Peer(uid=4_000_001).party != "root"
+
+
 def test_only_a_guard_makes_a_proof() -> None:
     with pytest.raises(TypeError):
-        Authorised("me", object())
+        Authorised("me", "me", object())
     with pytest.raises(TypeError):
-        Authorised("me")  # type: ignore[call-arg]
+        Authorised("me", "me")  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="empty token"):
         TokenGuard("", "words")
     asked = Request("POST", "/", "", {}, PEER)
@@ -232,6 +241,8 @@ def test_only_a_guard_makes_a_proof() -> None:
         with pytest.raises(RefusedError):
             guard(asked)
     assert PeerGuard()(Request("POST", "/", "", {}, Peer(uid=0))).by == "root (uid 0)"
+    nameless = PeerGuard()(Request("POST", "/", "", {}, Peer(uid=4_000_000)))
+    assert (nameless.by, nameless.party) == ("uid 4000000", "users without a name")
     assert isinstance(anybody(asked), Admitted)
     assert not isinstance(anybody(asked), Authorised)
 

@@ -230,6 +230,14 @@ def test_a_user_holds_his_share_of_a_lane_and_of_the_connections() -> None:
         # Whose own one is being answered does not hold up who came later.
         assert [queue.take(), queue.take()] == [third, None]
         assert whom_to_hang_up_on([other, first, second]) is first
+        # So many may wait, whatever may be answered.
+        queue = LaneQueue(Lane(2, 4, most_of_one=1, most_waiting_of_one=3))
+        for _ in range(4):
+            queue.add(connection(7))
+            queue.take()
+        with pytest.raises(RefusedError):
+            queue.add(connection(7))
+        queue.add(connection(8))
 
 
 def test_who_does_not_take_his_answer_is_hung_up_on(front: Front) -> None:

@@ -52,7 +52,7 @@ class _LocalCertificate(SignatureCheck):
 class _Believing(_LocalCertificate):
     """Takes every signature for right, so that what is behind it is read, too."""
 
-    def check(self, message: Mapping[str, Any]) -> None:
+    def check(self, message: Mapping[str, Any], _sender: str = "") -> None:
         signed_text(message)
 
 

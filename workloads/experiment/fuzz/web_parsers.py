@@ -71,7 +71,7 @@ class _Watched:
 class _Inbox:
     """Refuses all."""
 
-    def take(self, body: bytes) -> Verdict:  # noqa: ARG002
+    def take(self, body: bytes, _sender: str = "") -> Verdict:  # noqa: ARG002
         return Verdict.REFUSED
 
 

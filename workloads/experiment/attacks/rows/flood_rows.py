@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -122,7 +123,32 @@ def _health_in_a_crowd() -> None:
         must(set(probes) == {b"200"}, f"{probes.count(b'200')} of 40 probes are answered by 200")
 
 
+def _readers_of_one_address() -> None:
+    with Target() as target:
+        asked = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        over = threading.Event()
+
+        def crowd(_: int) -> None:
+            while not over.is_set():
+                with suppress(OSError):
+                    target.raw(asked, source="127.0.0.2")
+
+        with ThreadPoolExecutor(60) as pool:
+            pool.map(crowd, range(60))
+            try:
+                answers = [status_of(target.raw(asked)) for _ in range(40)]
+            finally:
+                over.set()
+        must(set(answers) == {b"200"}, f"{answers.count(b'200')} of 40 readings are answered")
+
+
 ROWS = [
+    Attack(
+        "page: a crowd of readers of one address",
+        "60 clients of one address ask for /metrics over and over: a scraper of another address is "
+        "answered each time",
+        _readers_of_one_address,
+    ),
     Attack(
         "health: a crowd that asks for it",
         "150 clients ask /livez over and over: 40 probes beside them are all answered by 200",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
@@ -23,12 +25,15 @@ class _Receiver:
         self._target = target
         self._port = port
 
-    def post(self, message: Message) -> bytes:
+    def post(self, message: Message, source: str = "127.0.0.1") -> bytes:
         """The answer's status."""
         body = json.dumps(message).encode()
         head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-        answer = self._target.raw(head.encode() + body, port=self._port)
+        answer = self._target.raw(head.encode() + body, port=self._port, source=source)
         return answer.split(b" ", 2)[1]
+
+    def problems(self) -> str:
+        return "; ".join(self._target.status()["problems"])
 
     def takes(self, message: Message) -> None:
         must(self.post(message) == b"200", "a good message is not taken")
@@ -115,7 +120,52 @@ def _strangers() -> None:
         must(status == b"503", f"a certificate behind a redirection: answered with {status!r}")
 
 
+def _certificates_that_are_none() -> None:
+    with FalseSns() as sns, _receiver(sns) as receiver:
+        for number in range(100):
+            url = f"https://{HOST}/SimpleNotificationService-{0xF0000000 + number:08x}.pem"
+            receiver.post(sns.message(SigningCertURL=url), "127.0.0.9")
+        told = receiver.problems()
+        must("ask for too many certificates, the last one from 127.0.0.9" in told, told)
+        receiver.takes(sns.message())
+        # And what is known is not asked for again, whoever asks for more.
+        for number in range(100):
+            url = f"https://{HOST}/SimpleNotificationService-{0xE0000000 + number:08x}.pem"
+            receiver.post(sns.message(SigningCertURL=url))
+        receiver.takes(sns.message())
+
+
+def _crowd() -> None:
+    with FalseSns() as sns, _receiver(sns) as receiver:
+        bad, over = {**sns.message(), "Signature": "AAAA"}, threading.Event()
+
+        def crowd(_: int) -> None:
+            while not over.is_set():
+                with suppress(OSError, IndexError):
+                    receiver.post(bad, "127.0.0.9")
+
+        with ThreadPoolExecutor(60) as pool:
+            pool.map(crowd, range(60))
+            try:
+                answers = [receiver.post(sns.message()) for _ in range(30)]
+            finally:
+                over.set()
+        must(set(answers) == {b"200"}, f"{answers.count(b'200')} of 30 good messages are taken")
+
+
 ROWS = [
+    Attack(
+        "notifications: certificates that are none",
+        "posts messages with the paths of a hundred certificates that do not exist: a good message "
+        "from another address is taken, status tells of it, and what is known stays known",
+        _certificates_that_are_none,
+    ),
+    Attack(
+        "notifications: a crowd of one address",
+        "60 clients of one address post bad messages over and over: all good ones of another "
+        "address are taken",
+        _crowd,
+    ),
     Attack(
         "notifications: certificates of others",
         "posts messages that are well signed, with certificates of other hosts, regions, names and "

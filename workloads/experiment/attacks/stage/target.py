@@ -218,10 +218,12 @@ class Target:
         port: int | None = None,
         host: str = "127.0.0.1",
         seconds: float = 5,
+        source: str = "127.0.0.1",
     ) -> bytes:
         """Send bytes to a port, and all that comes back until it is closed."""
         answer = b""
-        with socket.create_connection((host, port or self.port), seconds) as connection:
+        address = (host, port or self.port)
+        with socket.create_connection(address, seconds, (source, 0)) as connection:
             connection.sendall(request)
             try:
                 while part := connection.recv(65536):
