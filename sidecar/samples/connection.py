@@ -28,7 +28,7 @@ class Connection:
     def __init__(self, taken: socket.socket) -> None:
         taken.setblocking(False)
         self.socket = taken
-        self.who, self.user, self.process = _peer(taken)
+        self.who, self.user, self.process = peer_of(taken)
         self.since_seconds = time.monotonic()
         self.is_trusted = self.ended = False
         self.is_read = True
@@ -88,7 +88,8 @@ class Connection:
         self._waiting.clear()
 
 
-def _peer(connection: socket.socket) -> tuple[str, int | str, int]:
+def peer_of(connection: socket.socket) -> tuple[str, int | str, int]:
+    """For people; its user or address; its process, or 0."""
     try:
         if connection.family == socket.AF_UNIX:
             process, user = peer_credentials(connection)

@@ -17,7 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator
 
-from sidecar.samples.connection import Connection
+from sidecar.samples.connection import Connection, peer_of
 from sidecar.samples.wire_format import MAX_BATCH_BYTES
 from sidecar.samples.zmtp import ZmtpError
 
@@ -32,7 +32,8 @@ _READ_BYTES = 256 << 10
 # a million samples a second are too many beside a plan that takes a second.
 _SWITCH_SECONDS = 0.001
 _PAUSE_SECONDS = 0.01
-_MOST_ACCEPTS = 64
+# Taken in a turn, before anything is read; and of them, that wait for the other thread.
+_MOST_ACCEPTS, _MOST_KNOCKING = 256, 64
 _ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
 
@@ -61,8 +62,10 @@ class Connections:
         self._lock = threading.Lock()
         self._arrived = threading.Event()
         self._stopping = threading.Event()
-        self._is_knocked = False
-        self._deaf_until_seconds = 0.0
+        self._knocking: deque[socket.socket] = deque()
+        self._gone: list[str] = []
+        self._accept_failure = ""
+        self._is_deaf, self._deaf_until_seconds = False, 0.0
         self._failure: BaseException | None = None
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         listening.setblocking(False)
@@ -85,6 +88,8 @@ class Connections:
         self._listening.close()
         while self._turn:
             self._turn.popleft().close()
+        while self._knocking:
+            self._knocking.popleft().close()
 
     # what the thread does
 
@@ -101,7 +106,7 @@ class Connections:
             most_bytes = 0
             for number, _ in self._epoll.poll():
                 if number == self._listening.fileno():
-                    self._is_knocked = True
+                    self._take_in()
                     continue
                 with self._lock:  # a number that is closed meanwhile may be another file's
                     connection = self._by_number.get(number)
@@ -118,6 +123,33 @@ class Connections:
             if 0 < most_bytes < MAX_BATCH_BYTES:
                 self._stopping.wait(_PAUSE_SECONDS)
 
+    def _take_in(self) -> None:
+        """Who waits to connect, so that the kernel's queue has room for the next one. Who has hung
+        up meanwhile, as a crowd does, costs nothing more."""
+        for _ in range(_MOST_ACCEPTS):
+            if len(self._knocking) >= _MOST_KNOCKING:
+                self._is_deaf = True
+                return
+            try:
+                taken, _ = self._listening.accept()
+            except BlockingIOError:
+                break
+            except ConnectionError:
+                continue  # it is gone already
+            except OSError as error:
+                # No descriptor is left: the others are served, and this one waits.
+                self._accept_failure = error.strerror or str(error)
+                self._deaf_until_seconds = time.monotonic() + GRACE_SECONDS
+                self._is_deaf = True
+                return
+            if not _has_hung_up(taken):
+                self._knocking.append(taken)
+                continue
+            if len(self._gone) <= self._most_strangers:
+                self._gone.append(peer_of(taken)[0])
+            taken.close()
+        self._epoll.modify(self._listening.fileno(), _ONCE)
+
     # what the other one does
 
     def wait(self, seconds: float) -> bool:
@@ -129,9 +161,7 @@ class Connections:
         if self._failure is not None:
             raise RuntimeError("no samples are received any more") from self._failure
         self._arrived.clear()
-        if self._is_knocked and time.monotonic() >= self._deaf_until_seconds:
-            self._is_knocked = False
-            self._accept()
+        self._admit_all()
         for connection in self._turn:
             if not connection.is_read and not connection.ended and connection.room_bytes > 0:
                 connection.is_read = True
@@ -183,23 +213,20 @@ class Connections:
             del self._by_number[connection.socket.fileno()]
             connection.close()
 
-    def _accept(self) -> None:
-        for _ in range(_MOST_ACCEPTS):
-            try:
-                taken, _ = self._listening.accept()
-            except BlockingIOError:
-                break
-            except ConnectionError:
-                continue  # it is gone already
-            except OSError as error:
-                # No descriptor is left: the others are served, and this one waits.
-                self._deaf_until_seconds = time.monotonic() + GRACE_SECONDS
-                self._is_knocked = True
-                words = f"cannot be taken now: {error.strerror}; it waits"
-                self._refuse("a connection", "accept", words)
-                return
-            self._admit(Connection(taken))
-        self._epoll.modify(self._listening.fileno(), _ONCE)
+    def _admit_all(self) -> None:
+        while self._knocking:
+            self._admit(Connection(self._knocking.popleft()))
+        if len(gone := self._gone) > self._most_strangers:
+            words = f"is one of more than {self._most_strangers} that come and go"
+            self._refuse(gone[-1], "too_many", words)
+        self._gone = []
+        if self._accept_failure:
+            words = f"cannot be taken now: {self._accept_failure}; it waits"
+            self._accept_failure = ""
+            self._refuse("a connection", "accept", words)
+        if self._is_deaf and time.monotonic() >= self._deaf_until_seconds:
+            self._is_deaf = False
+            self._epoll.modify(self._listening.fileno(), _ONCE)
 
     def _admit(self, connection: Connection) -> None:
         known = set(self._processes()) - {0}
@@ -226,6 +253,16 @@ class Connections:
             self._refuse(connection.who, "too_many", f"{words}; it is hung up on")
             return False
         self.end(oldest, "too_many", words)
+        return True
+
+
+def _has_hung_up(taken: socket.socket) -> bool:
+    """And has sent nothing before."""
+    try:
+        return not taken.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
         return True
 
 

@@ -14,7 +14,8 @@ from sidecar.base.metrics import Metrics
 from sidecar.base.private_files import make_own_folder
 from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
 
-_BACKLOG = 128
+# The kernel cuts it to net.core.somaxconn.
+_BACKLOG = 4096
 
 
 def socket_path(endpoint: str) -> Path | None:

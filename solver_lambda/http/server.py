@@ -74,8 +74,13 @@ class HttpServer:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        """Raises OSError: the machine lets us have no more threads; then nobody is listened to."""
         self._listen()
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._end()
+            raise OSError(errno.EAGAIN, str(error)) from error
 
     def close(self, finish_seconds: float = 0.0) -> None:
         """Take no more connections; those that are there have their own time to end, and so long

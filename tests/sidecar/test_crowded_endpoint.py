@@ -117,7 +117,7 @@ def test_a_servers_own_process_has_a_place_whoever_crowds(
         for _ in range(3 * MOST_OF_A_SERVER):
             held.enter_context(socket.socket(socket.AF_UNIX)).connect(str(tmp_path / "samples"))
         wait_until(
-            lambda: _taken(made, os.getpid()) == MOST_OF_A_SERVER and not made._is_knocked,
+            lambda: _taken(made, os.getpid()) == MOST_OF_A_SERVER and not made._knocking,
             lambda: made._turn,
         )
         assert _taken(made, server) == 1
@@ -154,3 +154,21 @@ def test_a_crowd_is_told_of(tmp_path: Path) -> None:
         for _ in range(20):
             held.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
         wait_until(lambda: receiver.receive(0) or receiver.is_crowded, receiver.metrics.snapshot)
+
+
+def test_who_comes_and_goes_fills_no_queue_while_nobody_asks_for_samples(tmp_path: Path) -> None:
+    path = tmp_path / "samples"
+    with bind_endpoint(f"ipc://{path}", Metrics()) as receiver:
+        for _ in range(1000):
+            with socket.socket(socket.AF_UNIX) as one:
+                one.settimeout(20)  # it would wait for room in the kernel's queue
+                one.connect(str(path))
+        with socket.socket(socket.AF_UNIX) as server:
+            server.setblocking(False)
+            wait_until(lambda: not server.connect_ex(str(path)), lambda: "the queue is full")
+            wait_until(
+                lambda: receiver.receive(0) or len(receiver._connections._turn) == 1,
+                receiver.metrics.snapshot,
+            )
+        assert receiver.is_crowded
+        assert receiver.remedy == "end it, or take its user out of sampling.group"

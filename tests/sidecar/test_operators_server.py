@@ -35,6 +35,7 @@ from solver_lambda.http.guards import is_token
 from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.message import Peer, RefusedError
 from tests.sidecar.example_sidecar import ExampleSidecar
+from tests.sidecar.no_threads import refuse_threads
 from workloads.local_node import wait_until
 
 TOKEN = "a-token-of-some-length"
@@ -547,6 +548,20 @@ def test_a_socket_that_cannot_be_made_is_a_problem_until_it_can(
     server.look()
     assert server.problems() == []
     assert ask(UnixConnection(path), "/livez")[0] == 200
+
+
+def test_without_a_thread_the_socket_is_a_problem_until_there_is_one(
+    serve: Callable[..., OperatorsServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        refuse_threads(patch)
+        server = serve()
+        (problem,) = server.problems()
+        assert problem.startswith("operators.socket: can't start new thread")
+    server.look()
+    assert server.problems() == []
+    assert ask(UnixConnection(tmp_path / "state.json.sock"), "/livez")[0] == 200
 
 
 def test_localhost_is_both_families_or_neither(
