@@ -58,8 +58,7 @@ class Sidecar:
         self.started_at_seconds = self.loop_at_seconds = time.time()
         self._summary = HourlySummary(self.metrics)
         self._store = StateStore(config.state_file)
-        self._lock = threading.RLock()
-        self._stop = threading.Event()
+        self._lock, self._stop = threading.RLock(), threading.Event()
         self._load_next: Callable[[], SidecarConfig] | None = None
         self._reload_refused: list[str] = []
         self._monitors = {

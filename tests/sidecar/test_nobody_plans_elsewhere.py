@@ -17,16 +17,18 @@ from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.daemon import Sidecar
 from sidecar.delivery.plan_inbox import TakePlan
+from sidecar.forecast.forecast import _going_back
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key
 from solver_lambda.documents.plan import AdaptationPlan
 from tests.secret_file import write_secret
-from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
+from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from workloads.bench.solver.function_verb import realistic_observation
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, free_port
 from workloads.solver_service import running_service
 
+MB = 1 << 20
 TOKEN = "only-for-tests-0123456789"
 SECRET = {"SPREDS_TOKEN": TOKEN}
 
@@ -200,3 +202,15 @@ def test_who_did_harm_has_no_say_in_the_way_back(tmp_path: Path) -> None:
     assert list(put.parent.iterdir()) == [put]
     assert metrics.value("ways_back") == 1
     assert metrics.value("stand_ins") == 0
+
+
+def test_the_way_back_needs_no_service(
+    node: Callable[..., Path], servers: list[LocalServer]
+) -> None:
+    first = {"small": 14 * MB, "large": 10 * MB}
+    with Load(servers), sidecar_in_thread(node("http", free_port())) as sidecar:
+        sidecar._forecast.judged = lambda seen: _going_back(seen, first)  # type: ignore[method-assign]
+        wait_for(lambda: sidecar.last_plan, sidecar)
+        assert plan_of(sidecar).reason.startswith("back:")
+        assert sidecar._store.now.targets_bytes == first
+        assert any("goes back to these by itself" in one for one in sidecar.status()["problems"])
