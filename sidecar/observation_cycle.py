@@ -16,7 +16,8 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.forecast.forecast import Forecast
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.claims import claims_bytes, excess_bytes, to_put_back
+from sidecar.servers.claims import excess_bytes, to_put_back
+from sidecar.servers.counted_claims import claims_bytes
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.asked_observations import AskedObservations
@@ -186,7 +187,9 @@ class ObservationCycle:
         readings = self._actuator.read_all()
         self.take_samples()
         kept, windows = self._actuator.kept(), self._actuator.windows()
-        under_way = self._actuator.under_way() | to_put_back(self._actuator.states())
+        states = self._actuator.states()
+        under_way = self._actuator.under_way() | to_put_back(states)
+        most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
         seen = []
         for server in self.config.servers:
@@ -200,6 +203,7 @@ class ObservationCycle:
             # A plan goes on from the last one, not from how far the servers have come; and one who
             # is only watched, and has no limit, has so far what it uses.
             planned = under_way.get(server.name, reading.size_bytes)
+            planned = int(min(planned, most[server.name]))
             seen.append(
                 ServerSnapshot(
                     server,

@@ -9,7 +9,12 @@ from dataclasses import replace
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import fitted_sizes, unmovable_bytes, with_minima_that_fit
+from sidecar.servers.budget_fit import (
+    bounded_claims,
+    fitted_sizes,
+    unmovable_bytes,
+    with_minima_that_fit,
+)
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Asked
@@ -146,7 +151,7 @@ class Engagement:
             moves_to = planned.get(state.name, state.maxmemory_bytes)
             if state.contested or not state.reachable:
                 continue  # it is brought there when it can be
-            if not state.moves and moves_to != state.maxmemory_bytes:
+            if not state.moves and moves_to not in (state.maxmemory_bytes, state.counted_bytes):
                 return f"{state.name} cannot be given another size now"
         return None
 
@@ -168,9 +173,12 @@ class Engagement:
             if not reading.evicts or state.control.holds(name, reading.maxmemory_bytes)
         }
         budget_bytes = self._actuator.budget.bytes
+        servers = with_minima_that_fit(self.config.servers, budget_bytes)
+        limits = {name: found[name] for name in fixed if found[name]}
+        counted = found | bounded_claims(servers, limits, budget_bytes)
         sizes, targets = sizes_to_begin_with(
-            with_minima_that_fit(self.config.servers, {}, budget_bytes),
-            found,
+            servers,
+            counted,
             state.targets_bytes if state.control.engaged else {},
             fixed,
             budget_bytes,
@@ -183,7 +191,7 @@ class Engagement:
         self._actuator.engage(sizes, targets, purpose, asked)
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
-        self._tell_changes({**sizes, **found}, sizes, "SPREDS began to keep sizes")
+        self._tell_changes({**sizes, **counted}, sizes, "SPREDS began to keep sizes")
         return sizes
 
     def _found_words(self, found_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]) -> str:

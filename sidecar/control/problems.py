@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sidecar.controllers.silence import Silence
@@ -25,10 +25,11 @@ def problems_of(
     silence: Silence | None,
     counted_bytes: Mapping[str, int],
     silent_seconds: Callable[[str], float],
+    takers: Collection[str] = (),
 ) -> list[str]:
     """A sentence each, with its remedy where there is one. ``mode``: that is in force;
     ``counted_bytes``: what each server counts with in the budget, as far as that is known;
-    ``silent_seconds``: for how long each has sent no samples."""
+    ``silent_seconds``: for how long each has sent no samples; ``takers``: who exceeds it."""
     command = _command_to_set(state, mode)
     found = [_unread(one, counted_bytes.get(one["name"])) for one in servers if not one["up"]]
     if silence is not None:
@@ -37,8 +38,7 @@ def problems_of(
         who = command or "the sidecar"
         found.append(f"{', '.join(unlimited)} has no maxmemory: {who} gives it one")
     if budget["maxmemory_bytes"] > budget["bytes"]:
-        below = f"{command} brings it below, or raise memory.budget"
-        then = below if command else _what_becomes_of_it(servers)
+        then = _what_becomes_of_it(servers, command, takers)
         found.append(
             f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
             f"budget of {format_size(budget['bytes'])}: {then}"
@@ -82,8 +82,15 @@ def _command_to_set(state: SidecarState, mode: str) -> str | None:
     return None if state.control.engaged or mode == "apply" else "'spreds apply --from-now-on'"
 
 
-def _what_becomes_of_it(servers: Sequence[Mapping[str, Any]]) -> str:
-    """Of a sum of sizes above the budget, where the sidecar sets sizes."""
+def _what_becomes_of_it(
+    servers: Sequence[Mapping[str, Any]], command: str | None, takers: Collection[str]
+) -> str:
+    """Of a sum of sizes above the budget; ``command``: after which the sidecar sets sizes."""
+    if command:
+        return f"{command} brings it below, or raise memory.budget"
+    if takers:
+        keep = "keeps its size" if len(takers) == 1 else "keep their sizes"
+        return f"it stays above, for {', '.join(takers)} {keep}, which is more than counts"
     fixed = [
         one["name"]
         for one in servers

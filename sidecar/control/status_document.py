@@ -22,6 +22,7 @@ from sidecar.controllers.silence import Silence
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import not_put_back
+from sidecar.servers.counted_claims import takers
 from sidecar.state.sidecar_state import SidecarState
 
 if TYPE_CHECKING:
@@ -44,12 +45,11 @@ def status_document(
     started_at_seconds: float,
     loop_at_seconds: float,
 ) -> dict[str, Any]:
-    """JSON's types only. ``more_problems``: of parts that the others do not know; of a server,
-    ``silent_seconds``: without samples."""
+    """JSON's types only. ``more_problems``: of other parts; ``silent_seconds``: without samples."""
     known = KnownServers.of(actuator, cycle, room)
     servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
-    budget, counted = _budget(actuator), _counted_bytes(actuator)
-    found = problems_of(servers, budget, state, room.mode, silence, counted, silent_seconds)
+    budget, counted, above = _budget(actuator), _counted_bytes(actuator), _takers(actuator)
+    found = problems_of(servers, budget, state, room.mode, silence, counted, silent_seconds, above)
     return {
         "kind": KIND,
         "version": VERSION,
@@ -122,6 +122,10 @@ def _counted_bytes(actuator: Actuator) -> dict[str, int]:
     return limits | {name: reading.maxmemory_bytes for name, reading in actuator.readings.items()}
 
 
+def _takers(actuator: Actuator) -> dict[str, str]:
+    return takers(actuator.latest, actuator.budget.bytes)
+
+
 def _budget(actuator: Actuator) -> dict[str, Any]:
     budget, readings = actuator.budget, actuator.readings
     return {
@@ -141,6 +145,7 @@ def _of_servers(actuator: Actuator) -> list[str]:
     missing: list[str] = []
     if not actuator.looks_on:
         missing += not_put_back(actuator.latest).values()
+        missing += _takers(actuator).values()
         missing += (f"{one} refuses another size: {why}" for one, why in actuator.refused().items())
     return [*missing, *(f"{name} is left alone: {who}" for name, who in actuator.taken().items())]
 

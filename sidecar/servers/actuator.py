@@ -17,6 +17,7 @@ from sidecar.servers.arrival import Arrival
 from sidecar.servers.budget_fit import bounded_needs, fitted_to_budget, unmovable_bytes
 from sidecar.servers.carrying_out import carry_out_in_order, cut_who_came, due
 from sidecar.servers.claiming import claim_all
+from sidecar.servers.counted_claims import with_counted
 from sidecar.servers.hands import Hands, note_hands
 from sidecar.servers.leaving import leave_in_order
 from sidecar.servers.looking_on import want_what_is_found
@@ -96,8 +97,7 @@ class Actuator:
         self._arrival = Arrival(store)
         self.pace, self.guard = Pace(), ShrinkGuard(metrics)
 
-    def start(self) -> None:
-        """Begin to step."""
+    def start(self) -> None:  # begin to step
         self._thread.start()
 
     def engage(
@@ -126,8 +126,7 @@ class Actuator:
             self.watch()
             return go_on_restoring(self._watches, self._store, self._metrics, self._stop)
 
-    def hurry(self) -> None:
-        """Begin to stop: nothing more is asked of the servers; returns at once."""
+    def hurry(self) -> None:  # begin to stop: nothing more is asked of the servers
         self._thread.hurry()
 
     def stop(self) -> None:
@@ -192,7 +191,8 @@ class Actuator:
 
     def _steps(self) -> list[ServerState]:  # with the sizes that they are to have now
         sizes = self.waypoints.sizes_bytes
-        return [watch.state(sizes[name]) for name, watch in self._watches.items()]
+        states = [watch.state(sizes[name]) for name, watch in self._watches.items()]
+        return with_counted(self.configs, states, self.budget.bytes, self.latest_least_bytes)
 
     def kept(self) -> dict[str, str]:
         """Why a server cannot be given another size now, in an observation's words."""

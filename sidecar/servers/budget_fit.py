@@ -31,13 +31,28 @@ def unmovable_bytes(states: Sequence[ServerState]) -> dict[str, int]:
     }
 
 
-def bounded_claims(
+def within_maxima(
     servers: Sequence[ServerConfig], sizes_bytes: Mapping[str, int]
 ) -> dict[str, int]:
-    """What others make room for, of sizes that servers say they have: the operator's ``maximum`` of
-    each at most. A server may say what it likes, and must not empty the others by it."""
+    """Each size, or the operator's ``maximum`` where that is less."""
     most = {one.name: one.maximum_bytes for one in servers if one.maximum_bytes is not None}
     return {name: min(size, most.get(name, size)) for name, size in sizes_bytes.items()}
+
+
+def bounded_claims(
+    servers: Sequence[ServerConfig], sizes_bytes: Mapping[str, int], budget_bytes: int
+) -> dict[str, int]:
+    """What others make room for, of the sizes of servers that keep them: the operator's ``maximum``
+    of each at most, and together what the minima of the others leave. Whoever sets a size there, or
+    says that it is so, must not empty the others by it."""
+    claims = within_maxima(servers, sizes_bytes)
+    minima = {one.name: one.minimum_bytes for one in with_minima_that_fit(servers, budget_bytes)}
+    low = {name: min(size, minima[name]) for name, size in claims.items()}
+    spare = budget_bytes - sum(size for name, size in minima.items() if name not in claims)
+    above, spare_above = sum(claims.values()) - sum(low.values()), spare - sum(low.values())
+    if above <= spare_above:
+        return claims
+    return {name: low[name] + (claims[name] - low[name]) * spare_above // above for name in claims}
 
 
 def bounded_needs(
@@ -50,7 +65,7 @@ def bounded_needs(
     what clients make, and no client of one server may empty the caches of the others."""
     most_bytes = most_needed_bytes(len(servers), budget.bytes, budget.ceiling_bytes)
     needed = {name: min(size, most_bytes) for name, size in needed_bytes.items()}
-    return bounded_claims(servers, needed)
+    return within_maxima(servers, needed)
 
 
 def most_needed_bytes(servers: int, budget_bytes: int, ceiling_bytes: int) -> int:
@@ -60,22 +75,14 @@ def most_needed_bytes(servers: int, budget_bytes: int, ceiling_bytes: int) -> in
     return max(budget_bytes // max(1, servers), budget_bytes - others_bytes)
 
 
-def with_minima_that_fit(
-    servers: Sequence[ServerConfig], fixed_bytes: Mapping[str, int], budget_bytes: int
-) -> list[ServerConfig]:
-    """The servers with their minima cut in proportion, if they do not fit beside those that keep
-    ``fixed_bytes``; as they are if they do, or if nothing is left for them."""
-    spare_bytes = budget_bytes - sum(fixed_bytes.values())
-    minima = [server.minimum_bytes for server in servers if server.name not in fixed_bytes]
-    wanted = sum(minima)
-    if wanted <= spare_bytes or spare_bytes < len(minima):
-        return list(servers)
-    # To Redis, 0 is no limit.
-    above, spare_above = wanted - len(minima), spare_bytes - len(minima)
-    return [
-        replace(server, minimum_bytes=1 + (server.minimum_bytes - 1) * spare_above // above)
-        for server in servers
-    ]
+def with_minima_that_fit(servers: Sequence[ServerConfig], budget_bytes: int) -> list[ServerConfig]:
+    """The servers with their minima cut in proportion, if all together do not fit."""
+    minima = [max(1, server.minimum_bytes) for server in servers]  # to Redis, 0 is no limit
+    if (wanted := sum(minima)) > budget_bytes:
+        above, spare_above = wanted - len(minima), budget_bytes - len(minima)
+        minima = [1 + (minimum - 1) * spare_above // above for minimum in minima]
+    pairs = zip(servers, minima, strict=True)
+    return [replace(server, minimum_bytes=minimum) for server, minimum in pairs]
 
 
 def fitted_sizes(
@@ -86,31 +93,22 @@ def fitted_sizes(
     least_bytes: Mapping[str, int],
 ) -> dict[str, int]:
     """Sizes that sum to the budget at most: as ``initial_sizes`` scales them, beside servers that
-    keep ``fixed_bytes``. Where these alone leave too little for the rest, they are to shrink as
-    well, as soon as they can, and until then the sum is above the budget."""
-    fixed = bounded_claims(servers, {name: size for name, size in fixed_bytes.items() if size})
-    if sum(fixed.values()) + len(servers) - len(fixed) > budget_bytes:
-        fixed = {}
-    cut = with_minima_that_fit(servers, fixed, budget_bytes)
+    keep ``fixed_bytes``, as ``bounded_claims`` has it. Where these take more, the sum is above the
+    budget until they can be given less."""
+    cut = with_minima_that_fit(servers, budget_bytes)
+    fixed = bounded_claims(cut, {n: size for n, size in fixed_bytes.items() if size}, budget_bytes)
     return initial_sizes(cut, {**sizes_bytes, **fixed}, fixed, budget_bytes, least_bytes)
 
 
-def tell_what_does_not_fit(
-    servers: Sequence[ServerConfig], fixed_bytes: Mapping[str, int], budget_bytes: int
-) -> bool:
+def tell_what_does_not_fit(servers: Sequence[ServerConfig], budget_bytes: int) -> bool:
     """Log what people have set and cannot have; whether there is anything."""
-    rest = [server for server in servers if server.name not in fixed_bytes]
-    minima = sum(server.minimum_bytes for server in rest)
-    fixed = sum(fixed_bytes.values())
-    if fixed + minima <= budget_bytes:
+    if sum(server.minimum_bytes for server in servers) <= budget_bytes:
         return False
-    kept = f" beside {format_size(fixed)} of servers that keep their size" if fixed else ""
-    names = ", ".join(f"{one.name} {format_size(one.minimum_bytes)}" for one in rest)
+    names = ", ".join(f"{one.name} {format_size(one.minimum_bytes)}" for one in servers)
     log.warning(
-        "the minima (%s) do not fit the budget of %s%s: they are cut in proportion",
+        "the minima (%s) do not fit the budget of %s: they are cut in proportion",
         names,
         format_size(budget_bytes),
-        kept,
     )
     return True
 
@@ -126,7 +124,7 @@ def fitted_to_budget(
     """Two sets of sizes, each as ``fitted_sizes`` has it; ``None`` if both fit as they are."""
     if max(sum(sizes.values()) for sizes in wanted_bytes) <= budget_bytes:
         return None
-    if tell_what_does_not_fit(servers, fixed_bytes, budget_bytes):
+    if tell_what_does_not_fit(servers, budget_bytes):
         metrics.minima_cut.inc()
     targets, sizes = (
         fitted_sizes(servers, sizes, fixed_bytes, budget_bytes, least_bytes)

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import bounded_claims, with_minima_that_fit
+from sidecar.servers.budget_fit import with_minima_that_fit, within_maxima
+from sidecar.servers.counted_claims import claim_bytes, counted_bytes, hanging, limit_words, takers
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.transitions import ServerState
 from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
-
-
-def claims_bytes(states: Sequence[ServerState]) -> dict[str, int]:
-    """What nobody else may be promised: the planned size, or more that may be in force; but not
-    what somebody set by hand and that is to be put back."""
-    return {state.name: _claim_bytes(state) for state in states}
-
-
-def _claim_bytes(state: ServerState) -> int:
-    if state.contested or state.maxmemory_bytes == math.inf:
-        return state.target_bytes
-    return max(state.target_bytes, int(state.maxmemory_bytes))
 
 
 def excess_bytes(states: Sequence[ServerState]) -> int:
@@ -43,28 +31,6 @@ def excess_bytes(states: Sequence[ServerState]) -> int:
     )
 
 
-def unmovable(states: Sequence[ServerState]) -> set[str]:
-    """Servers that answer, have a limit, and cannot be given another now; what somebody has set by
-    hand and is to be put back is no reason to take from the others, however long that takes."""
-    return {
-        state.name
-        for state in states
-        if state.reachable
-        and not state.moves
-        and not state.contested
-        and state.maxmemory_bytes < math.inf
-    }
-
-
-def hanging(states: Sequence[ServerState]) -> set[str]:
-    """Servers that do not answer and may have more than they are to have."""
-    return {
-        state.name
-        for state in states
-        if not state.reachable and _claim_bytes(state) > state.target_bytes
-    }
-
-
 def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
     """Limits when all shrinks are done that can be done, and no growth. One that does not answer
     has what it had, or gets what it is to have."""
@@ -73,7 +39,7 @@ def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
 
 def _shrunk_bytes(state: ServerState) -> int:
     if not state.reachable or state.contested or state.goal_bytes == math.inf:
-        return _claim_bytes(state)
+        return claim_bytes(state)
     return int(min(state.maxmemory_bytes, state.goal_bytes))
 
 
@@ -81,7 +47,7 @@ def not_put_back(states: Sequence[ServerState]) -> dict[str, str]:
     """Of each server with a size that somebody set by hand, and that cannot be put back now, a
     sentence."""
     return {
-        state.name: f"{state.name} has {_limit_words(state)}, which somebody set by hand and which "
+        state.name: f"{state.name} has {limit_words(state)}, which somebody set by hand and which "
         f"cannot be put back while it {'refuses' if state.refuses else 'does not answer'}; the "
         "others keep their sizes"
         for state in states
@@ -92,11 +58,6 @@ def not_put_back(states: Sequence[ServerState]) -> dict[str, str]:
 def to_put_back(states: Sequence[ServerState]) -> dict[str, int]:
     """The planned sizes of servers that have another, which somebody set by hand."""
     return {state.name: state.target_bytes for state in states if state.contested}
-
-
-def _limit_words(state: ServerState) -> str:
-    size_bytes = state.maxmemory_bytes
-    return format_size(size_bytes) if size_bytes < math.inf else "no limit"
 
 
 class BudgetKeeper:
@@ -115,18 +76,19 @@ class BudgetKeeper:
         self._metrics = metrics
         self._tell = tell
         self._too_little: str | None = None
-        self._not_put_back: set[str] = set()
+        self._exceeded: set[str] = set()
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         if self._actuator.looks_on or not self._actuator.settled:
             return
         states, too_small = self._actuator.latest, self._actuator.too_small
-        self._tell_not_put_back(not_put_back(states))
-        fixed, hang = unmovable(states), hanging(states)
-        shrunk = bounded_claims(servers, shrunk_bytes(states))
-        beside = {name: shrunk[name] for name in fixed | hang}
-        over = bool(beside) and sum(shrunk.values()) > self._actuator.budget.bytes
+        budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
+        self._tell_exceeded(not_put_back(states) | takers(states, budget_bytes))
+        # Nothing here may wait for the actuator, which may wait for a server that hangs.
+        beside = counted_bytes(servers, states, budget_bytes, least)
+        shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
+        over = bool(beside) and sum(shrunk.values()) > budget_bytes
         targets = {state.name: state.target_bytes for state in states}
         wanted = self._wanted_again(targets, beside)
         if not over and not too_small and wanted is None:
@@ -134,11 +96,11 @@ class BudgetKeeper:
             return
         # Those who have not grown yet, because they have not filled, are still to grow.
         sizes = {**(wanted or targets), **beside}
-        fitted = self._fitted(servers, sizes, fixed, hang, targets)
+        fitted = self._fitted(servers, sizes, beside)
         if fitted is None:
             return
-        sizes, counted = fitted
-        sizes |= {name: targets[name] for name in hang}  # where it is brought when it answers
+        # Where those that hang are brought when they answer.
+        sizes = fitted | {name: targets[name] for name in hanging(states)}
         if sizes == targets:
             return  # it is all that there is
         self._metrics.sizes_fitted.inc()
@@ -147,7 +109,7 @@ class BudgetKeeper:
             log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
             self._set(targets, sizes, f"room for what {names} cannot evict", None)
             return
-        made = RoomMade(wanted or self._before(targets), sizes, {**beside, **counted})
+        made = RoomMade(wanted or self._before(targets), sizes, beside)
         names = ", ".join(sorted(beside))
         if wanted is None:
             self._set(targets, sizes, f"room beside {names}", made)
@@ -160,25 +122,16 @@ class BudgetKeeper:
         self,
         servers: Sequence[ServerConfig],
         sizes_bytes: dict[str, int],
-        fixed: Collection[str],
-        hang: Collection[str],
-        targets_bytes: Mapping[str, int],
-    ) -> tuple[dict[str, int], dict[str, int]] | None:
-        """These sizes within M, and what those that ``hang`` count with; ``None``, and it is
-        logged: they cannot be."""
-        budget_bytes, sizes = self._actuator.budget.bytes, dict(sizes_bytes)
-        # Nothing here may wait for the actuator, which may wait for a server that hangs.
-        least = self._actuator.latest_least_bytes
+        beside_bytes: Mapping[str, int],
+    ) -> dict[str, int] | None:
+        """These sizes within M; ``None``, and it is logged: they cannot be."""
+        budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
         # Of two steps, perhaps.
-        sizes |= {name: least[name] for name in self._actuator.too_small & least.keys()}
+        too_small = self._actuator.too_small & least.keys() - beside_bytes.keys()
+        grow = {name: least[name] for name in too_small}
+        cut = with_minima_that_fit(servers, budget_bytes)
         try:
-            kept = {name: sizes[name] for name in fixed}
-            servers = with_minima_that_fit(servers, kept, budget_bytes)
-            counted = _within_reason(
-                servers, sizes, fixed, targets_bytes, hang, budget_bytes, least
-            )
-            beside = {*fixed, *hang}
-            return initial_sizes(servers, sizes | counted, beside, budget_bytes, least), counted
+            return initial_sizes(cut, sizes_bytes | grow, beside_bytes, budget_bytes, least)
         except DocumentError as error:
             if self._too_little != str(error):
                 self._too_little = str(error)
@@ -222,36 +175,8 @@ class BudgetKeeper:
             state.room = room
         self._tell(before_bytes, sizes_bytes, purpose)
 
-    def _tell_not_put_back(self, words: Mapping[str, str]) -> None:
-        for name in words.keys() - self._not_put_back:
+    def _tell_exceeded(self, words: Mapping[str, str]) -> None:
+        for name in words.keys() - self._exceeded:
             self._metrics.budgets_exceeded.inc()
             log.warning("the budget may be exceeded: %s", words[name])
-        self._not_put_back = set(words)
-
-
-def _within_reason(
-    servers: Sequence[ServerConfig],
-    sizes_bytes: Mapping[str, int],
-    fixed: Collection[str],
-    targets_bytes: Mapping[str, int],
-    hang: Collection[str],
-    budget_bytes: int,
-    least_bytes: Mapping[str, int],
-) -> dict[str, int]:
-    """What those that ``hang`` count with: all that they have, or as much of that as leaves the
-    others what they need at least. A server that soon goes on is no reason to empty the rest."""
-    spare_bytes = budget_bytes
-    for server in servers:
-        name = server.name
-        if name in hang:
-            spare_bytes -= targets_bytes[name]
-        elif name in fixed:
-            spare_bytes -= sizes_bytes[name]
-        else:
-            spare_bytes -= max(server.minimum_bytes, least_bytes.get(name, 0))
-    counted: dict[str, int] = {}
-    for name in sorted(hang):
-        more = max(0, min(sizes_bytes[name] - targets_bytes[name], spare_bytes))
-        counted[name] = targets_bytes[name] + more
-        spare_bytes -= more
-    return counted
+        self._exceeded = set(words)

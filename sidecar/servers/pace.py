@@ -41,7 +41,7 @@ class Pace:
         """The states, with how far each may be shrunk now: what it does not use it gives at once,
         and the rest in portions. Where the sizes exceed the budget, or one has less than it needs
         to take writes (``least_bytes``), all is given at once."""
-        presses = sum(state.maxmemory_bytes for state in states) > budget_bytes or any(
+        presses = sum(_limit_bytes(state) for state in states) > budget_bytes or any(
             state.maxmemory_bytes < least_bytes.get(state.name, 0) for state in states
         )
         self.is_waiting = False
@@ -68,6 +68,10 @@ class Pace:
         self._portion_at[state.name] = now
         # After a wait that was longer, for whatever reason, there is no burst.
         return used - math.ceil(_bytes_per_second(reading) * min(waited, 2 * PORTION_SECONDS))
+
+
+def _limit_bytes(state: ServerState) -> float:
+    return state.maxmemory_bytes if state.moves else state.counted_bytes
 
 
 def _bytes_per_second(reading: ServerReading) -> float:

@@ -46,6 +46,7 @@ class ServerState:
         contested: somebody gave it its size by hand, and it is to be put back: it takes nothing
             from the others, also while that cannot be done.
         floor_bytes: a shrink goes no further now, though its target may be below.
+        most_counted_bytes: of one that cannot be given another size, what others make room for.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ServerState:
     held: bool = False
     contested: bool = False
     floor_bytes: int = 0
+    most_counted_bytes: float = math.inf
 
     @property
     def moves(self) -> bool:
@@ -82,6 +84,22 @@ class ServerState:
     def claim_bytes(self) -> float:
         """What nobody else may have."""
         return self.held_bytes if self.is_freeing else self.maxmemory_bytes
+
+    @property
+    def counted_bytes(self) -> float:
+        """What others make room for. What one takes above it, it takes from nobody: the budget is
+        exceeded."""
+        if self.moves or not (self.reachable or self.contested):
+            return self.claim_bytes  # who hangs may have grown by what we sent ourselves
+        if self.maxmemory_bytes == math.inf:
+            return self.target_bytes
+        most = self.target_bytes if self.contested else self.most_counted_bytes
+        return self.claim_bytes - max(0, self.maxmemory_bytes - most)
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether it has more than others make room for."""
+        return self.claim_bytes > self.counted_bytes
 
     @property
     def is_freeing(self) -> bool:
@@ -153,11 +171,23 @@ def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transi
     yield from _growths(states, budget_bytes)
 
 
+def left_bytes(stay: Sequence[ServerState], given_bytes: int, budget_bytes: int) -> float:
+    """What is left of the budget beside servers that keep their sizes. Where these take more than
+    they count with, the others keep what they were given, and may exchange that."""
+    left = budget_bytes - sum(state.claim_bytes for state in stay)
+    if not any(state.takes_more for state in stay):
+        return left
+    counted = sum(state.counted_bytes for state in stay)
+    return max(left, min(budget_bytes - counted, given_bytes))
+
+
 def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:
-    free = float(budget_bytes)
+    given = sum(state.target_bytes for state in states if state.moves)
+    free = left_bytes([state for state in states if not state.moves], given, budget_bytes)
     for state in states:
-        after = replace(state, maxmemory_bytes=min(state.maxmemory_bytes, state.goal_bytes))
-        free -= after.claim_bytes
+        if state.moves:
+            after = replace(state, maxmemory_bytes=min(state.maxmemory_bytes, state.goal_bytes))
+            free -= after.claim_bytes
     for state in states:
         missing = state.goal_bytes - state.maxmemory_bytes
         if not missing > 0:  # also of two that are unlimited

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sidecar.servers.handover import Holding, attainable, handover
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.transitions import ServerState, left_bytes
 
 # A little less than between two steps of an actuator that has nothing to do.
 LOOK_SECONDS = 0.9
@@ -52,7 +52,7 @@ class Waypoints:
 
     def retarget(self, targets_bytes: Mapping[str, int]) -> None:
         """Go to these from now on; what ``follow`` gets as targets is the same."""
-        if not self.gradual or not self.sizes_bytes:
+        if not self.sizes_bytes:
             self.begin(targets_bytes)
         self._next_look_at = 0.0
 
@@ -79,7 +79,7 @@ class Waypoints:
                 self.sizes_bytes[state.name] = int(min(size, state.maxmemory_bytes))
         now = time.monotonic()
         if not self.gradual:
-            self.sizes_bytes = {state.name: state.target_bytes for state in states}
+            self.sizes_bytes |= self._goals(states)
         elif now >= self._next_look_at or self._is_urgent(states, needs):
             self._next_look_at = now + LOOK_SECONDS
             holdings = self._holdings(states, needs)
@@ -118,7 +118,9 @@ class Waypoints:
 
     def _left_bytes(self, states: Sequence[ServerState]) -> float:
         """The budget without what those claim that are left out."""
-        return self.budget_bytes - sum(s.claim_bytes for s in states if self._stays(s))
+        stay = [state for state in states if self._stays(state)]
+        given = sum(self.sizes_bytes[s.name] for s in states if not self._stays(s))
+        return left_bytes(stay, given, self.budget_bytes)
 
     def _stays(self, state: ServerState) -> bool:
         gives = state.target_bytes < self.sizes_bytes[state.name]

@@ -286,6 +286,7 @@ def test_without_gradual_the_targets_count_at_once() -> None:
     way = Waypoints(BUDGET, gradual=False)
     way.begin({"a": 20 * MB, "b": 80 * MB})
     way.retarget({"a": 80 * MB, "b": 20 * MB})
+    way.follow([ServerState("a", 20 * MB, 0, 80 * MB), ServerState("b", 80 * MB, 0, 20 * MB)], {})
     assert way.sizes_bytes == {"a": 80 * MB, "b": 20 * MB}
 
 

@@ -416,18 +416,24 @@ def test_a_server_that_left_the_file_is_not_asked_for(
     assert said.startswith("back to the sizes from before SPREDS, s0 12 MiB; nothing")
 
 
-def test_sizes_set_by_hand_that_do_not_fit_leave_a_sidecar_that_watches(
-    path: Path, servers: dict[str, LocalServer]
+@pytest.mark.parametrize(
+    ("size", "problem", "sets_sizes"),
+    [
+        ("16mb", "s1 has 16 MiB, and does not evict. It counts with 12 MiB", True),
+        ("0", "no size can be set: server s0: has no maxmemory", False),
+    ],
+)
+def test_sizes_set_by_hand_that_do_not_fit_are_told(
+    path: Path, servers: dict[str, LocalServer], size: str, problem: str, sets_sizes: bool
 ) -> None:
     in_mode(path, "apply")
     with sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
     for server in servers.values():
-        server.client.config_set("maxmemory", "16mb", "maxmemory-policy", "noeviction")
+        server.client.config_set("maxmemory", size, "maxmemory-policy", "noeviction")
     with sidecar_in_thread(path) as sidecar:
-        problem = "no size can be set: servers that keep"
         wait_for(lambda: problem in problems(sidecar), sidecar)
-        assert not sidecar.status()["sets_sizes"]
+        assert sidecar.status()["sets_sizes"] == sets_sizes
 
 
 def test_two_sizes_by_hand_do_not_exceed_the_budget(

@@ -148,6 +148,9 @@ def test_nobody_is_told_to_apply_what_is_applied(
         if is_engaged:
             wait_for(lambda: sidecar._store.now.control.engaged, sidecar)
             change()
-        wait_for(lambda: "for s0 keeps its size" in problems(sidecar), sidecar)
+        words = "s0 has 40 MiB, and does not evict. It counts with 22 MiB"
+        wait_for(lambda: words in problems(sidecar), sidecar)
+        assert "for s0 keeps its size" in problems(sidecar)
         assert "spreds apply" not in problems(sidecar)
+        assert "raise memory.budget" not in problems(sidecar)
         assert sizes(servers)["s0"] == 40 * MB

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from sidecar.servers import back_off, held_memory
-from sidecar.servers.claims import excess_bytes, unmovable
+from sidecar.servers.claims import excess_bytes
+from sidecar.servers.counted_claims import unmovable
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
+from tests.sidecar.three_servers import THIRD, ThreeServers
+from workloads.experiment.faults.model.model_server import MIB
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 
@@ -242,6 +245,34 @@ def test_what_a_change_by_hand_takes_is_made_free_by_those_that_evict(
             sidecar.metrics.snapshot,
         )
         assert fixed.client.config_get("maxmemory")["maxmemory"] == str(24 * MB)
+
+
+def test_beside_one_that_takes_more_the_others_keep_their_minima_and_exchange_the_rest(
+    three: ThreeServers,
+) -> None:
+    before = three.metrics.value("budgets_exceeded")
+    three.stage.policy(0, "noeviction")
+    three.stage.set_by_hand(0, 47)
+    three.stage.wait(10)
+    assert three.sizes == [47 * MIB, 2 * MIB, 2 * MIB]
+    assert three.metrics.value("budgets_exceeded") == before + 1
+    three.stage.policy(0, "allkeys-lru")
+    three.stage.wait(60)
+    assert three.sizes == [THIRD] * 3
+
+
+def test_a_plan_takes_nothing_that_nobody_can_be_given(three: ThreeServers) -> None:
+    """A size that somebody set by hand cannot be put back, and the sum is above the budget: who
+    gives by a plan gives it to another."""
+    three.stage.refuse(0)
+    three.stage.set_by_hand(0, 46)
+    three.stage.wait(3)
+    three.actuator.set_targets({"s0": THIRD, "s1": 8 * MIB, "s2": 24 * MIB}, "plan")
+    three.stage.wait(60)
+    assert three.sizes == [46 * MIB, 8 * MIB, 24 * MIB]
+    three.actuator.set_targets({"s0": 8 * MIB, "s1": 8 * MIB, "s2": 32 * MIB}, "plan")
+    three.stage.wait(60)
+    assert three.sizes == [46 * MIB, 8 * MIB, 24 * MIB]
 
 
 def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(

@@ -16,7 +16,8 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers import back_off
 from sidecar.servers.budget_fit import unmovable_bytes
-from sidecar.servers.claims import BudgetKeeper, claims_bytes, not_put_back, to_put_back
+from sidecar.servers.claims import BudgetKeeper, not_put_back, to_put_back
+from sidecar.servers.counted_claims import claims_bytes
 from sidecar.servers.transitions import ServerState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill

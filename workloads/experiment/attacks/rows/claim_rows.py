@@ -21,11 +21,11 @@ def _least(target: Target, names: tuple[str, ...]) -> int:
     return min(sizes[name] for name in names)
 
 
-def _watch_others(target: Target, evil: str, least_bytes: int) -> None:
+def _watch_others(target: Target, evil: str, least_bytes: int, cycles: int = 8) -> None:
     """For some cycles no other server has less, at any look."""
     others = tuple(name for name in NAMES if name != evil)
     made = _cycle(target)
-    while _cycle(target) < made + 8:
+    while _cycle(target) < made + cycles:
         found = _least(target, others)
         must(
             found >= least_bytes,
@@ -84,7 +84,32 @@ def _all_lies() -> None:
         _lies(lie)
 
 
+def _size_of_one_that_evicts_nothing() -> None:
+    for size, maximum in ((48 * MIB - 100_000, ""), (49 * MIB, 'maximum = "20MiB"\n')):
+        least = dict.fromkeys(NAMES[1:], 'minimum = "8MiB"\n')
+        with Target(NAMES, server_lines={**least, "pages": maximum}) as target:
+            target.servers["pages"].client.config_set("maxmemory-policy", "noeviction")
+            target.servers["pages"].client.config_set("maxmemory", size)
+            _watch_others(target, "pages", 8 * MIB, cycles=3)
+            target.until(lambda: target.status()["last_plan"], "no plan comes")
+            status = target.status()
+            told = " ".join(one for one in status["problems"] if "budget" in one)
+            must("pages has 4" in told, f"status does not say who takes it: {status['problems']}")
+            must("raise memory.budget" not in told, f"a wrong remedy: {told}")
+            reason = status["last_plan"]["reason"]
+            must(not reason.startswith("infeasible"), f"no plans any more: {reason}")
+            target.end()
+            target.start()
+            must(target.status()["sets_sizes"], "after a restart no sizes are kept")
+
+
 ROWS = [
+    Attack(
+        "claims: the size of a server that evicts nothing",
+        "who may run CONFIG SET on one server takes all of the budget with noeviction: the others "
+        "keep their minima, plans go on, also after a restart, and status names the server",
+        _size_of_one_that_evicts_nothing,
+    ),
     Attack(
         "claims: buffers of one client",
         "an ordinary client of one server asks for much and reads nothing: the others keep half of "
