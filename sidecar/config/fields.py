@@ -29,7 +29,8 @@ def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> in
         size_bytes = parse_size(value)
     except ValueError as error:
         raise fields.refuse(key, str(error)) from error
-    if fields.has(key) and not isinstance(value, str) and 0 < size_bytes < LEAST_BARE_BYTES:
+    is_bare = not isinstance(value, str) or value.isdigit()
+    if fields.has(key) and is_bare and 0 < size_bytes < LEAST_BARE_BYTES:
         raise fields.refuse(
             key,
             f"{value!r} has no unit, and is only {value} bytes: write '{value}mb' or '{value}gb'",

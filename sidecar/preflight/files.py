@@ -30,7 +30,8 @@ def check_files(config: SidecarConfig) -> Iterator[Finding]:
             yield Finding("ok", key, f"{folder} is still to be made, where nobody else may write")
         else:
             who = "the sidecar's user" if user is None else _name(user)
-            yield Finding("ok", key, f"only {who} and root may write to {folder}")
+            who = "root" if user == 0 else f"{who} and root"
+            yield Finding("ok", key, f"only {who} may write to {folder.absolute()}")
     yield from _check_group(config, os.geteuid() if user is None and os.geteuid() == 0 else user)
 
 

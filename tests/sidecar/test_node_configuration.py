@@ -136,6 +136,11 @@ REFUSED = {
         "budget = 160",
         ["memory.budget", "160 has no unit", "'160mb'"],
     ),
+    "text without unit": (
+        'budget = "100mb"',
+        'budget = "160"',
+        ["memory.budget", "'160' has no unit", "'160mb'"],
+    ),
     "tiny budget": ('budget = "100mb"', 'budget = "160b"', ["memory.budget", "64 KiB", "160b"]),
     "port": (":6379", ":99999", ["server[sessions].url", ":99999", "out of range"]),
     "port of letters": (":6379", ":abc", ["server[sessions].url", ":abc"]),
