@@ -174,7 +174,13 @@ class Engagement:
         }
         budget_bytes = self._actuator.budget.bytes
         servers = with_minima_that_fit(self.config.servers, budget_bytes)
-        limits = {name: found[name] for name in fixed if found[name]}
+        # One that does not evict and has no limit counts with an equal share, or with more that it
+        # uses or that is planned, and gets none.
+        share_bytes = budget_bytes // len(servers)
+        limits = {
+            name: found[name] or max(share_bytes, state.targets_bytes.get(name, 0))
+            for name in fixed
+        }
         counted = found | bounded_claims(servers, limits, budget_bytes)
         sizes, targets = sizes_to_begin_with(
             servers,

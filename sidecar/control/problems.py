@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sidecar.controllers.silence import Silence
@@ -11,6 +11,7 @@ from sidecar.observer import SILENT_SECONDS
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
 
 # Codes of servers whose size stays, whatever the sum is.
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
@@ -34,9 +35,11 @@ def problems_of(
     found = [_unread(one, counted_bytes.get(one["name"])) for one in servers if not one["up"]]
     if silence is not None:
         found.append(silence.words())
-    if unlimited := [one["name"] for one in servers if one["up"] and not one["maxmemory_bytes"]]:
-        who = command or "the sidecar"
-        found.append(f"{', '.join(unlimited)} has no maxmemory: {who} gives it one")
+    found += [
+        f"{one['name']} has no maxmemory: {_who_gives_it_one(one, command)}"
+        for one in servers
+        if one["up"] and not one["maxmemory_bytes"]
+    ]
     if budget["maxmemory_bytes"] > budget["bytes"]:
         then = _what_becomes_of_it(servers, command, takers)
         found.append(
@@ -48,24 +51,34 @@ def problems_of(
             f"resident memory of all servers is {format_size(budget['rss_bytes'])}, more than "
             f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
         )
-    found += [
-        f"{one['name']} "
-        + (f"is not sampled, for {OLD_SAMPLER}" if one.get("sampler_is_old") else _NO_SAMPLER)
-        + ": plans leave its size alone; it shrinks only where all must"
-        for one in servers
-        if one["up"] and one["sampler"] is None
-    ]
-    found += [
-        f"{one['name']} has sent no samples for {silent_seconds(one['name']):.0f} s, so it keeps "
-        "its size: does it reach sampling.endpoint ('spreds check --connect' looks)?"
-        for one in servers
-        if one["up"] and one["sampler"] and silent_seconds(one["name"]) > SILENT_SECONDS
-    ]
+    for one in servers:
+        found += _of_samples_and_memory(one, silent_seconds(one["name"]))
     found += [
         f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
         for name, hold in state.control.held.items()
     ]
     return found
+
+
+def _who_gives_it_one(server: Mapping[str, Any], command: str | None) -> str:
+    if (server["keep_reason"] or "").startswith("no_eviction:"):
+        return "as it does not evict, nobody but you gives it one, and it can fill the machine"
+    return f"{command or 'the sidecar'} gives it one"
+
+
+def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> Iterator[str]:
+    name, sampler = server["name"], server["sampler"]
+    if server["up"] and sampler is None:
+        old = f"is not sampled, for {OLD_SAMPLER}" if server.get("sampler_is_old") else _NO_SAMPLER
+        yield f"{name} {old}: plans leave its size alone; it shrinks only where all must"
+    if server["up"] and sampler and silent_seconds > SILENT_SECONDS:
+        yield (
+            f"{name} has sent no samples for {silent_seconds:.0f} s, so it keeps its size: does it "
+            "reach sampling.endpoint ('spreds check --connect' looks)?"
+        )
+    if (server["keep_reason"] or "").startswith("stuck:"):
+        why = reason_words(server["keep_reason"])
+        yield f"{name}: {why}; others that would grow by that memory wait"
 
 
 def _unread(server: Mapping[str, Any], counted_bytes: int | None) -> str:

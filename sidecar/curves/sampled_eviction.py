@@ -9,7 +9,7 @@ field of the rule; the tests compare it with the rule itself.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,8 @@ def _steps_per_part(samples: int) -> int:
     return max(_STEPS_PER_PART, _STEPS_PER_CACHE // samples)
 
 
-@cache
+# A server says how many samples it takes.
+@lru_cache(maxsize=16)
 def _spread(samples: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
     """Which points of the grid stand for each step's relative size, shape (steps + 1, offsets), and
     the offsets of these points from the size of the cache."""

@@ -93,11 +93,30 @@ def with_counted(
     budget_bytes: int,
     least_bytes: Mapping[str, int],
 ) -> list[ServerState]:
-    """The states, with what those count with that keep their sizes."""
+    """The states, with what those count with that keep their sizes, and as much of what one holds
+    that frees nothing as leaves each other one half of an equal share: it may be a lie."""
     counted = counted_bytes(servers, states, budget_bytes, least_bytes)
     return [
-        replace(state, most_counted_bytes=counted.get(state.name, math.inf)) for state in states
+        replace(
+            state,
+            most_counted_bytes=counted.get(state.name, math.inf),
+            held_bytes=_held_bytes(state, states, budget_bytes),
+        )
+        for state in states
     ]
+
+
+def _held_bytes(state: ServerState, states: Sequence[ServerState], budget_bytes: int) -> int:
+    if not state.stuck:
+        return state.held_bytes
+    half_bytes = budget_bytes // (2 * len(states))
+    others_bytes = sum(
+        max(other.maxmemory_bytes, min(other.target_bytes, half_bytes))
+        for other in states
+        if other.name != state.name
+    )
+    most_bytes = max(state.maxmemory_bytes, budget_bytes - others_bytes)
+    return int(min(state.held_bytes, most_bytes))
 
 
 def takers(states: Sequence[ServerState], budget_bytes: int) -> dict[str, str]:

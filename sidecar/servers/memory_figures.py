@@ -42,8 +42,12 @@ def memory_of(
     Raises:
         ValueError: ``used_memory`` is missing, or no number.
     """
+    used = number_of(info, "used_memory")
     not_counted = Figures(info, odd).get("mem_not_counted_for_evict")
-    counted = number_of(info, "used_memory") - not_counted
+    if not_counted > used:
+        odd.add("mem_not_counted_for_evict")
+        not_counted = 0
+    counted = used - not_counted
     baseline = max(0, _beside_keys(info, config, odd) - not_counted)
     kept, of = kept_share
     unevictable = baseline + tables_bytes + max(0, counted - baseline) * kept // of

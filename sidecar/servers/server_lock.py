@@ -69,7 +69,8 @@ class ServerLock:
         except OSError as error:
             self.close()
             if error.errno != errno.EADDRINUSE:
-                raise
+                why = error.strerror or str(error)
+                raise ServerTakenError(f"its lock in the kernel cannot be made: {why}") from error
             self._refuse_if_ours()
 
     def _refuse_if_ours(self) -> None:

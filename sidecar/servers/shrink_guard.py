@@ -56,7 +56,7 @@ class ShrinkGuard:
         """What is wanted, or what was judged last: then that is logged and counted, once. Where
         nobody ``sets_sizes``, anything may be wanted."""
         judged = self._judged_bytes if sets_sizes else {}
-        lowered = [name for name, size in wanted_bytes.items() if size < judged.get(name, 0)]
+        lowered = [name for name, size in judged.items() if wanted_bytes.get(name, size) < size]
         if not lowered:
             return dict(wanted_bytes)
         if wanted_bytes != self._refused_bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 from sidecar.servers.transitions import ServerState
@@ -17,10 +18,14 @@ def sizes_in_words(states: Sequence[ServerState], under_way: Collection[str]) ->
     elif any(left_out.values()):
         near = "as near to their sizes as they can be"
     sizes = ", ".join(
-        f"{state.name} {format_size(state.maxmemory_bytes)}{left_out[state.name]}"
+        f"{state.name} {_size_words(state.maxmemory_bytes)}{left_out[state.name]}"
         for state in states
     )
     return f"servers are {near}: {sizes}"
+
+
+def _size_words(size_bytes: float) -> str:
+    return format_size(size_bytes) if size_bytes < math.inf else "no limit"
 
 
 def handed_over(size_bytes: float, target_bytes: int) -> str:

@@ -108,6 +108,21 @@ class Connection:
             self.socket.close()
 
 
+def held_bytes(connections: Iterable[Connection]) -> int:
+    """Of requests that are not answered yet."""
+    return sum(one.incoming.held_bytes for one in connections)
+
+
+def who_holds_most(connections: Iterable[Connection]) -> Connection:
+    """The largest of the requests that still come, of the party whose hold the most bytes; there
+    must be one."""
+    held = Counter[str]()
+    coming = [one for one in connections if one.phase == Phase.READING]
+    for one in coming:
+        held[one.peer.party] += one.incoming.held_bytes
+    return max(coming, key=lambda one: (held[one.peer.party], one.incoming.held_bytes))
+
+
 def whom_to_hang_up_on(connections: Iterable[Connection]) -> Connection | None:
     """The oldest one of the address that has the most, of those that still send, or else of those
     that do not take their answer; ``None`` if all are being answered."""

@@ -22,7 +22,9 @@ from solver_lambda.http.connection import (
     Connection,
     Limits,
     Phase,
+    held_bytes,
     peer_of,
+    who_holds_most,
     whom_to_hang_up_on,
 )
 from solver_lambda.http.incoming import Incoming
@@ -205,15 +207,15 @@ class HttpServer:
         try:
             if connection.read():
                 self._queue(connection)
-            elif self._held_bytes() > self._limits.held_bytes:
-                raise crowded("too much is being sent at a time")
+            elif held_bytes(self._connections) > self._limits.held_bytes:
+                if (victim := who_holds_most(self._connections)) is connection:
+                    raise crowded("too much is being sent at a time")
+                self._journal.refused(victim.peer, "crowded", "too much is being sent at a time")
+                self._drop(victim)
         except EOFError:
             self._refuse(connection, connection.incoming.end())
         except RefusedError as error:
             self._refuse(connection, error)
-
-    def _held_bytes(self) -> int:
-        return sum(one.incoming.held_bytes for one in self._connections)
 
     def _refuse(self, connection: Connection, error: RefusedError | None) -> None:
         if error is None:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from sidecar.delivery import certificate_fetches
 from sidecar.delivery.notification import MAX_MESSAGE_BYTES
 from solver_lambda.documents.keys import plan_key
 from tests.sidecar.waiting_sidecar import WaitingSidecar
@@ -148,6 +149,12 @@ BAD: dict[str, tuple[Callable[[WaitingSidecar], bytes | dict[str, Any]], str]] =
     "key that climbs": (lambda r: r.message(r.cloud.event("plans/n1/../n1/7.json")), "key"),
     "no such plan": (lambda r: r.message(r.cloud.event(plan_key("n1", 7))), "no_plan"),
 }
+
+
+@pytest.fixture(autouse=True)
+def many_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one sender has in a minute."""
+    monkeypatch.setattr(certificate_fetches, "MOST_OF_ONE", 1000)
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -121,7 +121,7 @@ def test_a_server_that_says_nonsense_is_a_finding_in_one_sentence(
             return None
         said = {**real.config_get(*words[2:]), "tcp-backlog": "abc"}
         pairs = [bulk(key.encode()) + bulk(value.encode()) for key, value in said.items()]
-        return [b"%%%d\r\n" % len(said), *pairs]
+        return [b"*%d\r\n" % (2 * len(said)), *pairs]
 
     with HostileServer(tmp_path / "hostile", real, answer) as hostile:
         found = check(write_node({"a": hostile.url, "b": start_server("12mb").url}), 1)

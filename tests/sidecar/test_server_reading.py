@@ -103,6 +103,7 @@ def test_what_is_missing_or_no_number_is_named(key: str) -> None:
         ({"cmdstat_get": {"calls": "many"}}, "calls"),
         ({"mem_clients_normal": 1.5}, "mem_clients_normal"),
         ({"keyspace_hits": "9" * 400}, "keyspace_hits"),
+        ({"mem_not_counted_for_evict": 1 << 53}, "mem_not_counted_for_evict"),
     ],
 )
 def test_an_odd_figure_is_told_and_not_counted_with(told: dict[str, Any], odd: str) -> None:

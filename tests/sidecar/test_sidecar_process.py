@@ -179,15 +179,20 @@ def test_whose_socket_is_gone_is_running_all_the_same(
     assert "the sidecar is not running" in capsys.readouterr().err
 
 
-def test_an_unlimited_server_that_does_not_evict_leaves_all_as_they_are(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+def test_an_unlimited_server_that_does_not_evict_is_left_and_keeps_no_other_from_its_size(
+    write_node: Callable[..., Path],
+    start_server: Callable[..., LocalServer],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    server = start_server(0, **{"maxmemory-policy": "noeviction"})
-    with sidecar_process(write_node({"a": server.url})) as process:
-        said = process.read_until("noeviction", "refuse writes")
-        assert "no size can be set: server a" in said
+    boundless = start_server(0, **{"maxmemory-policy": "noeviction"})
+    other = start_server("40mb")
+    path = write_node({"a": boundless.url, "b": other.url}, budget="24mb")
+    with sidecar_process(path) as process:
+        wait_until(lambda: _knob(other, "maxmemory") == str(12 * MB), lambda: process.lines)
+        main(["status", str(path)])
+        assert "as it does not evict, nobody but you gives it one" in capsys.readouterr().out
         assert process.end() == 0
-    assert _knob(server, "maxmemory") == "0"
+    assert _knob(boundless, "maxmemory") == "0"
 
 
 def test_status_asks_the_servers(

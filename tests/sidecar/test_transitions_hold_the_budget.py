@@ -33,10 +33,13 @@ class Model:
         return sum(state.maxmemory_bytes for state in self.states)
 
     def claims(self) -> float:
-        """Written out again, apart from the code under test."""
+        """Written out again, apart from the code under test. One without a limit that can be given
+        none counts as planned."""
         return sum(
             state.held_bytes
             if state.held_bytes > 1.01 * state.maxmemory_bytes + MB
+            else state.target_bytes
+            if state.maxmemory_bytes == math.inf and state.reachable and not state.moves
             else state.maxmemory_bytes
             for state in self.states
         )

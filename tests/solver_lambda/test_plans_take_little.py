@@ -369,7 +369,7 @@ def test_going_back_needs_no_gain_and_no_curve_stops_it():
     assert "shrinks: 18 MiB less" in back.servers[0].reason
     there = plan(bounded("a", 32, 32), bounded("b", 32, 32))
     assert there.decision == "keep"
-    assert there.reason.startswith("back: the sizes in force are those from before")
+    assert there.reason.startswith("back: no sizes nearer to those from before")
     byte = 1 / MIB
     nearly = plan(bounded("a", 32 - 40 * byte, 32), bounded("b", 32 + 40 * byte, 32))
     assert (nearly.decision, nearly.reason) == ("keep", there.reason)

@@ -173,7 +173,7 @@ def _claims_nothing_out_of_reach(state: ServerState) -> float:
 BREAKS = {
     "growth into what a server has that is out of reach": (
         transitions.ServerState,
-        "claim_bytes",
+        "counted_bytes",
         property(_claims_nothing_out_of_reach),
         "beside",
     ),

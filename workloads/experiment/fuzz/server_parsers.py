@@ -16,7 +16,7 @@ from sidecar.samples.wire_format import HEADER, RECORD_BYTES
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from workloads.experiment.fuzz.byte_mutator import changed_bytes
 from workloads.experiment.fuzz.parser import Parser
-from workloads.experiment.fuzz.server_seeds import CONFIG, HELLO, INFO, ODD_NUMBERS
+from workloads.experiment.fuzz.server_seeds import CONFIG, INFO, ODD_NUMBERS
 from workloads.sample_batches import SampledServer, number_hashes
 
 _HEADER_BYTES = (0, 1, 2, 7, 8, 9, 15, 16, 17, 119, 120, 121, 255)
@@ -81,16 +81,10 @@ def _batch(data: bytes) -> None:
 
 
 def _replies(info: list[bytes], config: list[bytes]) -> bytes:
-    """What a server says to HELLO, INFO and CONFIG GET, in the protocol's third version."""
+    """What a server says to INFO and CONFIG GET."""
     text = b"\r\n".join(info) + b"\r\n"
     pairs = b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in config)
-    return (
-        HELLO
-        + b"+OK\r\n"  # to what redis-py asks first
-        + b"=%d\r\ntxt:%s\r\n" % (len(text) + 4, text)
-        + b"%%%d\r\n" % (len(config) // 2)
-        + pairs
-    )
+    return b"$%d\r\n%s\r\n" % (len(text), text) + b"*%d\r\n" % len(config) + pairs
 
 
 def _changed_replies(draw: random.Random) -> bytes:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-HELLO = (
-    b"%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n"
-    b"$2\r\nid\r\n:3\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
-    b"$7\r\nmodules\r\n*0\r\n"
-)
 INFO = [
     b"# Server",
     b"redis_version:7.0.15",

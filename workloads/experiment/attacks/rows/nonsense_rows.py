@@ -21,6 +21,7 @@ FIGURES = {
     "mem_clients_normal": "9" * 400,
     "keyspace_hits": str(2**64 - 1),
     "rdb_last_cow_size": "-1",
+    "mem_not_counted_for_evict": str(2**53),
 }
 DATABASE = "db0:keys=1,expires=2,avg_ttl=-123372036854775872"
 SETTINGS = {
@@ -33,8 +34,10 @@ PUSHES = 200 * b">4\r\n$6\r\nMOVING\r\n:1\r\n:86400\r\n$11\r\n127.0.0.1:1\r\n"
 LEAST_LOOKS = 20
 
 
-def _with_hostile(answer_of: Callable[[Target], Answer], play: Callable[[Target], None]) -> None:
-    with Target() as target:
+def _with_hostile(
+    answer_of: Callable[[Target], Answer], play: Callable[[Target], None], mode: str = "apply"
+) -> None:
+    with Target(sections={"": f'mode = "{mode}"\n'}) as target:
         target.end()
         server = target.servers["pages"]
         with HostileServer(None, server.client, answer_of(target)) as hostile:
@@ -45,13 +48,19 @@ def _with_hostile(answer_of: Callable[[Target], Answer], play: Callable[[Target]
 
 
 def _figures() -> None:
+    for mode, size in (("apply", None), ("recommend", "0")):
+        _figures_in(mode, size)
+
+
+def _figures_in(mode: str, maxmemory: str | None) -> None:
     def answer_of(target: Target) -> Answer:
         client = target.servers["pages"].client
 
         def answer(words: list[str]) -> list[bytes] | None:
             if words[0].upper() == "INFO":
                 text = ask_real(client, words).decode().partition("\r\n")[2].removesuffix("\r\n")
-                for field, said in FIGURES.items():
+                limit = {} if maxmemory is None else {"maxmemory": maxmemory}
+                for field, said in {**FIGURES, **limit}.items():
                     text = re.sub(rf"\r\n{field}:[^\r]*", f"\r\n{field}:{said}", text)
                 return [bulk(f"{text}\r\n# Keyspace\r\n{DATABASE}\r\n".encode())]
             if words[:2] == ["CONFIG", "GET"] or words[0] == "CONFIG GET":
@@ -66,17 +75,18 @@ def _figures() -> None:
         begun = _cycles(target)
         target.until(lambda: _cycles(target) >= begun + 2, "nothing is observed any more")
         must(_is_up(target, "pages"), "a server is not read for a figure that makes no sense")
-        target.servers["sessions"].client.config_set("maxmemory", 900 * MIB)
-        target.until(
-            lambda: target.sizes()["sessions"] <= 2 * SERVER_BYTES,
-            "the other server is not looked after",
-        )
+        if mode == "apply":
+            target.servers["sessions"].client.config_set("maxmemory", 900 * MIB)
+            target.until(
+                lambda: target.sizes()["sessions"] <= 2 * SERVER_BYTES,
+                "the other server is not looked after",
+            )
         target.end()
         target.start()
         must(target.status()["pause"] is None, "the state file is not read any more")
         must("Traceback" not in target.log_text(), "a traceback in the log")
 
-    _with_hostile(answer_of, play)
+    _with_hostile(answer_of, play, mode)
 
 
 def _cycles(target: Target) -> int:
