@@ -18,7 +18,9 @@ RSS_ALLOWANCE_BYTES = 16 << 20
 RSS_ALLOWANCE_RATIO = 1.10
 # Evictions free hundreds of megabytes a second.
 STUCK_SECONDS = 60.0
-PROGRESS_RATIO = 0.01
+PROGRESS_RATIO = 0.1
+# Whatever it says meanwhile.
+LONGEST_FREEING_SECONDS = 600.0
 
 
 class HeldMemory:
@@ -33,7 +35,7 @@ class HeldMemory:
         # shrinks: it is not waited for again after each of them.
         self._rss_stays = False
         self._least_bytes: float | None = None
-        self._freed_at = 0.0
+        self._began_at = self._freed_at = 0.0
         self._stuck = False
 
     def note_shrink(self) -> None:
@@ -71,18 +73,24 @@ class HeldMemory:
         return int(resident)
 
     def is_stuck(self, state: ServerState) -> bool:
-        """Whether it has freed less than one per cent in ``STUCK_SECONDS``.
+        """Whether it has freed less than a tenth of what it holds above its limit in
+        ``STUCK_SECONDS``, or has not come to it in ``LONGEST_FREEING_SECONDS``.
 
         It stays stuck, whatever is planned meanwhile, until it frees some or is at its limit.
         """
         now = time.monotonic()
         if not state.is_freeing:
             self._least_bytes, self._stuck = None, False
-        elif self._least_bytes is None or (
-            state.held_bytes <= (1 - PROGRESS_RATIO) * self._least_bytes
-        ):
-            self._least_bytes, self._freed_at, self._stuck = state.held_bytes, now, False
-        elif not self._stuck and now - self._freed_at > STUCK_SECONDS:
+            return False
+        if self._least_bytes is None:
+            self._least_bytes, self._began_at, self._freed_at = state.held_bytes, now, now
+        is_endless = now - self._began_at > LONGEST_FREEING_SECONDS
+        above_bytes = self._least_bytes - state.maxmemory_bytes
+        freed_bytes = self._least_bytes - state.held_bytes
+        if freed_bytes > 0 and freed_bytes >= PROGRESS_RATIO * above_bytes:
+            self._least_bytes, self._freed_at = state.held_bytes, now
+            self._stuck = self._stuck and is_endless
+        if not self._stuck and (is_endless or now - self._freed_at > STUCK_SECONDS):
             self._stuck = True
             self._metrics.shrinks_stuck.labels(self._name).inc()
             log.warning(

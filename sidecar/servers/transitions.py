@@ -89,8 +89,11 @@ class ServerState:
     def counted_bytes(self) -> float:
         """What others make room for. What one takes above it, it takes from nobody: the budget is
         exceeded."""
-        if self.moves or not (self.reachable or self.contested):
-            return self.claim_bytes  # who hangs may have grown by what we sent ourselves
+        if self.moves:
+            return self.claim_bytes
+        if not (self.reachable or self.contested):
+            # Who hangs may have grown by what we sent ourselves.
+            return min(self.claim_bytes, max(self.most_counted_bytes, self.target_bytes))
         if self.maxmemory_bytes == math.inf:
             return self.target_bytes
         most = self.target_bytes if self.contested else self.most_counted_bytes

@@ -229,6 +229,12 @@ def test_a_server_that_does_not_answer_is_left_alone_and_keeps_its_claim() -> No
     assert list(resolve([down, taker], BUDGET)) == [Grow("taker", 30 * MB, 40 * MB)]
 
 
+def test_who_hangs_counts_with_what_others_make_room_for() -> None:
+    lied = ServerState("lied", 10**12, 0, 20 * MB, reachable=False, most_counted_bytes=24 * MB)
+    taker = ServerState("taker", 5 * MB, 5 * MB, 50 * MB)
+    assert list(resolve([lied, taker], BUDGET)) == [Grow("taker", 5 * MB, 50 * MB)]
+
+
 def test_one_that_refuses_is_asked_nothing_and_keeps_its_claim() -> None:
     refuses = ServerState("refuses", 60 * MB, 60 * MB, 20 * MB, refuses=True)
     other = ServerState("other", 50 * MB, 50 * MB, 30 * MB)
