@@ -140,6 +140,8 @@ def limit_words(state: ServerState) -> str:
 
 
 def _why(state: ServerState) -> str:
+    if not state.reachable:
+        return "does not answer"
     if not state.evicts:
         return "does not evict"
     return "was given that by hand" if state.held else "refuses another size"
