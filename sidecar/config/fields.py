@@ -92,8 +92,7 @@ def secret(fields: Fields, key: str, folder: Path) -> str | None:
     """
     if fields.has(f"{key}_file") and fields.has(f"{key}_env"):
         raise fields.refuse(f"{key}_file", f"and {key}_env are both given: give one of them")
-    if fields.has(f"{key}_file"):
-        path = folder / fields.text(f"{key}_file")
+    if path := secret_path(fields, key, folder):
         if not reads_secrets.get():
             return _UNREAD
         try:

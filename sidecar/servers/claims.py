@@ -10,8 +10,9 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import with_minima_that_fit, within_maxima
-from sidecar.servers.counted_claims import claim_bytes, counted_bytes, hanging, limit_words, takers
+from sidecar.servers.counted_claims import claim_bytes, counted_bytes, hanging, takers
 from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.sizes_in_words import limit_words
 from sidecar.servers.transitions import ServerState
 from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.budget_fit import bounded_claims, with_minima_that_fit, within_maxima
+from sidecar.servers.sizes_in_words import limit_words
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size
 
@@ -131,12 +132,6 @@ def takers(states: Sequence[ServerState], budget_bytes: int) -> dict[str, str]:
         for state in states
         if state.takes_more and not state.contested
     }
-
-
-def limit_words(state: ServerState) -> str:
-    """Its ``maxmemory``, for people."""
-    size_bytes = state.maxmemory_bytes
-    return format_size(size_bytes) if size_bytes < math.inf else "no limit"
 
 
 def _why(state: ServerState) -> str:

@@ -18,13 +18,14 @@ def sizes_in_words(states: Sequence[ServerState], under_way: Collection[str]) ->
     elif any(left_out.values()):
         near = "as near to their sizes as they can be"
     sizes = ", ".join(
-        f"{state.name} {_size_words(state.maxmemory_bytes)}{left_out[state.name]}"
-        for state in states
+        f"{state.name} {limit_words(state)}{left_out[state.name]}" for state in states
     )
     return f"servers are {near}: {sizes}"
 
 
-def _size_words(size_bytes: float) -> str:
+def limit_words(state: ServerState) -> str:
+    """Its ``maxmemory``, for people."""
+    size_bytes = state.maxmemory_bytes
     return format_size(size_bytes) if size_bytes < math.inf else "no limit"
 
 
