@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
+from workloads.in_background import in_background
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
 
@@ -99,16 +101,10 @@ class LocalNode:
     @contextmanager
     def load(self, seed: int = 1) -> Iterator[None]:
         """Requests to both servers, in a thread that leaves time for others."""
-        stop = threading.Event()
-        thread = threading.Thread(target=self._request, args=(stop, seed), name="load")
-        thread.start()
-        try:
+        with in_background(partial(self._request, seed)):
             yield
-        finally:
-            stop.set()
-            thread.join()
 
-    def _request(self, stop: threading.Event, seed: int) -> None:
+    def _request(self, seed: int, stop: threading.Event) -> None:
         choice = random.Random(seed)
         with ExitStack() as stack:
             clients = {

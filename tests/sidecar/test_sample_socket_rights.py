@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from sidecar.config.node import load_config
 from sidecar.samples.endpoint import bind_endpoint
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.sidecar_process import sidecar_process
+from workloads.in_background import in_background
 from workloads.local_node import wait_until
 from workloads.local_server import built
 
@@ -115,7 +116,7 @@ def test_a_server_of_another_user_sends_its_samples(folder: Path, write_node: Wr
         )
         with sidecar_process(path) as sidecar:
             sidecar.read_until("initial sizes")
-            with _load(data / "s.sock"):
+            with in_background(partial(_request, data / "s.sock")):
                 sidecar.read_until("observed: cycle")  # due after 20 samples, or in an hour
             assert sidecar.end() == 0
     finally:
@@ -123,23 +124,11 @@ def test_a_server_of_another_user_sends_its_samples(folder: Path, write_node: Wr
         server.wait()
 
 
-@contextmanager
-def _load(path: Path) -> Iterator[None]:
-    stop = threading.Event()
-
-    def request() -> None:
-        with redis.Redis(unix_socket_path=str(path)) as client:
-            while not stop.is_set():
-                for key in range(100):
-                    client.get(f"key{key}")
-
-    thread = threading.Thread(target=request)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+def _request(path: Path, stop: threading.Event) -> None:
+    with redis.Redis(unix_socket_path=str(path)) as client:
+        while not stop.is_set():
+            for key in range(100):
+                client.get(f"key{key}")
 
 
 @as_root

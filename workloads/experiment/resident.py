@@ -13,11 +13,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from workloads.embedded_sidecar import is_sampled
+from workloads.in_background import in_background
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
@@ -112,7 +114,7 @@ def _measured(budget_mib: int, seconds: float, *, held: bool, steady: bool) -> l
         wait_until(
             lambda: process.poll() is not None or all(map(is_sampled, servers)), log.read_text
         )
-        stack.enter_context(_load(servers, steady))
+        stack.enter_context(in_background(partial(_request, servers, steady)))
         rows = list(_rows(servers, seconds))
         print(_told(log.read_text()), end="")
     return rows
@@ -130,19 +132,7 @@ def _rows(servers: list[LocalServer], seconds: float) -> Iterator[dict[str, Any]
         time.sleep(1.0)
 
 
-@contextmanager
-def _load(servers: list[LocalServer], steady: bool) -> Iterator[None]:
-    stop = threading.Event()
-    thread = threading.Thread(target=_request, args=(servers, stop, steady), name="load")
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _request(servers: list[LocalServer], stop: threading.Event, steady: bool) -> None:
+def _request(servers: list[LocalServer], steady: bool, stop: threading.Event) -> None:
     choice = random.Random(1)
     began = time.monotonic()
     with ExitStack() as stack:

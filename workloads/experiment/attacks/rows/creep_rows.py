@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from workloads.experiment.attacks.stage.attack import Attack, must
 from workloads.experiment.attacks.stage.hostile_solver import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+from workloads.in_background import in_background
 
 SECTIONS = {
     "sampling": 'endpoint = "ipc://{folder}/samples"\nrate = 0.1\n',
@@ -45,24 +46,19 @@ class _Halver:
 @contextmanager
 def _reads(target: Target, name: str, keys: int, at_once: int) -> Iterator[None]:
     """Evenly; what is missed is filled."""
-    stop, client, draw = threading.Event(), target.client(name), random.Random(1)
+    client, draw = target.client(name), random.Random(1)
     for first in range(0, min(keys, 30_000), 1000):
         client.mset({f"key:{first + number}": VALUE for number in range(1000)})
 
-    def read() -> None:
+    def read(stop: threading.Event) -> None:
         while not stop.wait(PAUSE_SECONDS):
             wanted = [f"key:{draw.randrange(keys)}" for _ in range(at_once)]
             found = zip(wanted, client.mget(wanted), strict=True)
             if missed := {key: VALUE for key, value in found if value is None}:
                 client.mset(missed)
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
+    with in_background(read):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _a_busy_server_lends_its_error() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from workloads.experiment.attacks.stage.attack import Attack, must
 from workloads.experiment.attacks.stage.hostile_solver import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+from workloads.in_background import in_background
 
 KEYS = 20_000
 VALUE_BYTES = 1000
@@ -29,9 +30,8 @@ REASONS = ("back: to before", "over_budget: much", "latency_bound: x")
 @contextmanager
 def _reads(target: Target, name: str) -> Iterator[None]:
     """All keys of a server, evenly, so that it needs all that it has."""
-    stop = threading.Event()
 
-    def read() -> None:
+    def read(stop: threading.Event) -> None:
         draw = random.Random(1)
         client = target.client(name)
         while not stop.is_set():
@@ -40,13 +40,8 @@ def _reads(target: Target, name: str) -> Iterator[None]:
                 pipe.get(f"key:{draw.randrange(KEYS - 8000, KEYS)}")
             pipe.execute()
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
+    with in_background(read):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _write(target: Target, name: str) -> None:
