@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
-from workloads.experiment.attacks.stage.hostile_server import Answer, HostileServer, bulk
+from workloads.experiment.attacks.stage.hostile_server import Answer, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 
 MOST_GROWTH_BYTES = 40 * MIB
@@ -45,15 +45,8 @@ def _drops() -> Iterator[bytes]:
 @contextmanager
 def _hostile(answer: Answer, hostile_name: str = "pages") -> Iterator[Target]:
     """A sidecar with one hostile server, and one that is none."""
-    with Target() as target:
-        target.end()
-        server = target.servers[hostile_name]
-        path = target.folder / "hostile.sock"
-        with HostileServer(path, server.client, answer) as hostile:
-            target.file.write_text(target.file.read_text().replace(server.url, hostile.url))
-            target.start()
-            yield target
-            target.end()
+    with Target() as target, hostile_in_place_of(target, hostile_name, answer):
+        yield target
 
 
 def _replies() -> None:
@@ -61,7 +54,7 @@ def _replies() -> None:
         with _hostile(answer) as target:
             before_bytes = target.resident_bytes()
             target.until(
-                lambda: not _server(target, "pages")["up"],
+                lambda: not target.server("pages")["up"],
                 "a server that never ends its reply is not told",
             )
             sessions = target.servers["sessions"].client
@@ -72,10 +65,6 @@ def _replies() -> None:
             )
             grown_bytes = target.resident_bytes() - before_bytes
             must(grown_bytes < MOST_GROWTH_BYTES, f"{grown_bytes / MIB:.0f} MiB more are resident")
-
-
-def _server(target: Target, name: str) -> dict[str, object]:
-    return next(one for one in target.status()["servers"] if one["name"] == name)
 
 
 EVIL = "allkeys-lru\x1b[2J\x1b]0;owned\x07\u202e"
@@ -94,7 +83,7 @@ def _says_policy(words: list[str]) -> list[bytes] | None:
 
 def _terminals() -> None:
     with _hostile(_says_policy) as target:
-        target.until(lambda: not _server(target, "pages")["up"], "it is believed")
+        target.until(lambda: not target.server("pages")["up"], "it is believed")
         outputs = [
             target.command(*words).stdout + target.command(*words).stderr
             for words in (
@@ -120,9 +109,9 @@ def _errors_of_clients() -> None:
                 pipe.eval(script, 0, f"-E{number:07d}{'A' * 20} x")
             pipe.execute(raise_on_error=False)
         must(len(client.info("errorstats")) > 80_000, "this server counts other errors")
-        made = _cycle(target)
+        made = target.cycle()
         target.until(partial(_has_cycle_after, target, made + 2), "no more observations")
-        must(_server(target, "pages")["up"], "a server is not read for what its clients do")
+        must(target.server("pages")["up"], "a server is not read for what its clients do")
 
 
 def _lacks_settings(words: list[str]) -> list[bytes] | None:
@@ -137,14 +126,8 @@ def _missing_settings() -> None:
         must("Traceback" not in target.log_text(), "a traceback in the log")
 
 
-def _cycle(target: Target) -> int:
-    """Of the last observation; one begins about each two seconds, and has their number."""
-    last = target.status()["last_observation"]
-    return int(last["cycle"]) if last else 0
-
-
 def _has_cycle_after(target: Target, cycle: int) -> bool:
-    return _cycle(target) > cycle
+    return target.cycle() > cycle
 
 
 def _documents() -> None:
@@ -167,17 +150,15 @@ def _documents() -> None:
         place = folder / "pages.json"
         for name, text in texts.items():
             place.write_bytes(text)
-            made = _cycle(target)
+            made = target.cycle()
             target.until(
                 partial(_has_cycle_after, target, made + 2), f"{name}: no more observations"
             )
-            weight = _server(target, "pages")["weight"]
+            weight = target.server("pages")["weight"]
             must(weight in (1.0, None), f"{name}: its weight is {weight}")
         must("settings" in target.log_text(), "nobody says that settings are refused")
         place.write_text(json.dumps(good))
-        target.until(
-            lambda: _server(target, "pages")["weight"] == 2.0, "good settings are not taken"
-        )
+        target.until(lambda: target.server("pages")["weight"] == 2.0, "good settings are not taken")
         grown_bytes = target.resident_bytes() - before_bytes
         must(grown_bytes < MOST_GROWTH_BYTES, f"{grown_bytes / MIB:.0f} MiB more are resident")
 

@@ -7,7 +7,7 @@ import socket
 from contextlib import ExitStack
 
 from workloads.experiment.attacks.stage.attack import Attack, must
-from workloads.experiment.attacks.stage.hostile_server import HostileServer, ask_real, bulk
+from workloads.experiment.attacks.stage.hostile_server import ask_real, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 
 NAMES = ("pages", "sessions", "timeline")
@@ -24,18 +24,13 @@ def _least(target: Target, names: tuple[str, ...]) -> int:
 def _watch_others(target: Target, evil: str, least_bytes: int, cycles: int = 8) -> None:
     """For some cycles no other server has less, at any look."""
     others = tuple(name for name in NAMES if name != evil)
-    made = _cycle(target)
-    while _cycle(target) < made + cycles:
+    made = target.cycle()
+    while target.cycle() < made + cycles:
         found = _least(target, others)
         must(
             found >= least_bytes,
             f"another server has {found / MIB:.1f} MiB, less than {least_bytes / MIB:.1f}",
         )
-
-
-def _cycle(target: Target) -> int:
-    last = target.status()["last_observation"]
-    return int(last["cycle"]) if last else 0
 
 
 def _buffers_of_one_client() -> None:
@@ -61,22 +56,18 @@ LIES = {
 def _lies(lie: dict[str, int]) -> None:
     rss = f'budget = "{3 * SERVER_BYTES}"\nrss_budget = "400MiB"\n'
     with Target(NAMES, {"memory": rss}) as target:
-        target.end()
-        server = target.servers["pages"]
+        client = target.servers["pages"].client
 
         def answer(words: list[str]) -> list[bytes] | None:
             if words[0].upper() != "INFO":
                 return None
-            text = ask_real(server.client, words).decode()
+            text = ask_real(client, words).decode()
             for field, number in lie.items():
                 text = re.sub(rf"\r\n{field}:\d+", f"\r\n{field}:{number}", text)
             return [bulk(text.partition("\r\n")[2].removesuffix("\r\n").encode())]
 
-        with HostileServer(target.folder / "hostile.sock", server.client, answer) as hostile:
-            target.file.write_text(target.file.read_text().replace(server.url, hostile.url))
-            target.start()
+        with hostile_in_place_of(target, "pages", answer):
             _watch_others(target, "pages", 7 * MIB)
-            target.end()
 
 
 def _all_lies() -> None:

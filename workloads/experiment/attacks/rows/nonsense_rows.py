@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from workloads.experiment.attacks.stage.attack import Attack, must
-from workloads.experiment.attacks.stage.hostile_server import (
-    Answer,
-    HostileServer,
-    ask_real,
-    bulk,
-)
+from workloads.experiment.attacks.stage.hostile_server import ask_real, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 
 # Of INFO and of CONFIG GET.
@@ -34,26 +28,13 @@ PUSHES = 200 * b">4\r\n$6\r\nMOVING\r\n:1\r\n:86400\r\n$11\r\n127.0.0.1:1\r\n"
 LEAST_LOOKS = 20
 
 
-def _with_hostile(
-    answer_of: Callable[[Target], Answer], play: Callable[[Target], None], mode: str = "apply"
-) -> None:
-    with Target(sections={"": f'mode = "{mode}"\n'}) as target:
-        target.end()
-        server = target.servers["pages"]
-        with HostileServer(None, server.client, answer_of(target)) as hostile:
-            target.file.write_text(target.file.read_text().replace(server.url, hostile.url))
-            target.start()
-            play(target)
-            target.end()
-
-
 def _figures() -> None:
     for mode, size in (("apply", None), ("recommend", "0")):
         _figures_in(mode, size)
 
 
 def _figures_in(mode: str, maxmemory: str | None) -> None:
-    def answer_of(target: Target) -> Answer:
+    with Target(sections={"": f'mode = "{mode}"\n'}) as target:
         client = target.servers["pages"].client
 
         def answer(words: list[str]) -> list[bytes] | None:
@@ -69,39 +50,26 @@ def _figures_in(mode: str, maxmemory: str | None) -> None:
                 return [b"*%d\r\n" % len(told), *map(bulk, told)]
             return None
 
-        return answer
-
-    def play(target: Target) -> None:
-        begun = _cycles(target)
-        target.until(lambda: _cycles(target) >= begun + 2, "nothing is observed any more")
-        must(_is_up(target, "pages"), "a server is not read for a figure that makes no sense")
-        if mode == "apply":
-            target.servers["sessions"].client.config_set("maxmemory", 900 * MIB)
-            target.until(
-                lambda: target.sizes()["sessions"] <= 2 * SERVER_BYTES,
-                "the other server is not looked after",
-            )
-        target.end()
-        target.start()
-        must(target.status()["pause"] is None, "the state file is not read any more")
-        must("Traceback" not in target.log_text(), "a traceback in the log")
-
-    _with_hostile(answer_of, play, mode)
-
-
-def _cycles(target: Target) -> int:
-    told = target.status()["last_observation"]
-    return int(told["cycle"]) if told else 0
-
-
-def _is_up(target: Target, name: str) -> bool:
-    return any(one["up"] for one in target.status()["servers"] if one["name"] == name)
+        with hostile_in_place_of(target, "pages", answer, at_a_port=True):
+            begun = target.cycle()
+            target.until(lambda: target.cycle() >= begun + 2, "nothing is observed any more")
+            is_up = target.server("pages")["up"]
+            must(is_up, "a server is not read for a figure that makes no sense")
+            if mode == "apply":
+                target.servers["sessions"].client.config_set("maxmemory", 900 * MIB)
+                target.until(
+                    lambda: target.sizes()["sessions"] <= 2 * SERVER_BYTES,
+                    "the other server is not looked after",
+                )
+            target.end()
+            target.start()
+            must(target.status()["pause"] is None, "the state file is not read any more")
+            must("Traceback" not in target.log_text(), "a traceback in the log")
 
 
 def _pushes() -> None:
     looks = 0
-
-    def answer_of(target: Target) -> Answer:
+    with Target() as target:
         client = target.servers["pages"].client
 
         def answer(words: list[str]) -> list[bytes] | None:
@@ -111,15 +79,11 @@ def _pushes() -> None:
             looks += 1
             return [PUSHES, ask_real(client, words)]
 
-        return answer
-
-    def play(target: Target) -> None:
-        before = _threads(target)
-        target.until(lambda: looks >= LEAST_LOOKS, "a server that pushes is not asked again")
-        must(_threads(target) <= before + 4, f"{_threads(target) - before} threads more")
-        must(target.end() == 0, "it does not end")
-
-    _with_hostile(answer_of, play)
+        with hostile_in_place_of(target, "pages", answer, at_a_port=True):
+            before = _threads(target)
+            target.until(lambda: looks >= LEAST_LOOKS, "a server that pushes is not asked again")
+            must(_threads(target) <= before + 4, f"{_threads(target) - before} threads more")
+            must(target.end() == 0, "it does not end")
 
 
 def _threads(target: Target) -> int:

@@ -8,7 +8,6 @@ import time
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -45,10 +44,6 @@ def _made(target: Target) -> int:
     """Records that the servers themselves have sent."""
     infos = [server.client.info("spreds") for server in target.servers.values()]
     return sum(int(info["spreds_sampled"]) - int(info["spreds_dropped"]) for info in infos)
-
-
-def _server(target: Target, name: str) -> dict[str, Any]:
-    return next(one for one in target.status()["servers"] if one["name"] == name)
 
 
 def hear(target: Target, name: str, otherwise: str = "samples do not come") -> None:
@@ -102,7 +97,7 @@ def _forged_by_a_stranger(endpoint: str) -> None:
     endpoint = endpoint or _tcp()
     with Target(sections=_open(endpoint)) as target:
         target.fill("pages")
-        target.until(lambda: _server(target, "pages")["curve"], "there is no curve")
+        target.until(lambda: target.server("pages")["curve"], "there is no curve")
         _settle(target)
         before, cycle = _received(target), target.status()["last_observation"]["cycle"]
         for name in ("sessions", "pages"):
@@ -114,7 +109,7 @@ def _forged_by_a_stranger(endpoint: str) -> None:
         must(taken == 0, f"{taken:,} forged samples were taken")
         rate = _observed_rate(target, "sessions")
         must(rate < 100, f"an idle server has {rate:,.0f} reads a second")
-        must(_server(target, "pages")["curve"], "the real curve is gone")
+        must(target.server("pages")["curve"], "the real curve is gone")
         must("another salt" not in target.log_text(), "the real curve was thrown away")
         must("does not carry its secret" in target.log_text(), "the log does not tell of it")
 

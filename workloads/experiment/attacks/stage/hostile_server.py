@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import redis
+
+from workloads.experiment.attacks.stage.target import Target
 
 Answer = Callable[[list[str]], Iterable[bytes] | None]
 
@@ -58,6 +61,21 @@ class HostileServer:
                             return
             except OSError:
                 return  # hung up, as it should be
+
+
+@contextmanager
+def hostile_in_place_of(
+    target: Target, name: str, answer: Answer, *, at_a_port: bool = False
+) -> Iterator[None]:
+    """The sidecar of a target is started anew, with a hostile server for one of its own."""
+    target.end()
+    server = target.servers[name]
+    path = None if at_a_port else target.folder / "hostile.sock"
+    with HostileServer(path, server.client, answer) as hostile:
+        target.file.write_text(target.file.read_text().replace(server.url, hostile.url))
+        target.start()
+        yield
+        target.end()
 
 
 def ask_real(client: redis.Redis, words: list[str]) -> bytes:

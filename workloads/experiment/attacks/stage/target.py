@@ -211,6 +211,15 @@ class Target:
         """The status document, over the socket."""
         return self.ask().status()
 
+    def server(self, name: str) -> dict[str, Any]:
+        """What the status document says of one server."""
+        return next(one for one in self.status()["servers"] if one["name"] == name)
+
+    def cycle(self) -> int:
+        """Of the last observation; one begins about each two seconds, and has their number."""
+        last = self.status()["last_observation"]
+        return int(last["cycle"]) if last else 0
+
     def raw(
         self,
         request: bytes,
