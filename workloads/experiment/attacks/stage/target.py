@@ -203,22 +203,17 @@ class Target:
         infos = [server.client.info("stats") for server in self.servers.values()]
         return sum(int(info["evicted_keys"]) for info in infos)
 
-    def ask(self) -> SidecarClient:
-        """Speaks over the sidecar's socket, as the operator."""
+    def ask(self) -> SidecarClient:  # over the sidecar's socket, as the operator
         return SidecarClient(self.folder / "state.json.sock")
 
-    def status(self) -> dict[str, Any]:
-        """The status document, over the socket."""
+    def status(self) -> dict[str, Any]:  # the document, over the socket
         return self.ask().status()
 
-    def server(self, name: str) -> dict[str, Any]:
-        """What the status document says of one server."""
+    def server(self, name: str) -> dict[str, Any]:  # as the status document has it
         return next(one for one in self.status()["servers"] if one["name"] == name)
 
-    def cycle(self) -> int:
-        """Of the last observation; one begins about each two seconds, and has their number."""
-        last = self.status()["last_observation"]
-        return int(last["cycle"]) if last else 0
+    def cycle(self) -> int:  # of the last observation; 0 before the first
+        return int((self.status()["last_observation"] or {"cycle": 0})["cycle"])
 
     def raw(
         self,
@@ -231,8 +226,9 @@ class Target:
     ) -> bytes:
         """Send bytes to a port, and all that comes back until it is closed."""
         answer = b""
-        address = (host, port or self.port)
-        with socket.create_connection(address, seconds, (source, 0)) as connection:
+        with socket.create_connection(
+            (host, port or self.port), seconds, (source, 0)
+        ) as connection:
             connection.sendall(request)
             try:
                 while part := connection.recv(65536):
