@@ -10,66 +10,115 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.experiment.gain.exact_lru import BASELINE_BYTES, OVERHEAD_BYTES, ExactLru
+from sidecar.samples.wire_format import Operation
 from workloads.experiment.gain.mix import Mix, read_mix
 from workloads.experiment.gain.oracle import Oracle
 from workloads.experiment.gain.recorded_mix import Requests, record
 from workloads.experiment.gain.rivals import Climber, one_shared_server
-from workloads.experiment.gain.simulation import Division, Outcome, simulate
+from workloads.experiment.gain.server_events import server_events
+from workloads.experiment.gain.simulated_server import (
+    BASELINE_BYTES,
+    EXACT_SAMPLES,
+    OVERHEAD_BYTES,
+    SimulatedServer,
+)
+from workloads.experiment.gain.simulation import Division, Outcome, exact_lru, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
 
 SIZES = [100, 300, 50, 1000, 20, 700]
 
 
-class NaiveLru:
-    """A list by recency, summed up anew each time."""
+TTL_SECONDS = 5.0
 
-    def __init__(self, room_bytes: int) -> None:
+
+class NaiveLru:
+    """A list by recency, summed up anew each time; ``held`` has keys and when they expire."""
+
+    def __init__(self, room_bytes: int, ttl_seconds: float) -> None:
         self.room_bytes = room_bytes
-        self.held: list[int] = []
-        self.evicted: list[int] = []
+        self.ttl_seconds = ttl_seconds or float("inf")
+        self.held: list[tuple[int, float]] = []
+        self.gone: list[tuple[int, Operation]] = []
 
     @property
     def used_bytes(self) -> int:
-        return sum(SIZES[key] + OVERHEAD_BYTES for key in self.held)
+        return sum(SIZES[key] + OVERHEAD_BYTES for key, _ in self.held)
 
-    def read(self, key: int) -> bool:
-        hit = key in self.held
-        if hit:
-            self.held.remove(key)
-        self.held.append(key)
+    def read(self, key: int, now: float) -> bool:
+        expired = sorted((end, key) for key, end in self.held if end <= now)
+        self.gone += [(key, Operation.EXPIRY) for _, key in expired]
+        self.held = [one for one in self.held if one[1] > now]
+        ends = dict(self.held).get(key)
+        if ends is not None:
+            self.held.remove((key, ends))
+        self.held.append((key, ends or now + self.ttl_seconds))
         self.resize(self.room_bytes)
-        return hit
+        return ends is not None
 
     def resize(self, room_bytes: int) -> None:
         self.room_bytes = room_bytes
         while self.used_bytes > room_bytes:
-            self.evicted.append(self.held.pop(0))
+            self.gone.append((self.held.pop(0)[0], Operation.EVICTION))
 
 
 ROOMS = st.integers(0, 3000)
 READS = st.lists(st.integers(0, len(SIZES) - 1), max_size=30)
 
 
-@given(ROOMS, st.lists(st.one_of(READS, ROOMS), max_size=8))
+@given(ROOMS, st.sampled_from((0.0, TTL_SECONDS)), st.lists(st.one_of(READS, ROOMS), max_size=8))
 def test_a_simulated_server_does_as_its_naive_twin(
-    room_bytes: int, steps: list[list[int] | int]
+    room_bytes: int, ttl_seconds: float, steps: list[list[int] | int]
 ) -> None:
-    server = ExactLru(1, np.array(SIZES, np.uint32), BASELINE_BYTES + room_bytes)
-    twin = NaiveLru(room_bytes)
+    maxmemory = BASELINE_BYTES + room_bytes
+    server = SimulatedServer(1, np.array(SIZES, np.uint32), maxmemory, ttls_seconds=ttl_seconds)
+    twin = NaiveLru(room_bytes, ttl_seconds)
     hits = reads = 0
     for step in steps:
         if isinstance(step, int):
             server.resize(BASELINE_BYTES + step)
             twin.resize(step)
-        else:
-            server.evicted, twin.evicted = [], []
-            found = server.read(np.array(step, np.int64)).tolist()
-            assert found == [twin.read(key) for key in step]
-            assert [key for _, key in server.evicted] == twin.evicted
-            hits, reads = hits + sum(found), reads + len(step)
+            continue
+        begin = float(reads)
+        served = server.read(np.array(step, np.int64), begin, begin + len(step))
+        found = [twin.read(key, begin + at + 0.5) for at, key in enumerate(step)]
+        assert served.hit.tolist() == found
+        assert [(key, operation) for _, key, operation in served.removed] == twin.gone
+        twin.gone.clear()
+        hits, reads = hits + sum(found), reads + len(step)
         assert (server.used_bytes, len(server)) == (twin.used_bytes, len(twin.held))
     assert (server.hits, server.misses) == (hits, reads - hits)
+
+
+def test_events_are_what_a_sampler_tells_in_the_order_in_which_it_happens() -> None:
+    """Objects of 172 bytes, of which two fit, for five seconds; a read a second."""
+    sizes = np.full(4, 100, np.uint32)
+    server = SimulatedServer(1, sizes, BASELINE_BYTES + 2 * 172, ttls_seconds=TTL_SECONDS)
+    keys = np.array([0, 1, 0, 2, 3, 3, 3, 3, 3, 3, 3])
+    events = server_events(server.read(keys, 0.0, 11.0), sizes, TTL_SECONDS)
+    told = [
+        (Operation(what).name, key)
+        for what, key in zip(events.operations, events.keys, strict=True)
+    ]
+    assert told == [
+        *(("READ_MISS", 0), ("WRITE", 0), ("READ_MISS", 1), ("WRITE", 1), ("READ_HIT", 0)),
+        *(("READ_MISS", 2), ("WRITE", 2), ("EVICTION", 1)),
+        *(("READ_MISS", 3), ("WRITE", 3), ("EVICTION", 0)),
+        *[("READ_HIT", 3)] * 3,
+        *(("EXPIRY", 2), ("READ_HIT", 3)),
+        *(("EXPIRY", 3), ("READ_MISS", 3), ("WRITE", 3), ("READ_HIT", 3)),
+    ]
+    assert events.ttls_ms[[1, 4]].tolist() == [5000, 3000]
+    assert events.sizes_bytes[[0, 1, 4, 7]].tolist() == [0, 100, 100, 0]
+    assert events.times_seconds[[0, 1, -1]].tolist() == [0.5, 0.5, 10.5]
+
+
+def test_a_smaller_size_is_told_before_the_next_read() -> None:
+    server = SimulatedServer(1, np.full(4, 100, np.uint32), BASELINE_BYTES + 3 * 172)
+    server.read(np.array([0, 1, 2]), 0.0, 3.0)
+    server.resize(BASELINE_BYTES + 172)
+    events = server_events(server.read(np.array([2]), 3.0, 4.0), server.sizes_bytes, 0.0)
+    assert events.operations.tolist() == [Operation.EVICTION] * 2 + [Operation.READ_HIT]
+    assert events.keys.tolist() == [0, 1, 2]
 
 
 def mix_of(folder: Path, text: str) -> tuple[Mix, list[Requests]]:
@@ -93,7 +142,7 @@ def test_one_shared_server_by_hand(tmp_path: Path) -> None:
     reads of one of the four there are seven others, of one of the five eight others."""
     text = 'budget = "5mb"\ncycles = 2\n' + loop("four", 4, 8) + loop("five", 5, 8)
     mix, requests = mix_of(tmp_path, text)
-    outcome = one_shared_server(mix, requests)
+    outcome = one_shared_server(mix, requests, EXACT_SAMPLES)
     assert outcome.reads.tolist() == [[8, 8], [8, 8]]
     assert outcome.misses.tolist() == [[4, 8], [0, 8]]
     # 32 reads, 20 of them misses.
@@ -145,7 +194,7 @@ def test_fixed_sizes_miss_in_the_simulation_as_the_oracle_says(
     for share in (0.05, 0.4, 0.8):
         units = np.array([places[int(share * len(places))] for places in clear])
         sizes = oracle.sizes_bytes[units].tolist()
-        simulated = simulate(mix, requests, Division(), sizes)
+        simulated = simulate(mix, requests, Division(), sizes, exact_lru)
         foretold = oracle.outcome(np.array([sizes] * mix.cycles))
         assert simulated.misses.tolist() == foretold.misses.tolist()
         assert simulated.reads.tolist() == foretold.reads.tolist()
@@ -159,8 +208,8 @@ def test_the_oracles_sizes_are_better_than_equal_ones_and_within_the_budget(
     best = oracle.best_bytes()
     assert sum(best) <= mix.budget_bytes
     assert best[0] > best[1]
-    equal = simulate(mix, requests, Division()).access_seconds()
-    static = simulate(mix, requests, Division(), best).access_seconds()
+    equal = simulate(mix, requests, Division(), None, exact_lru).access_seconds()
+    static = simulate(mix, requests, Division(), best, exact_lru).access_seconds()
     assert oracle.best_of_each_window().access_seconds() <= static < equal
 
 
@@ -171,13 +220,13 @@ class Watched(Division):
         self.inner = inner
         self.totals: set[int] = set()
 
-    def begin(self, mix: Mix, servers: list[ExactLru]) -> None:
+    def begin(self, mix: Mix, servers: list[SimulatedServer]) -> None:
         self.servers = servers
         self.inner.begin(mix, servers)
 
-    def follow(self, place, keys, hit, seconds) -> None:
+    def follow(self, place, served) -> None:
         self.totals.add(sum(server.maxmemory_bytes for server in self.servers))
-        self.inner.follow(place, keys, hit, seconds)
+        self.inner.follow(place, served)
 
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:
         sizes = self.inner.sizes_bytes(now_seconds)

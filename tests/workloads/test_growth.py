@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workloads.experiment.gain.exact_lru import BASELINE_BYTES, OVERHEAD_BYTES, ExactLru
 from workloads.experiment.gain.mix import read_mix
+from workloads.experiment.gain.simulated_server import (
+    BASELINE_BYTES,
+    OVERHEAD_BYTES,
+    SimulatedServer,
+)
 from workloads.experiment.growth import keys, samples, servers
 from workloads.experiment.growth.che import ZipfLaw
 from workloads.experiment.growth.learning import learn
@@ -26,9 +30,9 @@ def test_ches_approximation_is_what_playing_every_request_gives(share: float, af
         random = np.random.default_rng(seed)
         keys = zipf_keys(key_count, 0.99, after + reads, random).astype(np.int64)
         sizes = np.full(key_count, 100, dtype=np.uint32)
-        cache = ExactLru(1, sizes, BASELINE_BYTES + held * (100 + OVERHEAD_BYTES))
+        cache = SimulatedServer(1, sizes, BASELINE_BYTES + held * (100 + OVERHEAD_BYTES))
         cache.read(keys[:after][-8 * key_count :])  # whatever was read before is out of any cache
-        missed.append(1 - np.mean(cache.read(keys[after:])))
+        missed.append(1 - np.mean(cache.read(keys[after:]).hit))
     seen = min(after, 8 * key_count)
     told = ZipfLaw(key_count, 0.99).miss_ratios(np.array([held]), seen + reads / 2)
     # Of 100,000 reads: three standard errors at most.

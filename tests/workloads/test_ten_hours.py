@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workloads.demo.kept import requests_of
-from workloads.experiment.gain.exact_lru import ExactLru
+from workloads.experiment.gain.simulated_server import SimulatedServer
 from workloads.experiment.thesis.ten_hours import study
 from workloads.experiment.thesis.ten_hours.figures import (
     change_ratio,
@@ -90,7 +90,7 @@ def misses_seconds(asked: dict[str, Load], sizes_bytes: dict[str, int]) -> float
     total = 0.0
     for server, load in asked.items():
         requests = requests_of(load)
-        cache = ExactLru(1, requests.sizes_bytes, sizes_bytes[server])
+        cache = SimulatedServer(1, requests.sizes_bytes, sizes_bytes[server])
         cache.read(np.concatenate(requests.cycles))
         total += cache.misses * BACKEND_SECONDS[server]
     return total

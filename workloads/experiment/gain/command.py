@@ -25,7 +25,7 @@ from workloads.experiment.gain.divisions import (
 )
 from workloads.experiment.gain.mix import Mix
 from workloads.experiment.gain.mix_files import mix_files
-from workloads.experiment.gain.report import Result, summary, told
+from workloads.experiment.gain.report import Result, by_cycle, summary, told
 from workloads.experiment.gain.score import score
 from workloads.experiment.gain.verdicts import judge
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
@@ -52,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--picture", type=picture_file, metavar="FILE", help="draw what each division gains"
     )
     parser.add_argument(
+        "--by-cycle", action="store_true", help="also print each cycle's mean access time"
+    )
+    parser.add_argument(
         "--strict", action="store_true", help="end with exit code 3 if a target is missed"
     )
     add_traces(parser, ORM_BUSY, ORM_NIGHT)
@@ -75,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     for result in _results(mixes, arguments.seed, salts):
         results.append(result)
         print(told(result), flush=True)
+        if arguments.by_cycle:
+            print(f"\n{by_cycle(result)}", flush=True)
         if arguments.json:
             text = json.dumps([one.to_json() for one in results], indent=1)
             arguments.json.write_text(f"{text}\n")

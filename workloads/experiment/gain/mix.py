@@ -34,12 +34,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class MixServer:
-    """One server of a mix."""
+    """One server of a mix; ``ttl_seconds``: that each fill sets, 0 is none."""
 
     name: str
     weight: float
     backend_latency_seconds: float
     phases: tuple[Phase, ...]
+    ttl_seconds: float = 0.0
 
     def phase(self, cycle: int) -> Phase:
         """In a cycle."""
@@ -114,6 +115,7 @@ def _read_server(fields: Fields, folders: Sequence[Path]) -> MixServer:
         fields.number("weight", 1.0, low=0),
         duration(fields, "backend_latency", above=CACHE_LATENCY_SECONDS),
         tuple(_read_phase(item, folders) for item in fields.tables("phase")),
+        duration(fields, "ttl", above=0) if fields.has("ttl") else 0.0,
     )
     fields.done()
     starts = [phase.first_cycle for phase in server.phases]

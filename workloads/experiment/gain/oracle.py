@@ -16,9 +16,13 @@ from sidecar.traces.chunk import TraceChunk
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import solve
-from workloads.experiment.gain.exact_lru import BASELINE_BYTES, OVERHEAD_BYTES
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
 from workloads.experiment.gain.recorded_mix import Requests
+from workloads.experiment.gain.simulated_server import (
+    BASELINE_BYTES,
+    OVERHEAD_BYTES,
+    IntArray,
+)
 from workloads.experiment.gain.simulation import FloatArray, Outcome
 
 UNITS = 1024
@@ -40,7 +44,7 @@ class Oracle:
         spare = mix.budget_bytes - count * DEFAULT_MINIMUM_BYTES
         self.unit_bytes = spare // UNITS
         self.sizes_bytes = DEFAULT_MINIMUM_BYTES + np.arange(UNITS + 1) * self.unit_bytes
-        self.misses = np.stack([self._misses(one) for one in requests], axis=1)
+        self.misses = np.stack([self._misses(one, self._lives(one)) for one in requests], axis=1)
         self.reads = np.array(
             [[len(keys) for keys in one.cycles] for one in requests], dtype=np.float64
         ).T
@@ -50,13 +54,35 @@ class Oracle:
         ]
         self._penalties = np.array(penalties)
 
-    def _misses(self, requests: Requests) -> FloatArray:
+    def _lives(self, requests: Requests) -> list[IntArray]:
+        """A number for each life of each key, in place of keys: where all fits, it is filled anew
+        when its TTL has passed. (A smaller cache fills some keys later, which it had evicted; that
+        they then live for longer is not followed.)"""
+        if not requests.ttl_seconds:
+            return requests.cycles
+        filled: dict[int, tuple[float, int]] = {}
+        cycles, count = [], 0
+        for cycle, keys in enumerate(requests.cycles):
+            lives = []
+            times = cycle + (np.arange(len(keys)) + 0.5) / max(1, len(keys))
+            for key, now in zip(
+                keys.tolist(), (times * self._mix.cycle_seconds).tolist(), strict=True
+            ):
+                ends, life = filled.get(key, (0.0, 0))
+                if ends <= now:
+                    count += 1
+                    ends, life = filled[key] = (now + requests.ttl_seconds, count)
+                lives.append(life)
+            cycles.append(np.array(lives, np.int64))
+        return cycles
+
+    def _misses(self, requests: Requests, lives: list[IntArray]) -> FloatArray:
         stack = (PureStack if library() is None else CompiledStack)(in_bytes=True)
         weights = (requests.sizes_bytes + OVERHEAD_BYTES).astype("<u4")
         before = np.zeros(UNITS + 1)
         rows = []
-        for keys in requests.cycles:
-            stack.take(TraceChunk(np.zeros(len(keys)), keys.astype("<u8"), weights[keys]))
+        for keys, numbers in zip(requests.cycles, lives, strict=True):
+            stack.take(TraceChunk(np.zeros(len(keys)), numbers.astype("<u8"), weights[keys]))
             distances, counts = (np.array(part) for part in stack.histogram())
             beyond = np.concatenate((np.cumsum(counts[::-1])[::-1], [0.0])) + stack.cold
             room = np.maximum(0, self.sizes_bytes - BASELINE_BYTES)

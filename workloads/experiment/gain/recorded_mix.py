@@ -18,10 +18,12 @@ class Requests:
     Attributes:
         cycles: keys of each cycle, in order.
         sizes_bytes: key and value of each key.
+        ttl_seconds: that each fill sets; 0 is none.
     """
 
     cycles: list[IntArray]
     sizes_bytes: npt.NDArray[np.uint32]
+    ttl_seconds: float = 0.0
 
     def steps(self, cycle: int, steps: int) -> list[IntArray]:
         """A cycle's requests, of as many equal times."""
@@ -48,4 +50,4 @@ def _record(server: MixServer, cycles: int, seed: int) -> Requests:
         start = had.get(first_key[load], 0)
         drawn.append(load.keys(start, count, random) + first_key[load])
         had[first_key[load]] = start + count
-    return Requests(drawn, np.concatenate(sizes))
+    return Requests(drawn, np.concatenate(sizes), server.ttl_seconds)

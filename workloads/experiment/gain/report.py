@@ -75,6 +75,18 @@ def told(result: Result) -> str:
     return "\n".join(lines)
 
 
+def by_cycle(result: Result) -> str:
+    """The mean access time of each cycle, in milliseconds; a column for each division."""
+    header = ["cycle, ms", *(one.division for one in result.scores)]
+    rows = [
+        [str(cycle), *(f"{1e3 * seconds:.3f}" for seconds in all_seconds)]
+        for cycle, all_seconds in enumerate(
+            zip(*(one.cycles_seconds for one in result.scores), strict=True), 1
+        )
+    ]
+    return text_table(header, rows)
+
+
 def summary(results: Sequence[Result]) -> str:
     """Each mix and rate by its worst salt, with the targets that are missed."""
     rows = []

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
-from workloads.experiment.gain.exact_lru import OVERHEAD_BYTES, ExactLru
-from workloads.experiment.gain.loads import IntArray
+from sidecar.samples.wire_format import Operation
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
 from workloads.experiment.gain.recorded_mix import Requests
+from workloads.experiment.gain.simulated_server import (
+    OVERHEAD_BYTES,
+    REDIS_SAMPLES,
+    Served,
+    SimulatedServer,
+)
 from workloads.experiment.gain.simulation import Division, Outcome
+
+# After all reads.
+_NONE = (sys.maxsize, 0, Operation.EVICTION)
 
 
 def by_demand(mix: Mix, requests: Sequence[Requests]) -> list[int]:
@@ -45,7 +53,7 @@ class Climber(Division):
 
     STEP_SHARE = 0.005
 
-    def begin(self, mix: Mix, servers: list[ExactLru]) -> None:
+    def begin(self, mix: Mix, servers: list[SimulatedServer]) -> None:
         self._servers = servers
         self._step_bytes = int(self.STEP_SHARE * mix.budget_bytes)
         self._penalties = [
@@ -55,23 +63,13 @@ class Climber(Division):
         self._gains = [0.0] * len(servers)
         self._queues: list[OrderedDict[int, None]] = [OrderedDict() for _ in servers]
         self._queued_bytes = [0] * len(servers)
-        for server in servers:
-            server.evicted = []
 
-    def follow(
-        self,
-        place: int,
-        keys: IntArray,
-        hit: npt.NDArray[np.bool_],
-        seconds: tuple[float, float],  # noqa: ARG002
-    ) -> None:
-        server, queue = self._servers[place], self._queues[place]
-        weights = server.weights
-        assert server.evicted is not None
-        evicted = iter(server.evicted)
-        after, key = next(evicted, (len(keys), 0))
-        for at in np.flatnonzero(~hit).tolist():
-            missed = int(keys[at])
+    def follow(self, place: int, served: Served) -> None:
+        queue, weights = self._queues[place], self._servers[place].weights
+        evicted = iter([one for one in served.removed if one[2] == Operation.EVICTION])
+        after, key, _ = next(evicted, _NONE)
+        for at in np.flatnonzero(~served.hit).tolist():
+            missed = int(served.keys[at])
             if missed in queue:
                 del queue[missed]
                 self._queued_bytes[place] -= weights[missed]
@@ -83,8 +81,7 @@ class Climber(Division):
                 queue.move_to_end(key)
                 while self._queued_bytes[place] > self._step_bytes:
                     self._queued_bytes[place] -= weights[queue.popitem(last=False)[0]]
-                after, key = next(evicted, (len(keys), 0))
-        server.evicted.clear()
+                after, key, _ = next(evicted, _NONE)
 
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:  # noqa: ARG002
         sizes = [server.maxmemory_bytes for server in self._servers]
@@ -106,18 +103,25 @@ class Climber(Division):
         return sizes
 
 
-def one_shared_server(mix: Mix, requests: Sequence[Requests]) -> Outcome:
+def one_shared_server(
+    mix: Mix, requests: Sequence[Requests], samples: int = REDIS_SAMPLES
+) -> Outcome:
     """All keys in one server that has all the memory, and one baseline instead of several."""
     starts = np.cumsum([0, *(len(one.sizes_bytes) for one in requests)])
     sizes = np.concatenate([one.sizes_bytes for one in requests])
-    server = ExactLru(1, sizes, mix.budget_bytes)
+    ttls = np.repeat(
+        [one.ttl_seconds for one in requests], [len(one.sizes_bytes) for one in requests]
+    )
+    server = SimulatedServer(1, sizes, mix.budget_bytes, ttls_seconds=ttls, samples=samples)
     reads, misses = np.zeros((2, mix.cycles, len(requests)))
     for cycle in range(mix.cycles):
         parts = [one.cycles[cycle] + start for one, start in zip(requests, starts, strict=False)]
         times = np.concatenate([(np.arange(len(part)) + 0.5) / max(1, len(part)) for part in parts])
         owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         order = np.argsort(times, kind="stable")
-        hit = server.read(np.concatenate(parts)[order])
+        begin = cycle * mix.cycle_seconds
+        keys = np.concatenate(parts)[order]
+        hit = server.read(keys, begin, begin + mix.cycle_seconds).hit
         reads[cycle] = [len(part) for part in parts]
         misses[cycle] = np.bincount(owners[order][~hit], minlength=len(parts))
     return Outcome(mix, reads, misses, np.zeros_like(reads))

@@ -13,7 +13,7 @@ from workloads.experiment.gain.stated_errors import StatedErrors
 # The first cycles are for learning.
 LATE_CYCLE = 6
 # If the best fixed sizes gain less than this, a share of it says nothing.
-LEAST_GAIN_RATIO = 0.005
+LEAST_GAIN_RATIO = 0.02
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Score:
         moves: how often other sizes were decided on.
         changes: of servers' sizes: a move may take several.
         moved_bytes: that servers were given, in all.
+        cycles_seconds: the mean access time of each cycle.
         within_ratio, within_twice_ratio: see ``StatedErrors``.
     """
 
@@ -44,6 +45,7 @@ class Score:
     moves: int
     changes: int
     moved_bytes: int
+    cycles_seconds: list[float]
     within_ratio: float | None = None
     within_twice_ratio: float | None = None
 
@@ -66,10 +68,8 @@ def score(
     errors: StatedErrors | None = None,
 ) -> Score:
     """Judge one division."""
-    cycles = range(1, len(outcome.reads))
-    ratios = [
-        _ratio(outcome.access_seconds(k, k + 1), equal.access_seconds(k, k + 1)) for k in cycles
-    ]
+    mine = outcome.cycles_seconds()
+    ratios = list(map(_ratio, mine[1:], equal.cycles_seconds()[1:]))
     return Score(
         division,
         rate,
@@ -82,6 +82,7 @@ def score(
         outcome.moves,
         outcome.changes,
         outcome.moved_bytes,
+        mine,
         *(errors or ()),
     )
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from workloads.experiment.gain.exact_lru import ExactLru
-from workloads.experiment.gain.loads import IntArray
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
 from workloads.experiment.gain.recorded_mix import Requests
+from workloads.experiment.gain.simulated_server import REDIS_SAMPLES, Served, SimulatedServer
 
 FloatArray = npt.NDArray[np.float64]
 STEPS_A_CYCLE = 60
@@ -26,13 +25,11 @@ class Division:
 
     applied = 0
 
-    def begin(self, mix: Mix, servers: list[ExactLru]) -> None:
+    def begin(self, mix: Mix, servers: list[SimulatedServer]) -> None:
         """Before the first request."""
 
-    def follow(
-        self, place: int, keys: IntArray, hit: npt.NDArray[np.bool_], seconds: tuple[float, float]
-    ) -> None:
-        """What a server was asked from one time to another."""
+    def follow(self, place: int, served: Served) -> None:
+        """What a server was asked, and what became of it."""
 
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:  # noqa: ARG002
         """At the end of each step; ``None``: as they are."""
@@ -69,18 +66,50 @@ class Outcome:
         asked = float(weights @ reads)
         return float(weights @ seconds) / asked if asked else 0.0
 
+    def cycles_seconds(self) -> list[float]:
+        """The weighted mean access time of each cycle."""
+        return [self.access_seconds(cycle, cycle + 1) for cycle in range(len(self.reads))]
+
+
+MakeServer = Callable[[int, Requests, int], SimulatedServer]
+
+
+def redis_like(
+    number: int, requests: Requests, maxmemory: int, lru_clock_seconds: float = 1.0
+) -> SimulatedServer:
+    """A server that evicts by as many samples as Redis does."""
+    return SimulatedServer(
+        number,
+        requests.sizes_bytes,
+        maxmemory,
+        ttls_seconds=requests.ttl_seconds,
+        samples=REDIS_SAMPLES,
+        lru_clock_seconds=lru_clock_seconds,
+    )
+
+
+def exact_lru(number: int, requests: Requests, maxmemory: int) -> SimulatedServer:
+    """A server that evicts what was not read for longest, which the oracle's curves are of."""
+    return SimulatedServer(
+        number, requests.sizes_bytes, maxmemory, ttls_seconds=requests.ttl_seconds
+    )
+
 
 def simulate(
     mix: Mix,
     requests: Sequence[Requests],
     division: Division,
     start_bytes: Sequence[int] | None = None,
+    make_server: MakeServer = redis_like,
 ) -> Outcome:
-    """The whole mix; servers start with equal shares unless it is said otherwise."""
+    """The whole mix; servers start with equal shares unless it is said otherwise.
+
+    ``make_server`` is given a server's number, what is asked of it, and its ``maxmemory``.
+    """
     count = len(mix.servers)
     start = start_bytes or [mix.budget_bytes // count] * count
     servers = [
-        ExactLru(place + 1, one.sizes_bytes, size)
+        make_server(place + 1, one, size)
         for place, (one, size) in enumerate(zip(requests, start, strict=True))
     ]
     division.begin(mix, servers)
@@ -93,10 +122,10 @@ def simulate(
             begin = cycle * mix.cycle_seconds + step * length
             for place, server in enumerate(servers):
                 keys = steps[place][step]
-                hit = server.read(keys)
+                served = server.read(keys, begin, begin + length)
                 reads[cycle, place] += len(keys)
-                misses[cycle, place] += len(keys) - np.count_nonzero(hit)
-                division.follow(place, keys, hit, (begin, begin + length))
+                misses[cycle, place] += len(keys) - np.count_nonzero(served.hit)
+                division.follow(place, served)
             wanted = division.sizes_bytes(begin + length)
             if wanted is not None:
                 assert sum(wanted) <= mix.budget_bytes, "the budget"

@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.forecast.forecast import Forecast
 from sidecar.observer import ServerSnapshot, observe
 from sidecar.samples.batch import decode_batch
-from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
+from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.handover import Holding, handover
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import Fields
 from solver_lambda.planning.planner import make_plan
-from workloads.experiment.gain.exact_lru import BASELINE_BYTES, ExactLru
-from workloads.experiment.gain.loads import IntArray
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
+from workloads.experiment.gain.server_events import server_events
+from workloads.experiment.gain.simulated_server import BASELINE_BYTES, Served, SimulatedServer
 from workloads.experiment.gain.simulation import Division
 from workloads.experiment.gain.verified_plans import VerifiedPlans
 from workloads.sample_batches import SampledServer, number_hashes
@@ -49,7 +48,7 @@ class SpredsDivision(Division):
         self.plans: list[AdaptationPlan] = []
         self.observations: list[Observation] = []
 
-    def begin(self, mix: Mix, servers: list[ExactLru]) -> None:
+    def begin(self, mix: Mix, servers: list[SimulatedServer]) -> None:
         self._config = _config(mix, self._threshold)
         self._mix = mix
         self._servers = servers
@@ -78,23 +77,19 @@ class SpredsDivision(Division):
         for monitor, server in zip(self._monitors, servers, strict=True):
             monitor.observe(server.reading(START_SECONDS), mix.budget_bytes)
 
-    def _by_name(self, servers: list[ExactLru]) -> list[tuple[str, ExactLru]]:
+    def _by_name(self, servers: list[SimulatedServer]) -> list[tuple[str, SimulatedServer]]:
         return list(zip(self._names, servers, strict=True))
 
-    def follow(
-        self, place: int, keys: IntArray, hit: npt.NDArray[np.bool_], seconds: tuple[float, float]
-    ) -> None:
-        # A miss is filled: a write follows it.
-        repeated = np.repeat(np.arange(len(keys)), np.where(hit, 1, 2))
-        operations = np.where(hit[repeated], Operation.READ_HIT, Operation.READ_MISS)
-        operations[1:][repeated[1:] == repeated[:-1]] = Operation.WRITE
-        sizes = self._servers[place].sizes_bytes[keys[repeated]]
-        begin, end = seconds
-        times = START_SECONDS + begin + (end - begin) * (repeated + 0.5) / max(1, len(keys))
+    def follow(self, place: int, served: Served) -> None:
+        server = self._servers[place]
+        ttl_seconds = self._mix.servers[place].ttl_seconds
+        events = server_events(served, server.sizes_bytes, ttl_seconds)
+        times = START_SECONDS + events.times_seconds
         for message in self._samplers[place].batches(
-            number_hashes(keys[repeated], self._salt),
-            operations,
-            np.where(operations == Operation.READ_MISS, 0, sizes),
+            number_hashes(events.keys, self._salt),
+            events.operations,
+            events.sizes_bytes,
+            ttls_ms=events.ttls_ms,
             times_us=(times * 1e6).astype(np.int64),
         ):
             self._monitors[place].take(decode_batch(message))

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,25 +20,42 @@ from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
 from workloads.arguments import output_file, seconds, seed
 from workloads.embedded_sidecar import plans_in, running_sidecar
-from workloads.experiment.gain.exact_lru import OVERHEAD_BYTES
 from workloads.experiment.gain.mix import Mix
 from workloads.experiment.gain.mix_files import mix_files
 from workloads.experiment.gain.oracle import Oracle
 from workloads.experiment.gain.recorded_mix import Requests, record
-from workloads.experiment.gain.simulation import STEPS_A_CYCLE, Division, Outcome, simulate
+from workloads.experiment.gain.simulated_server import OVERHEAD_BYTES, SimulatedServer
+from workloads.experiment.gain.simulation import (
+    STEPS_A_CYCLE,
+    Division,
+    Outcome,
+    redis_like,
+    simulate,
+)
 from workloads.experiment.gain.spreds_division import SpredsDivision
 from workloads.experiment.real_gain.node import node_settings
 from workloads.experiment.real_gain.play import Played, play
-from workloads.experiment.real_gain.report import Run, by_cycle, compared
+from workloads.experiment.real_gain.report import Run, apart, by_cycle, compared
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
 from workloads.table import mebibytes, text_table
 
-HELP = "one mix with real servers and a real sidecar, in compressed time, beside its simulation"
+# What a simulation has to get right: changes of all kinds, and lives that end.
+AGREE = ("two", "swap", "flash-crowd", "smaller-objects", "larger-objects", "expiring")
+AGREE_RATIO = 0.03
+ALIKE = "with Redis' overhead and clocks"
+
+HELP = "mixes with real servers and a real sidecar, in compressed time, beside their simulation"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--mix", default="swap", metavar="NAME|FILE", help="default: swap")
+    parser.add_argument("--mix", action="append", metavar="NAME|FILE", help="default: swap")
+    parser.add_argument(
+        "--agree",
+        action="store_true",
+        help=f"run {', '.join(AGREE)}, and end with exit code 3 where the simulation's gain "
+        f"or late gain is more than {100 * AGREE_RATIO:.0f} points off",
+    )
     parser.add_argument(
         "--cycle",
         type=seconds,
@@ -56,20 +74,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1: the sidecar or a server failed, or the sizes exceeded the budget; 2: the mix
-    cannot be read."""
+    """Exit code 0; 1: the sidecar or a server failed, or the sizes exceeded the budget; 2: a mix
+    cannot be read; 3: simulation and real servers do not agree, where that is asked."""
+    names = arguments.mix or (AGREE if arguments.agree else ["swap"])
     try:
-        (mix,) = mix_files([arguments.mix], quick=False, traces=arguments.traces).values()
-        return _run(mix, arguments)
+        mixes = mix_files(names, quick=False, traces=arguments.traces)
+        runs = {mix.name: _run(mix, arguments) for mix in mixes.values()}
     except (DocumentError, TraceError) as error:
         print(f"experiment real-gain: {error}", file=sys.stderr)
         return 2
     except (RuntimeError, OSError) as error:
         print(f"experiment real-gain: {error}", file=sys.stderr)
         return 1
+    if arguments.json:
+        document = {
+            name: {way: one.to_json() for way, one in ways.items()} for name, ways in runs.items()
+        }
+        arguments.json.write_text(f"{json.dumps(document, indent=1)}\n")
+    if not arguments.agree:
+        return 0
+    differ = {name: apart(ways["real"], ways[ALIKE]) for name, ways in runs.items()}
+    for name, ratio in differ.items():
+        print(f"{name}: simulation and real servers are {100 * ratio:.1f} points apart")
+    return 3 if max(differ.values()) > AGREE_RATIO else 0
 
 
-def _run(mix: Mix, arguments: argparse.Namespace) -> int:
+def _run(mix: Mix, arguments: argparse.Namespace) -> dict[str, Run]:
     requests = record(mix, arguments.seed)
     cycle_seconds: float = arguments.cycle
     _say(f"{mix.name}: {mix.cycles} cycles of {cycle_seconds:g} s, with equal shares")
@@ -93,15 +123,18 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> int:
         Requests(one.cycles, np.maximum(1, weights - OVERHEAD_BYTES).astype(np.uint32))
         for one, weights in zip(requests, equal.key_weights, strict=True)
     ]
-    # An idle sidecar looks once in this time whether memory is to be handed over.
+    # In compressed time, the clocks of Redis and of an idle sidecar that looks whether memory is to
+    # be handed over tick more rarely.
     steps_a_look = max(1, round(IDLE_SECONDS * STEPS_A_CYCLE / cycle_seconds))
-    ways = {
-        "simulated": (requests, 1),
-        "with Redis' overhead": (weighed, 1),
-        f"and a look each {IDLE_SECONDS:g} s": (weighed, steps_a_look),
-    }
-    simulated = _simulated(mix, ways, arguments.seed)
-    *_, alike = simulated.values()
+    tick_seconds = mix.cycle_seconds / cycle_seconds
+    simulated = _simulated(
+        mix,
+        {
+            "simulated": _Way(requests, arguments.seed),
+            ALIKE: _Way(weighed, arguments.seed, steps_a_look, tick_seconds),
+        },
+    )
+    alike = simulated[ALIKE]
     real = Run(equal.outcome, spreds.outcome, alike.simulated_equal, alike.static, moves)
     runs = {"real": real, **simulated}
     print(by_cycle(mix, runs))
@@ -113,24 +146,29 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> int:
         f"{mebibytes(mix.budget_bytes)}; the load was "
         f"{max(equal.late_seconds, spreds.late_seconds):.2f} s late at most"
     )
-    if arguments.json:
-        document = {name: one.to_json() for name, one in runs.items()}
-        arguments.json.write_text(f"{json.dumps(document, indent=1)}\n")
     if most_bytes > mix.budget_bytes:
         raise RuntimeError("the sizes exceeded the budget")
-    return 0
+    return runs
 
 
-def _simulated(
-    mix: Mix, ways: Mapping[str, tuple[Sequence[Requests], int]], seed: int
-) -> dict[str, Run]:
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """To simulate a mix; ``lru_clock_seconds`` of simulated time pass between two ticks."""
+
+    requests: Sequence[Requests]
+    seed: int
+    steps_a_look: int = 1
+    lru_clock_seconds: float = 1.0
+
+    def make(self, number: int, requests: Requests, maxmemory: int) -> SimulatedServer:
+        return redis_like(number, requests, maxmemory, self.lru_clock_seconds)
+
+
+def _simulated(mix: Mix, ways: Mapping[str, _Way]) -> dict[str, Run]:
     with ProcessPoolExecutor() as pool:
         tasks = {
-            name: (
-                pool.submit(_fixed, mix, requests),
-                pool.submit(_spreds, mix, requests, seed, look),
-            )
-            for name, (requests, look) in ways.items()
+            name: (pool.submit(_fixed, mix, way), pool.submit(_spreds, mix, way))
+            for name, way in ways.items()
         }
         runs = {}
         for name, (fixed, adapted) in tasks.items():
@@ -139,14 +177,18 @@ def _simulated(
         return runs
 
 
-def _spreds(mix: Mix, requests: Sequence[Requests], seed: int, steps_a_look: int) -> Outcome:
-    return simulate(mix, requests, SpredsDivision(1.0, seed, steps_a_look))
+def _spreds(mix: Mix, way: _Way) -> Outcome:
+    division = SpredsDivision(1.0, way.seed, way.steps_a_look)
+    return simulate(mix, way.requests, division, None, way.make)
 
 
-def _fixed(mix: Mix, requests: Sequence[Requests]) -> tuple[Outcome, Outcome]:
+def _fixed(mix: Mix, way: _Way) -> tuple[Outcome, Outcome]:
     """With equal shares, and with the best sizes that stay."""
-    best = Oracle(mix, requests).best_bytes()
-    return simulate(mix, requests, Division()), simulate(mix, requests, Division(), best)
+    best = Oracle(mix, way.requests).best_bytes()
+    equal, static = (
+        simulate(mix, way.requests, Division(), sizes, way.make) for sizes in (None, best)
+    )
+    return equal, static
 
 
 def _overheads(mix: Mix, requests: Sequence[Requests], equal: Played) -> str:

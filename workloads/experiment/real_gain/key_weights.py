@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import redis
 
-from workloads.experiment.gain.exact_lru import BASELINE_BYTES
+from workloads.experiment.gain.simulated_server import BASELINE_BYTES
 
 PIPELINE_COMMANDS = 1000
 
@@ -21,17 +21,23 @@ def key_weights(
     """
     memory = client.info("memory")
     counted = int(memory["used_memory"]) - int(memory["mem_not_counted_for_evict"])
-    usages: list[int | None] = []
-    for start in range(0, len(sizes_bytes), PIPELINE_COMMANDS):
-        pipeline = client.pipeline(transaction=False)
-        for key in range(start, min(len(sizes_bytes), start + PIPELINE_COMMANDS)):
-            pipeline.memory_usage(str(key))
-        usages += pipeline.execute()
-    held = np.array([usage is not None for usage in usages])
+    usages = memory_usages(client, len(sizes_bytes))
+    held = ~np.isnan(usages)
     if not held.any():
         return sizes_bytes.astype(np.float64)
-    known = np.array([usage for usage in usages if usage is not None], dtype=np.float64)
+    known = usages[held]
     beside = (counted - BASELINE_BYTES - known.sum()) / len(known)
     order = np.argsort(sizes_bytes[held], kind="stable")
     weights = np.interp(sizes_bytes, sizes_bytes[held][order], known[order]) + beside
     return np.asarray(weights, dtype=np.float64)
+
+
+def memory_usages(client: redis.Redis, key_count: int) -> npt.NDArray[np.float64]:
+    """``MEMORY USAGE`` of each key, by its number, shape (key_count,); ``nan``: it is not there."""
+    usages: list[int | None] = []
+    for start in range(0, key_count, PIPELINE_COMMANDS):
+        pipeline = client.pipeline(transaction=False)
+        for key in range(start, min(key_count, start + PIPELINE_COMMANDS)):
+            pipeline.memory_usage(str(key))
+        usages += pipeline.execute()
+    return np.array([np.nan if usage is None else usage for usage in usages], dtype=np.float64)

@@ -60,7 +60,13 @@ def play(
             with uninterrupted():
                 running[server.name] = stack.enter_context(LocalServer(settings))
         stack.enter_context(adaptation(running))
-        clients = [stack.enter_context(LookAsideClient(one.url)) for one in running.values()]
+        faster = cycle_seconds / mix.cycle_seconds
+        clients = [
+            stack.enter_context(
+                LookAsideClient(one.url, ttl_seconds=server.ttl_seconds * faster or None)
+            )
+            for one, server in zip(running.values(), mix.servers, strict=True)
+        ]
         steps_a_cycle = max(1, round(cycle_seconds / STEP_SECONDS))
         began = time.monotonic()
         for cycle in range(mix.cycles):

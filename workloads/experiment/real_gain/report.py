@@ -39,14 +39,20 @@ class Run:
         """Of SPREDS beside equal shares."""
         return score("SPREDS", self.spreds, self.equal, self.static)
 
+    def late_gain_ratio(self) -> float:
+        """By how much SPREDS is faster from cycle ``LATE_CYCLE`` on; 0 without reads."""
+        equal, spreds = (one.access_seconds(LATE_CYCLE - 1) for one in (self.equal, self.spreds))
+        return 1 - spreds / equal if equal else 0.0
+
     def to_json(self) -> dict[str, Any]:
         return {
-            "equal_access_seconds": _by_cycle(self.equal),
-            "spreds_access_seconds": _by_cycle(self.spreds),
+            "equal_access_seconds": self.equal.cycles_seconds(),
+            "spreds_access_seconds": self.spreds.cycles_seconds(),
             "spreds_sizes_bytes": self.spreds.sizes_bytes.tolist(),
             "equal_miss_ratios": (self.equal.misses / self.equal.reads.clip(1)).tolist(),
             "spreds_miss_ratios": (self.spreds.misses / self.spreds.reads.clip(1)).tolist(),
             "gain_ratio": self.score().gain_ratio,
+            "late_gain_ratio": self.late_gain_ratio(),
             "share": self.share(),
             "moves": self.moves,
         }
@@ -64,7 +70,7 @@ def by_cycle(mix: Mix, runs: Mapping[str, Run]) -> str:
     for cycle in range(mix.cycles):
         row = [str(cycle + 1)]
         for _, one in shown:
-            row += [milliseconds(_by_cycle(part)[cycle]) for part in (one.equal, one.spreds)]
+            row += [milliseconds(part.cycles_seconds()[cycle]) for part in (one.equal, one.spreds)]
         for _, one in shown:
             row.append(
                 "/".join(f"{size / (1 << 20):.1f}" for size in one.spreds.sizes_bytes[cycle])
@@ -78,14 +84,13 @@ def compared(runs: Mapping[str, Run]) -> str:
     rows = []
     for name, one in runs.items():
         share, mine = one.share(), one.score()
-        late = [part.access_seconds(LATE_CYCLE - 1) for part in (one.equal, one.spreds)]
         rows.append(
             [
                 name,
                 milliseconds(one.equal.access_seconds()),
                 milliseconds(one.spreds.access_seconds()),
                 percent(mine.gain_ratio),
-                percent(1 - late[1] / late[0]) if late[0] else "-",
+                percent(one.late_gain_ratio()),
                 f"{100 * mine.worst_cycle_ratio:+.1f} %",
                 "-" if share is None else percent(share),
                 str(one.moves),
@@ -95,5 +100,9 @@ def compared(runs: Mapping[str, Run]) -> str:
     return text_table(header, rows)
 
 
-def _by_cycle(outcome: Outcome) -> list[float]:
-    return [outcome.access_seconds(k, k + 1) for k in range(len(outcome.reads))]
+def apart(real: Run, simulated: Run) -> float:
+    """By how much real servers and simulation differ, in gain or late gain, whichever is more."""
+    return max(
+        abs(real.score().gain_ratio - simulated.score().gain_ratio),
+        abs(real.late_gain_ratio() - simulated.late_gain_ratio()),
+    )

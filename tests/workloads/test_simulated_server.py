@@ -1,0 +1,120 @@
+"""The gain experiment's simulated server, held against a real one that is asked the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sidecar.samples.wire_format import Operation
+from workloads.experiment.fast_replay import FastServer, Load, Replay
+from workloads.experiment.gain.simulated_server import (
+    BASELINE_BYTES,
+    OVERHEAD_BYTES,
+    REDIS_SAMPLES,
+    SimulatedServer,
+)
+from workloads.experiment.real_gain.key_weights import memory_usages
+from workloads.local_server import built
+from workloads.zipf import key_sizes, zipf_keys
+
+READS, PARTS, READS_PER_SECOND = 40_000, 8, 200.0
+PART_SECONDS = READS / PARTS / READS_PER_SECOND
+# Of a part's reads.
+TOLERANCE = 0.03
+
+
+@dataclass(frozen=True)
+class Case:
+    """``room_ratios``: of the memory of all keys, in each part."""
+
+    keys: npt.NDArray[np.int64]
+    sizes_bytes: npt.NDArray[np.uint32]
+    room_ratios: tuple[float, ...]
+    ttl_seconds: float = 0.0
+    tolerance_ratio: float = TOLERANCE
+
+
+def zipf(skew: float, count: int = READS) -> npt.NDArray[np.int64]:
+    return zipf_keys(4000, skew, count, np.random.default_rng(5)).astype(np.int64)
+
+
+SIZES = key_sizes(4000, 2000, np.random.default_rng(6))
+SMALLER = np.concatenate((np.full(4000, 1500, np.uint32), np.full(4000, 400, np.uint32)))
+CHANGED = np.concatenate((zipf(0.8, READS // 2), 4000 + zipf(0.8, READS // 2)))
+CASES = {
+    "one size": Case(zipf(0.9), SIZES, (0.3,) * PARTS),
+    # Redis draws neighbours in its hash table, the simulation any keys: a loop shows it.
+    "a loop that does not fit": Case(
+        np.arange(READS) % 4000, SIZES, (0.8,) * PARTS, tolerance_ratio=0.06
+    ),
+    "its size changes": Case(zipf(0.7), SIZES, (0.5, 0.5, 0.5, 0.2, 0.2, 0.6, 0.6, 0.3)),
+    "objects become smaller": Case(CHANGED, SMALLER, (0.4,) * PARTS),
+    "objects expire": Case(zipf(0.9), SIZES, (2.0,) * PARTS, ttl_seconds=30.0),
+    "some expire, some are evicted": Case(zipf(0.9), SIZES, (0.3,) * PARTS, ttl_seconds=40.0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_simulated_server_does_as_a_real_one(name: str) -> None:
+    case = CASES[name]
+    played = play(case)
+    sizes = np.maximum(1, played.weights - OVERHEAD_BYTES).astype(np.uint32)
+    ttls = case.ttl_seconds
+    server = SimulatedServer(1, sizes, 0, ttls_seconds=ttls, samples=REDIS_SAMPLES)
+    for part, keys in enumerate(np.array_split(case.keys, PARTS)):
+        server.resize(played.maxmemory_bytes[part] - played.baseline_bytes + BASELINE_BYTES)
+        begin = part * PART_SECONDS
+        served = server.read(keys, begin, begin + PART_SECONDS)
+        ways = [operation for _, _, operation in served.removed]
+        simulated = (
+            len(keys) - np.count_nonzero(served.hit),
+            ways.count(Operation.EVICTION),
+            ways.count(Operation.EXPIRY),
+        )
+        assert simulated == pytest.approx(
+            played.counted[part], abs=case.tolerance_ratio * len(keys)
+        ), part
+
+
+@dataclass(frozen=True)
+class Played:
+    """On a real server.
+
+    ``counted``: misses, evictions and expiries of each part; ``weights``: what each key takes;
+    ``baseline_bytes``: what the server holds beside keys at the end, with its client's buffers.
+    """
+
+    maxmemory_bytes: list[int]
+    counted: list[tuple[int, ...]]
+    weights: npt.NDArray[np.float64]
+    baseline_bytes: int
+
+
+def play(case: Case) -> Played:
+    ttls = np.full(len(case.sizes_bytes), case.ttl_seconds)
+    load = Load("test", case.keys, case.sizes_bytes.astype(np.int64), ttls)
+    all_bytes = int((case.sizes_bytes.astype(np.int64) + OVERHEAD_BYTES).sum())
+    sizes = [BASELINE_BYTES + round(ratio * all_bytes) for ratio in case.room_ratios]
+    counted = []
+    with FastServer({"maxmemory-policy": "allkeys-lru"}, built("bin/redis-server-stock")) as server:
+        replay = Replay(server, load)
+        before = (0, 0, 0)
+        for part, maxmemory in enumerate(sizes):
+            server.client.config_set("maxmemory", maxmemory)
+            start = part * READS // PARTS
+            replay.send(start, start + READS // PARTS, READS_PER_SECOND, lambda: None)
+            stats = server.client.info("stats")
+            names = ("keyspace_misses", "evicted_keys", "expired_keys")
+            now = tuple(stats[name] for name in names)
+            counted.append(tuple(b - a for a, b in zip(before, now, strict=True)))
+            before = now
+        memory = server.client.info("memory")
+        usages = memory_usages(server.client, len(case.sizes_bytes))
+    held = ~np.isnan(usages)
+    baseline = memory["used_memory"] - memory["mem_not_counted_for_evict"] - usages[held].sum()
+    order = np.argsort(case.sizes_bytes[held], kind="stable")
+    weights = np.interp(case.sizes_bytes, case.sizes_bytes[held][order], usages[held][order])
+    return Played(sizes, counted, weights, int(baseline))

@@ -1,0 +1,164 @@
+"""A simulated Redis, and all that the sampler of a real one would tell of it."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.samples.wire_format import Operation
+from sidecar.servers.server_reading import ServerReading
+from workloads.experiment.gain.eviction_order import ExactLru, SampledLru
+
+# What an empty server holds, and what a key takes beside its own bytes; about as Redis 7.0 has it.
+BASELINE_BYTES = 900_000
+OVERHEAD_BYTES = 72
+# Redis' default, and what tells a sidecar that eviction is as good as exact LRU.
+REDIS_SAMPLES = 5
+EXACT_SAMPLES = 100
+BEFORE_READS = -1
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """Reads of one server, in order; arrays of shape (n,).
+
+    Attributes:
+        hit: which of them.
+        lives_seconds: what was left of a hit object's life; ``inf`` without a TTL.
+        removed: keys that went, and how: before which read they expired (its place), or after which
+            they were evicted; ``BEFORE_READS`` by a smaller size, before the first one.
+        begin_seconds, end_seconds: when they were, evenly.
+    """
+
+    keys: IntArray
+    hit: npt.NDArray[np.bool_]
+    lives_seconds: npt.NDArray[np.float64]
+    removed: list[tuple[int, int, Operation]]
+    begin_seconds: float
+    end_seconds: float
+
+
+class SimulatedServer:
+    """Holds what was read and fits; a miss is filled at once.
+
+    Args:
+        sizes_bytes: key and value of each key.
+        ttls_seconds: that each key's fill sets, of shape (keys,) or one for all; 0 is none.
+        samples: ``maxmemory-samples``; ``EXACT_SAMPLES``: exact LRU.
+        lru_clock_seconds: between two ticks of the clock by which keys are evicted.
+
+    Attributes:
+        used_bytes: of keys, with their overhead.
+        hits, misses: since the start.
+        weights: of each key, with its overhead.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        sizes_bytes: npt.NDArray[np.uint32],
+        maxmemory: int,
+        *,
+        ttls_seconds: npt.ArrayLike = 0.0,
+        samples: int = EXACT_SAMPLES,
+        lru_clock_seconds: float = 1.0,
+    ) -> None:
+        self.number = number
+        self.sizes_bytes = sizes_bytes
+        self.maxmemory_bytes = maxmemory
+        self.used_bytes = self.hits = self.misses = 0
+        self.weights: list[int] = (sizes_bytes.astype(np.int64) + OVERHEAD_BYTES).tolist()
+        self._ttls: list[float] = np.broadcast_to(ttls_seconds, len(sizes_bytes)).tolist()
+        self._has_ttls = bool(np.any(ttls_seconds))
+        self._samples = samples
+        self._lru_clock_seconds = lru_clock_seconds
+        self._held = ExactLru() if samples >= EXACT_SAMPLES else SampledLru(samples, number)
+        self._expiries: dict[int, float] = {}
+        self._due: list[tuple[float, int]] = []  # a heap: when, which; some are gone by then
+        self._removed: list[tuple[int, int, Operation]] = []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def read(self, keys: IntArray, begin_seconds: float = 0.0, end_seconds: float = 0.0) -> Served:
+        """Read keys, shape (n,), evenly from one time to the other."""
+        held, weights = self._held, self.weights
+        room = self.maxmemory_bytes - BASELINE_BYTES
+        step = (end_seconds - begin_seconds) / max(1, len(keys))
+        now = begin_seconds - step / 2
+        missed = []
+        lives = np.full(len(keys), np.inf)
+        for place, key in enumerate(keys.tolist()):
+            now += step
+            if self._due and self._due[0][0] <= now:
+                self._expire(place, now)
+            if key in held:
+                if self._has_ttls and key in self._expiries:
+                    lives[place] = self._expiries[key] - now
+            else:
+                missed.append(place)
+                self.used_bytes += weights[key]
+                if self._has_ttls and self._ttls[key]:
+                    self._expiries[key] = now + self._ttls[key]
+                    heapq.heappush(self._due, (self._expiries[key], key))
+            held.touch(key, int(now / self._lru_clock_seconds))
+            if self.used_bytes > room:
+                self._evict(place, room)
+        hit = np.ones(len(keys), dtype=bool)
+        hit[missed] = False
+        self.misses += len(missed)
+        self.hits += len(keys) - len(missed)
+        removed, self._removed = self._removed, []
+        return Served(keys, hit, lives, removed, begin_seconds, end_seconds)
+
+    def resize(self, maxmemory_bytes: int) -> None:
+        """``CONFIG SET maxmemory``."""
+        self.maxmemory_bytes = maxmemory_bytes
+        self._evict(BEFORE_READS, max(0, maxmemory_bytes - BASELINE_BYTES))
+
+    def _evict(self, place: int, room_bytes: int) -> None:
+        while self.used_bytes > room_bytes and len(self._held):
+            key = self._held.pop()
+            self.used_bytes -= self.weights[key]
+            self._expiries.pop(key, None)
+            self._removed.append((place, key, Operation.EVICTION))
+
+    def _expire(self, place: int, now: float) -> None:
+        while self._due and self._due[0][0] <= now:
+            when, key = heapq.heappop(self._due)
+            if self._expiries.get(key) == when:
+                del self._expiries[key]
+                self._held.remove(key)
+                self.used_bytes -= self.weights[key]
+                self._removed.append((place, key, Operation.EXPIRY))
+
+    def reading(self, at_seconds: float) -> ServerReading:
+        """What a sidecar would read of it; ``at_seconds`` is Unix time."""
+        counted = BASELINE_BYTES + self.used_bytes
+        mean_ttl = float(np.mean(self._ttls)) if self._has_ttls else 0.0
+        return ServerReading(
+            run_id=f"{self.number:040x}",
+            instance=self.number,
+            role="master",
+            maxmemory_bytes=self.maxmemory_bytes,
+            maxmemory_policy="allkeys-lru",
+            maxmemory_samples=self._samples,
+            lfu_log_factor=10,
+            lfu_decay_time_minutes=1,
+            counted_bytes=counted,
+            baseline_bytes=BASELINE_BYTES - 3_000,
+            unevictable_bytes=BASELINE_BYTES - 3_000,
+            rss_bytes=counted,
+            keyspace_hits=self.hits,
+            keyspace_misses=self.misses,
+            keys=len(self),
+            keys_with_ttl=len(self._expiries),
+            average_ttl_seconds=mean_ttl / 2,
+            at_seconds=at_seconds,
+            config={"spreds-endpoint": "ipc://simulated", "spreds-secret": ""},
+        )
