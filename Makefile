@@ -1,4 +1,4 @@
-.PHONY: help setup demo evaluation deploy-local test check portable coverage requirements mutation format clean
+.PHONY: help setup demo evaluation deploy-local test check portable coverage properties requirements mutation format clean
 .DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
@@ -51,6 +51,10 @@ portable: ## the core of the sampler on ARM64 (emulated), the module by another 
 	@redis_patch/build.sh portable
 	@$(PYTHON) -m pytest -q -n 0 tests/redis_patch/test_sampler_core.py tests/redis_patch/test_supported_servers.py \
 		-k 'vector or cmake'
+
+properties: ## property tests by random examples, ROUNDS (5) times; the gate's are always the same
+	@for round in $$(seq $(or $(ROUNDS),5)); do \
+		$(PYTEST) -n 2 -q -m hypothesis --hypothesis-profile=search || exit 1; done
 
 coverage: ## branches of what decides over sizes, and over whom to believe; about a minute
 	@.venv/bin/coverage run -m pytest -q $(FAST_TESTS)

@@ -164,6 +164,17 @@ def test_a_shrink_is_not_sent_to_who_was_given_less_meanwhile(clock: SimulatedCl
     assert verdict.ok, verdict.words
 
 
+@pytest.mark.parametrize("hangs", range(3, 7))
+def test_a_policy_that_changes_after_a_late_answer_is_seen_by_the_next(
+    clock: SimulatedClock, hangs: int
+) -> None:
+    """Who was slow to answer is shrunk by what it just said: asked again each time, one that is
+    always slow would never be. So the model must not call it broken, and nothing stays so."""
+    script = loads("hang_server 0\n" * hangs + "wake_server 0\nplan 1 1 2\npolicy 0 noeviction\n")
+    verdict = play_on_model(script, clock, 3, "actuator")
+    assert verdict.ok, verdict.words
+
+
 def _claims_nothing_out_of_reach(state: ServerState) -> float:
     held = state.held_bytes if state.is_freeing else state.maxmemory_bytes
     return held if state.reachable else 0

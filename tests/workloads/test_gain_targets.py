@@ -11,7 +11,7 @@ from workloads.experiment.gain.score import Score
 from workloads.experiment.gain.targets import Targets
 from workloads.experiment.gain.verdicts import Verdict, judge
 
-EQUAL = Score("equal", None, "", 0.010, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+EQUAL = Score("equal", None, "", 0.010, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, [])
 STATIC = replace(EQUAL, division="static oracle", share=1.0, late_share=1.0, loss_ratio=-0.20)
 CLIMBER = replace(EQUAL, division="climber", share=0.5, late_share=0.5, loss_ratio=-0.10)
 GOOD = replace(STATIC, division="SPREDS", rate=0.1, salt="a", moves=1, changes=9)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sidecar.config.node import ServerConfig
+from sidecar.servers.asking import PATIENCE_SECONDS
 from sidecar.servers.redis_server import (
     TIMEOUT_SECONDS,
     MissingRightError,
@@ -115,6 +116,7 @@ class ModelLine(RedisServer):
             question.answer_at = now + server.delay_seconds
         if question.answer is not None and now >= question.answer_at:
             self._met_start = server.starts
+            server.answered_late = now - question.asked_at > PATIENCE_SECONDS
             return question.answer
         if now >= question.asked_at + wait_seconds:
             self.close()

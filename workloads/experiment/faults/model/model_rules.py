@@ -83,8 +83,8 @@ class ModelRules:
                     f"{_words(known.limit_bytes)}, beside {_words(others)} of the others"
                 )
         elif size_bytes < known.limit_bytes and not server.evicts:
-            if server.delay_seconds and known.evicts:
-                return  # it was so when it was looked at, and the answer came late
+            if server.answered_late and known.evicts:
+                return  # it was so when it was looked at; who is slow is not asked once more
             self._break(f"{server.name} does not evict and was cut to {_words(size_bytes)}")
 
     def sent(self, server: ModelServer, size_bytes: float) -> None:

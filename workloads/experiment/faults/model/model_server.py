@@ -33,6 +33,7 @@ class ModelServer:
         starts: how often it has been started; tells its processes apart.
         refuses: the sidecar's user may not CONFIG SET.
         delay_seconds: how much later replies come; ``math.inf``: never.
+        answered_late: its last answer took longer than anybody waits for, as after a hang.
         late: what was sent while it hung.
         pinned_bytes: that cannot be evicted, beside ``BASELINE_BYTES``.
     """
@@ -44,6 +45,7 @@ class ModelServer:
     hangs: bool = False
     refuses: bool = False
     delay_seconds: float = 0.0
+    answered_late: bool = False
     pinned_bytes: int = 0
     used_bytes: int = BASELINE_BYTES
     rss_bytes: int = 8 * MIB
