@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from workloads.experiment.gain.report import Result, summary, told
-from workloads.experiment.gain.score import Score
+from workloads.experiment.gain.score import Score, score
+from workloads.experiment.gain.simulation import Outcome
 from workloads.experiment.gain.targets import Targets
 from workloads.experiment.gain.verdicts import Verdict, judge
 
@@ -87,3 +89,21 @@ def test_results_travel_as_json(share):
     result = Result("mix", "", True, [replace(GOOD, share=share)], [])
     assert result.to_json()["scores"][0]["share"] == share
     assert "gain_ratio" not in result.to_json()["scores"][0]
+
+
+class Waited(Outcome):
+    """All cycles take the same time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.__dict__.update(seconds=seconds, reads=np.zeros((8, 2)), moves=0, changes=0)
+        self.__dict__.update(moved_bytes=0)
+
+    def access_seconds(self, first: int = 0, last: int | None = None) -> float:
+        return self.__dict__["seconds"]
+
+
+@pytest.mark.parametrize(("static_ms", "share"), [(9.81, None), (9.7, 0.5)])
+def test_there_is_no_share_of_a_gain_below_two_per_cent(static_ms, share):
+    mine, equal, static = (Waited(ms / 1e3) for ms in ((10 + static_ms) / 2, 10.0, static_ms))
+    one = score("SPREDS", mine, equal, static)
+    assert one.share == one.late_share == (share and pytest.approx(share))

@@ -55,7 +55,8 @@ def gain(*arguments: object) -> int:
 
 def test_a_mix_of_ones_own_from_the_file_to_figures_and_picture(tiny, tmp_path, capsys):
     figures, picture = tmp_path / "gain.json", tmp_path / "gain.svg"
-    assert gain("--mix", tiny, "--salts", 2, "--json", figures, "--picture", picture) == 0
+    to = ("--json", figures, "--picture", picture, "--by-cycle")
+    assert gain("--mix", tiny, "--salts", 2, *to) == 0
     printed = capsys.readouterr().out
     (result,) = json.loads(figures.read_text())
     assert (result["mix"], result["changes"]) == ("tiny", False)
@@ -68,6 +69,9 @@ def test_a_mix_of_ones_own_from_the_file_to_figures_and_picture(tiny, tmp_path, 
     assert sorted(one["rate"] for one in mine) == [rates[0]] * 2 + [rates[1]] * 2
     assert len({one["salt"] for one in mine}) == 2
     by_name = {one["division"]: one for one in scores}
+    series = by_name["equal"]["cycles_seconds"]
+    assert len(series) == 3
+    assert f"\n3         {1e3 * series[2]:7.3f}" in printed
     assert by_name["equal"]["share"] == 0
     assert by_name["static oracle"]["share"] == 1
     assert by_name["static oracle"]["loss_ratio"] < 0
