@@ -24,13 +24,10 @@ deploy-local: setup ## cdk bootstrap and cdk deploy, unmodified, to a local emul
 
 PYTEST := $(PYTHON) -m pytest --dist loadgroup --no-loadscope-reorder
 
-# Tests run real servers and loads beside each other: on a machine that others use as well, one may
-# be held up beyond what it allows. What fails is run once more without the others, and counts then.
 test: ## the whole gate
 	@.ci/setup tests
 	@$(MAKE) --no-print-directory check
-	@$(PYTEST) -n 3 || { [ $$? -eq 1 ] && echo "FAILED BESIDE OTHERS; once more alone:" && \
-		$(PYTEST) -n 1 --last-failed --last-failed-no-failures none; }
+	@$(PYTEST) -n 3
 
 check: ## format, lint and types
 	@.venv/bin/ruff format --check .
