@@ -124,6 +124,12 @@ def running_sidecar(
     with running_program(command, log, signal.SIGTERM, environment=cloud.environment) as process:
         _wait_until_sampled(process, running, log)
         yield
+        # A load that is short, on a machine that is busy, may end before the first plan comes.
+        deadline = time.monotonic() + START_LIMIT_SECONDS
+        while not load_state(state).applied_cycle and process.poll() is None:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
         if process.poll() is not None:
             raise RuntimeError(f"the sidecar ended: {log.read_text()[-4000:]}")
     decisions = read_history(history_path(state))
