@@ -1,4 +1,4 @@
-.PHONY: help setup demo evaluation deploy-local test check portable coverage properties requirements mutation format clean
+.PHONY: help setup demo evaluation deploy-local test check portable coverage experiments properties requirements mutation format clean
 .DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
@@ -48,6 +48,9 @@ portable: ## the core of the sampler on ARM64 (emulated), the module by another 
 	@redis_patch/build.sh portable
 	@$(PYTHON) -m pytest -q -n 0 tests/redis_patch/test_sampler_core.py tests/redis_patch/test_supported_servers.py \
 		-k 'vector or cmake'
+
+experiments: ## tests of what measures, which take minutes: every study in its short form
+	@$(PYTEST) -n 2 -m experiment
 
 properties: ## property tests by random examples, ROUNDS (5) times; the gate's are always the same
 	@for round in $$(seq $(or $(ROUNDS),5)); do \

@@ -21,14 +21,29 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is made once for all of a folder is made in one process.
 _WHOLE_FOLDERS = ("infra", "end_to_end")
-# A minute or two each: begun last, the other processes would do nothing meanwhile.
-_LONG = ("test_server_runtest.py", "test_every_fault_has_its_row.py", "test_demo_to_its_end.py")
+# Minutes each: begun last, the other processes would do nothing meanwhile.
+_BEGUN_FIRST = (
+    "infra",
+    "test_server_runtest.py",
+    "test_every_attack_has_its_row.py",
+    "end_to_end",
+    "test_every_fault_has_its_row.py",
+    "test_demo_to_its_end.py",
+    "test_fault_model.py",
+    "test_plans_are_stable.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # the marks are read in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file's tests, or those of a whole folder, stay in one process."""
-    items.sort(key=lambda item: item.path.name not in _LONG)
+    first = {name: place for place, name in enumerate(_BEGUN_FIRST)}
+
+    def place(item: pytest.Item) -> int:
+        last = len(_BEGUN_FIRST)
+        return min(first.get(item.path.parent.name, last), first.get(item.path.name, last))
+
+    items.sort(key=place)
     for item in items:
         folder = item.path.parent.name
         group = folder if folder in _WHOLE_FOLDERS else str(item.path)

@@ -46,6 +46,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.experiment
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_each_study_is_measured_and_told(chapter: str, tmp_path: Path) -> None:
     names = CHAPTERS[chapter]
