@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.redis_patch.sampled_server import SampledServer, ServerKind
+from workloads.local_node import wait_until
 from workloads.local_server import BUILD
 from workloads.supported_servers import SupportedServer, supported_servers
 
@@ -35,10 +36,16 @@ def test_zeromq_leaves_the_servers_own_cpus_alone(kind: ServerKind, background: 
         settings["bio_cpulist"] = background
     with SampledServer(kind, settings) as server:
         server.start()
-        cpus = cpus_by_thread(server.server.process.pid)
-    assert cpus["main"] == {CPUS[0]}
-    theirs = {frozenset(cpus) for name, cpus in cpus.items() if name.startswith("ZMQ")}
-    assert theirs == {frozenset(CPUS if background is None else [background])}
+        process = server.server.process.pid
+        wanted = {frozenset(CPUS if background is None else [background])}
+
+        def of_zeromq() -> set[frozenset[int]]:
+            threads = cpus_by_thread(process)
+            return {frozenset(cpus) for name, cpus in threads.items() if name.startswith("ZMQ")}
+
+        # A thread has its name and its CPUs a moment after it began.
+        wait_until(lambda: of_zeromq() == wanted, of_zeromq)
+        assert cpus_by_thread(process)["main"] == {CPUS[0]}
 
 
 @pytest.mark.parametrize("server", PATCHED, ids=lambda server: server.name)
