@@ -15,7 +15,7 @@ setup: ## install everything: system packages, .venv/, the CDK command, the serv
 demo: setup ## static split against SPREDS, on this machine, in under five minutes
 	@$(PYTHON) -m workloads demo $(DEMO)
 
-evaluation: ## every experiment of docs/evaluation.md, about an hour; quick: make evaluation EVALUATION=--quick
+evaluation: ## every experiment of docs/research/evaluation.md, about an hour; quick: make evaluation EVALUATION=--quick
 	@.ci/setup evaluation
 	@$(PYTHON) -m workloads experiment all $(EVALUATION)
 
@@ -60,14 +60,14 @@ coverage: ## branches of what decides over sizes, and over whom to believe; abou
 	@.venv/bin/coverage run -m pytest -q $(FAST_TESTS)
 	@.venv/bin/coverage report
 
-mutation: ## the same files, changed in many places: does a fast test fail? Five minutes; see docs/mutation.md
+mutation: ## the same files, changed in many places: does a fast test fail? Five minutes; see docs/develop/mutation.md
 	@.venv/bin/mutmut run --max-children 2
 	@.venv/bin/mutmut results
 
-requirements: ## docs/install/requirements.txt: what a node needs, with hashes, as the gate has it
+requirements: ## docs/operate/install/requirements.txt: what a node needs, with hashes, as the gate has it
 	@echo setuptools | .venv/bin/uv pip compile pyproject.toml - -q -c .ci/constraints.txt --universal \
 		--python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
-		-o docs/install/requirements.txt
+		-o docs/operate/install/requirements.txt
 
 format: ## bring all sources into their form
 	@.venv/bin/ruff format .

@@ -6,7 +6,7 @@ Compares a Lambda function, a Fargate task, an always-on instance, a solver on s
 is asked over HTTP, and the one embedded in the sidecar (no cloud at all), term by term, with and
 without AWS' free tier; reproduces the thesis' bill; recommends the cheapest that meets the time
 limit (by default: before the next observation). `python -m infra.costs.page --write` puts the
-answers that docs/costs.md gives into it.
+answers that docs/research/costs.md gives into it.
 
 Exit codes: 0 done, 1 no controller meets the time limit, 2 bad arguments or a bad file.
 """

@@ -1,4 +1,4 @@
-"""What docs/costs.md says comes out, between two marks.
+"""What docs/research/costs.md says comes out, between two marks.
 
     python -m infra.costs.page             # prints it
     python -m infra.costs.page --write     # puts it into the page: after new prices or measurements
@@ -27,7 +27,7 @@ from infra.costs.workload import (
     function_seconds,
 )
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "costs.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "research" / "costs.md"
 BEGIN = "<!-- made by: python -m infra.costs.page --write -->"
 END = "<!-- end of what is made -->"
 WIDTH = 110

@@ -25,7 +25,9 @@ VERSIONS = {
     "plan": plan.VERSION,
     "settings": team_settings.VERSION,
 }
-SCHEMAS = {name: json.loads((ROOT / f"docs/schemas/{name}.json").read_text()) for name in READERS}
+SCHEMAS = {
+    name: json.loads((ROOT / f"docs/develop/schemas/{name}.json").read_text()) for name in READERS
+}
 _REGISTRY: Registry[Any] = Registry().with_resources(
     (f"{name}.json", Resource.from_contents(schema)) for name, schema in SCHEMAS.items()
 )

@@ -1,4 +1,4 @@
-"""The schemas in ``docs/schemas`` allow what the readers read, and refuse what they refuse."""
+"""``docs/develop/schemas`` allow what the readers read, and refuse what they refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``docs/documents.md`` has a row for every key of the schemas, and no other."""
+"""``docs/develop/documents.md`` has a row for every key of the schemas, and no other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from solver_lambda.documents.server_settings import BOUNDS
 from tests.docs.documents import SCHEMAS, Schema, schema_of
 
-TEXT = (Path(__file__).parents[2] / "docs/documents.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs/develop/documents.md").read_text()
 OBSERVATION, PLAN = schema_of("observation"), schema_of("plan")
 
 

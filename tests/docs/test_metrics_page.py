@@ -1,4 +1,4 @@
-"""``docs/metrics.md``, the alert rules and the dashboard are about metrics that there are."""
+"""``docs/operate/metrics.md``, alert rules and dashboard are about metrics that there are."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from sidecar.web.exposition import exposition
 from tests.sidecar.example_sidecar import ExampleSidecar
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/metrics.md"
-RULES, RULES_TEST = ROOT / "docs/alert-rules.yml", ROOT / "docs/alert-rules-test.yml"
-DASHBOARD = json.loads((ROOT / "docs/grafana-dashboard.json").read_text())
+PAGE = ROOT / "docs/operate/metrics.md"
+RULES, RULES_TEST = (
+    ROOT / "docs/operate/alert-rules.yml",
+    ROOT / "docs/operate/alert-rules-test.yml",
+)
+DASHBOARD = json.loads((ROOT / "docs/operate/grafana-dashboard.json").read_text())
 ROW = re.compile(r"^\| `(spreds_\w+)` \| ([^|]*) \| (.+) \|$", re.MULTILINE)
 NAME = re.compile(r"\bspreds_\w+")
 HAS_PROMTOOL = ROOT / "build/promtool/promtool"

@@ -1,4 +1,4 @@
-"""``docs/operating.md``: its commands are commands, and its words are those of the glossary."""
+"""The commands of ``docs/operate/operating.md`` are commands, its words those of the glossary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sidecar.commands.glossary import WORDS
 from sidecar.commands.parser import COMMANDS, make_parser
 from sidecar.preflight.rights import acl_line
 
-TEXT = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "operate" / "operating.md").read_text()
 BLOCKS = "\n".join(re.findall(r"^```\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
 TYPED = re.findall(r"^spreds .*$", BLOCKS, re.MULTILINE)
 

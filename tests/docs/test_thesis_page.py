@@ -1,4 +1,4 @@
-"""``docs/thesis.md`` names what is there, and every part of chapter 8."""
+"""``docs/research/thesis.md`` names what is there, and every part of chapter 8."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/thesis.md"
+PAGE = ROOT / "docs/research/thesis.md"
 TEXT = PAGE.read_text()
 # [`name`](file)`.attribute`
-LINKS = sorted(set(re.findall(r"\[`(\w+)`\]\(\.\./([^)]+)\)(?:`\.(\w+)`)?", TEXT)))
+LINKS = sorted(set(re.findall(r"\[`(\w+)`\]\(\.\./\.\./([^)]+)\)(?:`\.(\w+)`)?", TEXT)))
 COMMANDS = sorted(set(re.findall(r"`python -m ([\w.]+(?: [a-z]+)*)", TEXT)))
 PARTS = [
     *(f"(8.{number})" for number in range(1, 8)),
@@ -59,7 +59,7 @@ def test_a_linked_name_is_defined_there(name: str, file: str, member: str) -> No
         assert re.search(rf"\b{name}\b", path.read_text())
 
 
-@pytest.mark.parametrize("file", sorted(set(re.findall(r"\]\(\.\./([^)#]+)\)", TEXT))))
+@pytest.mark.parametrize("file", sorted(set(re.findall(r"\]\(\.\./\.\./([^)#]+)\)", TEXT))))
 def test_a_linked_file_is_there(file: str) -> None:
     assert (ROOT / file).is_file()
 

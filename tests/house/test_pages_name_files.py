@@ -8,25 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "docs" / name
-    for name in (
-        "architecture.md",
-        "documents.md",
-        "evaluation.md",
-        "faults.md",
-        "fuzzing.md",
-        "gain.md",
-        "install.md",
-        "metrics.md",
-        "operating.md",
-        "papers.md",
-        "security.md",
-    )
-]
-LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
-# With a folder; where documents lie in S3 is no file of ours, nor are traces, wherever they are.
-ELSEWHERE = r"(?!(?:\.\./shared|observations|plans|settings|twitter|cache2k|libcachesim-[\d.]+)/)"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
+# With a folder. Not ours are documents in S3, traces, and what is installed or made.
+ELSEWHERE = (
+    r"(?!(?:\./node_modules|build|demo-output|\.venv|\.\./shared|observations|plans|settings"
+    r"|src|twitter|cache2k|libcachesim-[\d.]+)/|infra/outputs\.json)"
+)
 FILE = re.compile(rf"(?<![\w/.-]){ELSEWHERE}[\w.-]+(?:/[\w.-]+)*/[\w.-]*\w")
 
 
@@ -38,9 +26,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_link_leads_somewhere(page: Path) -> None:
-    links = LINK.findall(page.read_text())
-    assert links
-    for file, anchor in links:
+    for file, anchor in LINK.findall(page.read_text()):
         target = (page.parent / file).resolve() if file else page
         assert target.exists(), file
         assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
@@ -51,5 +37,4 @@ def test_each_file_that_is_named_is_there(page: Path) -> None:
     named = set(FILE.findall(LINK.sub("", page.read_text())))
     # A word of prose such as "and/or" has no dot.
     files = {name for name in named if "." in name or (ROOT / name.partition("/")[0]).is_dir()}
-    assert len(files) > 2
     assert not {name for name in files if not (ROOT / name).exists()}

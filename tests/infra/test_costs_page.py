@@ -1,4 +1,4 @@
-"""docs/costs.md says what the cost model says; a reader who leaves early is no error."""
+"""docs/research/costs.md says what the cost model says; a reader who leaves early is no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where our emulator and moto disagree, or both with AWS: the table in docs/emulators.md."""
+"""Where our emulator and moto disagree, or both with AWS: docs/operate/emulators.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moto.server import ThreadedMotoServer
 from infra.emulator.process import ACCOUNT, REGION, Emulator
 from tests.infra.emulator_probes import PROBES, answer
 
-PAGE = Path(__file__).parents[2] / "docs" / "emulators.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "emulators.md"
 HEAD = "| asked | AWS | our emulator | moto | held here by |"
 
 Client = Callable[..., Any]

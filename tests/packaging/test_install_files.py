@@ -1,4 +1,4 @@
-"""What docs/install ships: checked as far as it can be without a machine to install it on."""
+"""docs/operate/install, as far as it can be checked without a machine to install it on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 from sidecar.config.node import load_config
 
-INSTALL = Path(__file__).parents[2] / "docs" / "install"
+INSTALL = Path(__file__).parents[2] / "docs" / "operate" / "install"
 UNIT = INSTALL / "spreds.service"
 # systemd's scale is 0 (shut off) to 10; below 2 it calls a service "OK".
 MOST_EXPOSURE = 2.0
@@ -120,7 +120,7 @@ def test_packages_and_images_are_named_by_their_hashes() -> None:
     """As the gate has them: ``make requirements`` writes the list anew."""
     import tomllib
 
-    root = INSTALL.parents[1]
+    root = INSTALL.parents[2]
     listed = (INSTALL / "requirements.txt").read_text()
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)", listed, re.MULTILINE))
     for entry in re.split(r"\n(?=\S)", listed.strip()):
@@ -150,7 +150,7 @@ def test_the_image_is_not_roots() -> None:
     assert int(user[1]) > 0
     for source in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
         for name in source.split():
-            assert (INSTALL.parents[1] / name).exists()
+            assert (INSTALL.parents[2] / name).exists()
 
 
 def _calls(group: str) -> set[str]:
@@ -179,7 +179,7 @@ def test_the_service_may_call_what_its_libraries_call() -> None:
 
 
 def test_teams_pass_through_the_services_folder_and_cannot_list_it() -> None:
-    """systemd sets the mode anew at each start, so docs/operating.md's recipe must live with it."""
+    """systemd sets the mode anew at each start, so the operating page must live with it."""
     mode = re.search(r"^StateDirectoryMode=(\d+)$", UNIT.read_text(), re.MULTILINE)
     assert mode is not None
     assert int(mode[1], 8) & 0o007 == 0o001

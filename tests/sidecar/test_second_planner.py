@@ -1,4 +1,4 @@
-"""The second planner, in ``docs/documents.md``, plans for a real sidecar and real servers."""
+"""The planner in ``docs/develop/documents.md`` plans for a real sidecar and real servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.sidecar.played_function import Function, by_queue
 from tests.solver_lambda.odd_observations import odd_observations
 from workloads.local_node import BUDGET_BYTES, LocalNode, wait_until
 
-PAGE = Path(__file__).parents[2] / "docs/documents.md"
+PAGE = Path(__file__).parents[2] / "docs/develop/documents.md"
 (PLANNER,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

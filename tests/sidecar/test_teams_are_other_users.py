@@ -39,7 +39,7 @@ def user(uid: int, group: int | None = GROUP, umask: int = 0o077) -> Iterator[No
 
 @pytest.fixture
 def path(write_node: Callable[..., Path], tmp_path: Path) -> Path:
-    """As docs/operating.md says: nobody but the operator reads the file and its secrets."""
+    """As docs/operate/operating.md says: nobody but the operator reads the file and its secrets."""
     (tmp_path / "a.secret").write_text("hunter2")
     keys = 'password_file = "a.secret"\nmaximum = "16mb"'
     more = '[controller]\nkind = "embedded"\nfolder = "documents"\n'

@@ -102,7 +102,7 @@ def test_an_action_that_refuses_gives_one_error(observation: Observation) -> Non
 
 
 def test_an_action_is_a_zip_with_a_main(observation: Observation, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "solver-elsewhere.md").read_text()
+    page = (ROOT / "docs" / "operate" / "solver-elsewhere.md").read_text()
     (line,) = re.findall(r"echo '(.*)' > __main__.py", page)
     (tmp_path / "observation.json").write_bytes(observation.dumps())
     archive = tmp_path / "action.zip"

@@ -140,9 +140,9 @@ def test_only_whole_results_are_published_and_nothing_by_halves(
 ) -> None:
     results = read_results(costs)
     results[0].record["provenance"]["commit"] = "0123456789ab"
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    pages = [tmp_path / "README.md", docs / "evaluation.md"]
+    docs = tmp_path / "docs/research"
+    docs.mkdir(parents=True)
+    pages = [docs / "measured.md", docs / "evaluation.md"]
     for page in pages:
         page.write_text(f"before\n{published.BEGIN}\nwhat was there\n{published.END}\nafter\n")
     pages[0].write_text("no marks")

@@ -200,7 +200,7 @@ def test_mixes_whose_traces_are_missing_are_left_out_unless_they_are_named(tmp_p
 
 
 def test_the_mix_in_the_page_is_one(tmp_path):
-    page = Path(__file__).parents[2] / "docs" / "gain.md"
+    page = Path(__file__).parents[2] / "docs" / "research" / "gain.md"
     path = tmp_path / "mix.toml"
     path.write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
     (tmp_path / "shop.csv").write_text("0,1,500\n")

@@ -18,7 +18,7 @@ all that is sampled is well-formed. Needs 'make setup', and sanitized builds (2 
 'redis_patch/build.sh redis-sanitized module-sanitized'. Columns: commands that were sent, digests
 that were compared, changes of the sampler's settings (knobs), batches of samples that were checked.
 Exit code 1 with the last commands where something is wrong; 2: wrong arguments, or a build is
-missing. A seed and a phase draw the same commands again. docs/fuzzing.md tells the phases."""
+missing. A seed and a phase draw the same commands again. The phases: docs/develop/fuzzing.md."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from workloads.experiment.study.picture import check_matplotlib, draw
 from workloads.experiment.study.study import StudyError
 from workloads.running_program import ROOT, running_program
 
-HELP = "all experiments of the evaluation one after the other, and one report (docs/evaluation.md)"
+HELP = "all experiments of docs/research/evaluation.md one after the other, and one report"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where results and report go (default: build/evaluation)",
     )
     parser.add_argument(
-        "--publish", action="store_true", help="also write docs/evaluation and the README's table"
+        "--publish",
+        action="store_true",
+        help="also write docs/research/evaluation and measured.md's table",
     )
 
 
@@ -58,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             _make(folder)
             _measure(arguments.only or tuple(STUDIES), folder, arguments)
         results = read_results(folder)
-        told = "docs/evaluation.md"  # the report of what was published
+        told = "docs/research/evaluation.md"  # the report of what was published
         if folder.resolve() != ROOT / FOLDER:
             told = _report(results, folder)
         if arguments.publish:

@@ -81,7 +81,7 @@ def machines(results: Iterable[Result]) -> str:
 
 
 def headlines(results: Iterable[Result]) -> str:
-    """The rows that the studies have for the README."""
+    """The rows that the studies have for measured.md."""
     rows = [
         [line.what, line.here, line.thesis]
         for one in results

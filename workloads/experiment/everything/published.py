@@ -13,7 +13,7 @@ from workloads.experiment.study.command import SEEDS
 from workloads.experiment.study.picture import draw
 from workloads.experiment.study.study import StudyError
 
-FOLDER = Path("docs/evaluation")
+FOLDER = Path("docs/research/evaluation")
 BEGIN = "<!-- made by: python -m workloads experiment all --publish -->"
 END = "<!-- end of what is made -->"
 
@@ -21,7 +21,7 @@ END = "<!-- end of what is made -->"
 def publish(
     results: Sequence[Result], root: Path, studies: Collection[str] = tuple(STUDIES)
 ) -> None:
-    """Write figures and pictures to ``docs/evaluation``, and the text of both documents.
+    """Write figures and pictures to ``docs/research/evaluation``, and the text of both documents.
 
     Raises:
         StudyError: one of ``studies`` was not measured, or quickly, or a document has no marks.
@@ -64,8 +64,8 @@ def documents(results: Sequence[Result]) -> dict[Path, str]:
         f"{markdown.report(results, pictures='evaluation/')}"
     )
     return {
-        Path("docs/evaluation.md"): evaluation,
-        Path("README.md"): f"{markdown.headlines(results)}\n",
+        Path("docs/research/evaluation.md"): evaluation,
+        Path("docs/research/measured.md"): f"{markdown.headlines(results)}\n",
     }
 
 

@@ -34,8 +34,8 @@ Needs 'make setup'; rows of the cloud need moto (pip install '.[dev]'), rows of 
 and where something is missing a row is skipped and says so. Columns: the longest that the sum of
 maxmemory was above the budget M at a stretch, how long it may be, and in which gap (-: never,
 none); plans until all was as planned; the log's growth; looks of the observer a second.
-docs/faults.md says more. Exit code 0, also with skipped rows; 1: a row failed; 2: wrong arguments;
-130: Ctrl-C, all is undone."""
+docs/operate/faults.md says more. Exit code 0, also with skipped rows; 1: a row failed; 2: wrong
+arguments; 130: Ctrl-C, all is undone."""
 # So many stages at once keep two cores busy and leave the observers theirs.
 AT_ONCE = 4
 

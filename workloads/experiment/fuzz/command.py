@@ -16,7 +16,7 @@ refused by a documented error in one printable line. The default is the Python r
 no server; --c is the C, by libFuzzer, and needs clang-16 (apt-get install clang-16
 libclang-rt-16-dev). Columns: accepted and refused mutants, findings (neither), processor time.
 Exit code 1 with the input where there is a finding; 2: wrong arguments, or clang is missing. A seed
-draws the same mutants again. docs/fuzzing.md names the parsers."""
+draws the same mutants again. docs/develop/fuzzing.md names the parsers."""
 # The most for each of the C targets.
 C_SECONDS = 600
 _SHOWN_BYTES = 2000

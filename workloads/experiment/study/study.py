@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Headline:
-    """A row of the README's table: what was measured, here and in the thesis."""
+    """A row of measured.md's first table: what was measured, here and in the thesis."""
 
     what: str
     here: str
@@ -70,7 +70,7 @@ class Study:
         measure: raises ``StudyError`` where that cannot be done here.
         conclude: one or two sentences, from the figures.
         tables, draw: from the figures; ``draw`` fills an empty figure.
-        headlines: rows for the README.
+        headlines: rows of measured.md's first table.
         differences: why ours differ from what it stands beside, where they do.
         missed: sentences on what was wanted and is not so, from the figures.
         traces: files below ``Scope.traces`` that it uses where they are.

@@ -70,7 +70,7 @@ def _unit() -> None:
     told = subprocess.run(
         [
             *(program, "security", "--offline=true", "--no-pager"),
-            str(ROOT / "docs" / "install" / "spreds.service"),
+            str(ROOT / "docs" / "operate" / "install" / "spreds.service"),
         ],
         capture_output=True,
         text=True,

@@ -164,7 +164,7 @@ def _plans_in_the_folder() -> None:
 
 
 def _signature(key: str, question: bytes, answer: bytes) -> str:
-    """As docs/solver-elsewhere.md has it."""
+    """As docs/operate/solver-elsewhere.md has it."""
     asked = hashlib.sha256(question).hexdigest().encode()
     text = b"spreds.answer\n" + asked + b"\n" + answer
     return "sha256=" + hmac.new(key.encode(), text, hashlib.sha256).hexdigest()

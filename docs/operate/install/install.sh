@@ -2,11 +2,11 @@
 # Installs SPREDS on Debian 12, from a clone, as root: packages, the module for the servers, the
 # sidecar, its user, its service. Starts nothing, and changes no server. Twice does no harm.
 #
-#   docs/install/install.sh           install
-#   docs/install/install.sh remove    remove what it installed; state and configuration stay
+#   docs/operate/install/install.sh           install
+#   docs/operate/install/install.sh remove    remove what it installed; state and configuration stay
 set -eu
 
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 home=/opt/spreds
 module=/usr/local/lib/spreds/spreds.so
 unit=/etc/systemd/system/spreds.service
@@ -52,7 +52,7 @@ python=/usr/bin/python3
     $python -m venv --clear "$home"
 # Every package is the one that was tested, by its hash; and ours is built by one of them.
 "$home/bin/pip" install -q --disable-pip-version-check --require-hashes \
-    -r "$root/docs/install/requirements.txt"
+    -r "$root/docs/operate/install/requirements.txt"
 "$home/bin/pip" install -q --disable-pip-version-check --no-deps --no-build-isolation \
     --force-reinstall "$root"
 ln -sf "$home/bin/spreds" /usr/local/bin/spreds
@@ -69,9 +69,9 @@ usermod --append --groups redis spreds
 # Its files may name secrets' places: not for everybody.
 install -d -m 750 -g spreds /etc/spreds
 [ -e /etc/spreds/node.toml ] ||
-    install -m 640 -g spreds "$root/docs/install/node.toml" /etc/spreds/node.toml
+    install -m 640 -g spreds "$root/docs/operate/install/node.toml" /etc/spreds/node.toml
 install -d -m 751 -o spreds -g spreds /var/lib/spreds
-install -D -m 644 "$root/docs/install/spreds.service" "$unit"
+install -D -m 644 "$root/docs/operate/install/spreds.service" "$unit"
 reload_systemd
 
 runuser -u spreds -- /usr/local/bin/spreds --version >&2 ||
