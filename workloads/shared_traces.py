@@ -30,8 +30,8 @@ def add_traces(parser: argparse.ArgumentParser, *names: str) -> None:
         type=_folder,
         default=TRACES_FOLDER,
         metavar="FOLDER",
-        help=f"the folder that has {', '.join(map(trace_names, names))}; where they come from stands "
-        "in docs/research/evaluation.md (default: ../shared/traces, if it is there)",
+        help=f"the folder that has {', '.join(map(trace_names, names))}; where they come from "
+        "stands in docs/research/evaluation.md (default: ../shared/traces, if it is there)",
     )
 
 

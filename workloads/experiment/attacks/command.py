@@ -17,7 +17,7 @@ from workloads.table import text_table
 
 HELP = """Attacks on orders, listeners, locks, files, samples, plans and documents, each against
 a sidecar of its own with real servers: a table. Needs 'make setup'; what needs root or another
-user is skipped where that is missing, and says so. Who is trusted with what: docs/operate/security.md.
+user is skipped where that is missing, and says so. Who is trusted: docs/operate/security.md.
 Exit code 0: all held, or were skipped; 1: one had an effect; 2: wrong arguments."""
 AT_ONCE = 2
 
