@@ -26,6 +26,9 @@ from tests.sidecar.example_sidecar import HOSTILE, example_history
 from workloads.demo.command import HEADER
 from workloads.demo.half import HalfResult, Sample
 from workloads.demo.report_page import Report, write_report
+from workloads.demo.scenario import DemoServer
+from workloads.load import zipf_load
+from workloads.lookaside import Tally
 
 pytestmark = needs_chromium
 
@@ -41,7 +44,9 @@ def _half(sizes: dict[str, int]) -> HalfResult:
             name: 0.5 + 0.4 * np.tanh(second / 20 + place) for place, name in enumerate(SIZES)
         }
         in_force = {name: (16 if second < 20 else size) * MIB for name, size in sizes.items()}
-        half.samples.append(Sample(float(second), in_force, ratios, {}))
+        reads = 100 * second
+        tallies = {name: Tally(reads, reads // 2, reads * 0.01) for name in SIZES}
+        half.samples.append(Sample(float(second), in_force, ratios, tallies))
     return half
 
 
@@ -89,7 +94,17 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
     rows = [[name, *ROW] for name in SIZES]
     static, spreds = _half(dict.fromkeys(SIZES, 16)), _half(SIZES)
-    write_report(Report(result, HEADER, rows, static, spreds, _observation(), decisions), path)
+    load = zipf_load(
+        request_count=1,
+        key_count=1,
+        skew=0.8,
+        mean_bytes=900,
+        backend_latency_seconds=0.08,
+        seed=1,
+    )
+    servers = [DemoServer(name, 1.0, 0.08, 100.0, load) for name in SIZES]
+    report = Report(result, servers, HEADER, rows, static, spreds, _observation(), decisions)
+    write_report(report, path)
     return path
 
 
@@ -114,7 +129,7 @@ def test_it_fits_and_clips_nothing(browser: Chrome, page: Path, width: int, sche
     text = browser.find_element(By.TAG_NAME, "body").text
     assert "6 plans kept all sizes." in text
     assert "Sizes changed: sessions, pages and catalogue grow by 256 MiB each." in text
-    assert len(browser.find_elements(By.CSS_SELECTOR, "svg")) == 5
+    assert len(browser.find_elements(By.CSS_SELECTOR, "svg")) == 6
     assert browser.find_elements(By.CSS_SELECTOR, "img, script") == []
 
 

@@ -126,7 +126,16 @@ def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> No
     rows = _rows(servers, static, spreds)
     (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     write_report(
-        Report(result, HEADER, rows, static, spreds, runs[0].observation, runs[0].decisions),
+        Report(
+            result,
+            servers,
+            HEADER,
+            rows,
+            static,
+            spreds,
+            runs[0].observation,
+            runs[0].decisions,
+        ),
         output / "report.html",
     )
     _print_summary(result, rows)

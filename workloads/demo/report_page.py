@@ -18,7 +18,9 @@ from workloads.demo.report_pictures import (
     curves_picture,
     ratios_picture,
     sizes_picture,
+    waits_picture,
 )
+from workloads.demo.scenario import DemoServer
 from workloads.page_style import STYLE, html_table
 
 
@@ -28,12 +30,14 @@ class Report:
 
     Attributes:
         result: the contents of ``result.json``.
+        servers: what was asked of them.
         header, rows: of the table.
         observation: whose curves are drawn, or ``None``.
         decisions: entries of the sidecar's history, the newest last.
     """
 
     result: dict[str, Any]
+    servers: list[DemoServer]
     header: list[str]
     rows: list[list[str]]
     static: HalfResult
@@ -58,6 +62,7 @@ def write_report(report: Report, path: Path) -> None:
 <b>{times["spreds"]:.2f} ms</b> with SPREDS (<b>{-gain:+.1%}</b>), over the whole load, the time
 that SPREDS needed to learn included. In the second half of the load:
 {late["static"]:.2f} and {late["spreds"]:.2f} ms. {kept_in_words(report.result["kept_gain"])}.</p>
+{waits_picture(report.servers, report.static, report.spreds)}
 <p>Budget {report.result["budget_bytes"] / MEBIBYTE:.0f} MiB; the sum of <code>maxmemory</code>
 was never above {report.result["max_total_maxmemory_bytes"] / MEBIBYTE:.2f} MiB;
 {report.result["cycles"]} cycles; seed {report.result["seed"]}.</p>

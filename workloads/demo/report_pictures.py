@@ -10,11 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from solver_lambda.documents.observation import Observation
-from workloads.demo.half import HalfResult
+from workloads.demo.half import HalfResult, mean_access_time_seconds
+from workloads.demo.scenario import DemoServer
 
 MEBIBYTE = 1 << 20
 # A picture is shown at about its own size on a telephone, and two stand side by side elsewhere.
 WIDTH_INCHES = 3.9
+# Of a second each; over fewer, chance would be most of what is seen.
+_WINDOW_SAMPLES = 5
 # Matplotlib writes colours as numbers: these stand for those of the page.
 _INK, _FRAME = "#010203", "#030201"
 _SERVERS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
@@ -38,6 +41,32 @@ def sizes_picture(half: HalfResult) -> str:
         axis.legend(fontsize="small")
 
     return _picture(draw)
+
+
+def waits_picture(servers: list[DemoServer], static: HalfResult, spreds: HalfResult) -> str:
+    """The weighted mean access time of both halves over time; the report's headline."""
+
+    def draw(axis: Any) -> None:
+        for name, half, colour in zip(
+            ("equal shares", "SPREDS"), (static, spreds), _SERVERS, strict=False
+        ):
+            seconds, waits = _waits(servers, half)
+            axis.plot(seconds, waits, color=colour, label=name)
+        axis.set(xlabel="seconds", ylabel="mean wait of a read, ms")
+        axis.set_ylim(bottom=0)
+        axis.legend(fontsize="small")
+
+    return _picture(draw)
+
+
+def _waits(servers: list[DemoServer], half: HalfResult) -> tuple[list[float], list[float]]:
+    """Seconds, and milliseconds in the ``_WINDOW_SAMPLES`` before them."""
+    pairs = list(zip(half.samples, half.samples[_WINDOW_SAMPLES:], strict=False))
+    waits = []
+    for before, after in pairs:
+        window = {name: tally.minus(before.tallies[name]) for name, tally in after.tallies.items()}
+        waits.append(1e3 * mean_access_time_seconds(servers, window))
+    return [after.seconds for _, after in pairs], waits
 
 
 def ratios_picture(half: HalfResult) -> str:
