@@ -101,8 +101,8 @@ def compared(runs: Mapping[str, Run]) -> str:
 
 
 def apart(real: Run, simulated: Run) -> float:
-    """By how much real servers and simulation differ: in the access time of equal shares, in gain, or
-    in late gain, whichever is more."""
+    """By how much real servers and simulation differ, at most: in gain, in late gain, and in the
+    access time with equal shares."""
     return max(
         abs(simulated.equal.access_seconds() / real.equal.access_seconds() - 1),
         abs(real.score().gain_ratio - simulated.score().gain_ratio),
