@@ -56,8 +56,8 @@ class BlockFormat:
         self._operations = operations or {}
 
     def detect(self, beginning: Beginning) -> int:
-        """By its columns."""
-        return YES if beginning.lines and all(map(self._line.fullmatch, beginning.lines)) else NO
+        """By the columns of its first line."""
+        return YES if beginning.lines and self._line.fullmatch(beginning.lines[0]) else NO
 
     def read(
         self, path: TracePath, blocks: Iterator[bytes], reading: Reading

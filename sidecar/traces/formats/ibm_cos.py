@@ -23,8 +23,8 @@ _READS = (b"rest.get.object",)
 
 
 def detect(beginning: Beginning) -> int:
-    """By its operations."""
-    return YES if beginning.lines and all(map(_LINE.fullmatch, beginning.lines)) else NO
+    """By the operation of its first line."""
+    return YES if beginning.lines and _LINE.fullmatch(beginning.lines[0]) else NO
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:

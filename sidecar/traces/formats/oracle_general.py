@@ -17,24 +17,26 @@ RECORD_BYTES = 24
 TAKEN_BY = "spreds_mrc_take_oracle_general"
 _MOST_RECORDS = 2000
 _NEVER = (-1, 0, (1 << 63) - 1)
-_MOST_POSITION = 1 << 40
 
 
 def detect(beginning: Beginning) -> int:
-    """Where the position of the next request can be one, and who stands there is the same key."""
+    """Where who stands at the position of the next request is the same key, and where at least one
+    of those that are given is near enough to see that."""
     count = min(len(beginning.first) // RECORD_BYTES, _MOST_RECORDS)
     if beginning.lines or not count:
         return NO
     records = list(struct.iter_unpack("<IQIq", beginning.first[: count * RECORD_BYTES]))
     keys = [key for _, key, _, _ in records]
-    for place, (_, key, _, following) in enumerate(records):
-        if following in _NEVER:
-            continue
+    given = [place for place in range(count) if records[place][3] not in _NEVER]
+    seen = 0
+    for place in given:
+        following = records[place][3]
         # Some count from 0, some from 1.
-        near = keys[max(following - 1, place + 1) : following + 2]
-        if not place < following < _MOST_POSITION or (following < count - 1 and key not in near):
+        right = keys[place] in keys[max(following - 1, place + 1) : following + 2]
+        seen += right
+        if following <= place or (following < count - 1 and not right):
             return NO
-    return YES
+    return YES if seen or not given else NO
 
 
 def record_type() -> Any:

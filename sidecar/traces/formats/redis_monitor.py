@@ -35,7 +35,7 @@ _READS = frozenset(
 def detect(beginning: Beginning) -> int:
     """By the first command."""
     lines = [line for line in beginning.lines if line != b"OK"]
-    return YES if lines and all(map(_LINE.fullmatch, lines)) else NO
+    return YES if lines and _LINE.fullmatch(lines[0]) else NO
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:

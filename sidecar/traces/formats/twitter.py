@@ -21,8 +21,8 @@ _LINE = re.compile(rb"\d+,[^,]+,\d+,\d+,\d+,[a-z_]+,\d+")
 
 
 def detect(beginning: Beginning) -> int:
-    """By its columns."""
-    return YES if beginning.lines and all(map(_LINE.fullmatch, beginning.lines)) else NO
+    """By the columns of its first line."""
+    return YES if beginning.lines and _LINE.fullmatch(beginning.lines[0]) else NO
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
