@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from sidecar.cli import main
+from sidecar.traces import registry
+from sidecar.traces.registry import format_named
 
 MADE = Path(__file__).resolve().parents[2].parent / "shared" / "cases" / "made"
 needs_made = pytest.mark.skipif(not MADE.is_dir(), reason="../shared/cases/made is not here")
@@ -314,6 +316,19 @@ def test_a_hit_ratio_that_no_size_reaches_is_told_with_the_most(tmp_path, capsys
     assert main(["mrc", str(path), "--hit-ratio", "0.95"]) == 0
     most = 1 - len(set(KEYS)) / len(KEYS)
     assert f"no size reaches 0.95: at most {most:.3f} of the requests" in capsys.readouterr().out
+
+
+def test_the_page_has_each_format():
+    page = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \| .* \| ?(.*?) ?\|$", page, re.MULTILINE)[1:]
+    told = {
+        name: set(lacks.split(", ")) - {""}
+        for names, lacks in rows
+        for name in re.findall("`(.*?)`", names)
+    }
+    assert told == {
+        name: set(getattr(format_named(name), "LACKS", ())) for name in registry.FORMATS
+    }
 
 
 # ------------------------------------------------------------------ files of others
