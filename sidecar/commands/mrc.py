@@ -11,9 +11,12 @@ from sidecar.commands.mrc_options import (
     POLICIES,
     MrcOptions,
 )
+from sidecar.commands.mrc_words import as_json, grid, in_words, spellings
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
-from sidecar.traces.file import FORMATS, STDIN, TraceError
+from sidecar.traces.file import STDIN, TraceError
+from sidecar.traces.reading import Reading, unused_columns
+from sidecar.traces.registry import FORMATS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,15 +58,19 @@ def add_parser(commands: Any) -> None:
 
 def _columns() -> str:
     """What a CSV is to have."""
-    from sidecar.traces.lines import COLUMN_NAMES, OPERATION, READS
+    from sidecar.traces.columns import COLUMN_NAMES, KEY_SIZE, OPERATION, REPEATS
+    from sidecar.traces.operations import READS
 
     named = {column: ", ".join(names) for column, names in COLUMN_NAMES.items()}
     return (
-        "A CSV has the columns time,key,size (seconds; any text without commas; bytes), or a "
+        "A CSV has the columns time,key,size (seconds; any text; bytes), parted by commas, tabs, "
+        "semicolons or blanks, or a "
         f"header that names its columns, in any order: of the key ({named['key']}); of the size, "
-        f"for --bytes ({named['size']}); of the time, for allkeys-lfu and --ttl "
-        f"({named['time']}). Of the "
-        f"requests with an {OPERATION}, only {', '.join(read.decode() for read in READS)} count."
+        f"for --bytes ({named['size']}; a {KEY_SIZE} is added); of the time, for allkeys-lfu and "
+        f"--ttl ({named['time']}). Of the requests with an {OPERATION}, only "
+        f"{', '.join(read.decode() for read in READS)} count, and what --reads names; a line with "
+        f"an {REPEATS} counts as often as that says. Of block devices, each block of 4 KiB is a "
+        "request."
     )
 
 
@@ -98,8 +105,6 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
     except TraceError as error:
         print(f"spreds: {error}", file=sys.stderr)
         return 1 if isinstance(error, NothingSampledError) else 2
-    from sidecar.commands.mrc_words import as_json, in_words
-
     how: dict[str, Any] = {
         "in_bytes": options.bytes,
         "points": options.points,
@@ -117,7 +122,6 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
 
 def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
     bar = _ProgressBar(trace) if sys.stderr.isatty() and trace != STDIN else None
-    others: list[int] = []
     try:
         curve = estimate_curve_of_file(
             trace,
@@ -128,23 +132,41 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             limit_objects=options.objects,
             salt=options.salt,
             with_errors=not _played(options) and (options.errors or options.plot is not None),
-            tell_others=others.append,
+            reads=options.reads,
         )
     finally:
         if bar:
             bar.clear()
-    for count in others:
-        print(
-            f"spreds: {trace}: {count:,} lines that are no reads are not counted", file=sys.stderr
-        )
+    dropped = spellings(curve.dropped)
     if not curve.requests:
+        if dropped:
+            most = next(iter(curve.dropped))
+            raise TraceError(
+                f"{trace}: none of its requests is a read, it has {dropped}: --reads {most} counts "
+                "those"
+            )
         raise TraceError(f"{trace}: the trace has no requests")
+    if dropped:
+        print(
+            f"spreds: {trace}: not counted, since they are no reads: {dropped} (--reads counts "
+            "them)",
+            file=sys.stderr,
+        )
     if not curve.sampled:
         raise NothingSampledError(
             f"{trace}: the sample has none of the keys of {curve.requests:,} requests: take a "
             "larger --rate, or another --salt"
         )
-    return _at_the_sizes(trace, curve, options) if _played(options) else curve
+    if not _played(options):
+        return curve
+    curve = _at_the_sizes(trace, curve, options)
+    if curve.went_back:
+        print(
+            f"spreds: {trace}: {curve.went_back:,} times go back; they are taken for the latest "
+            "before",
+            file=sys.stderr,
+        )
+    return curve
 
 
 def _played(options: argparse.Namespace | MrcOptions) -> str:
@@ -157,25 +179,25 @@ def _played(options: argparse.Namespace | MrcOptions) -> str:
 def _at_the_sizes(
     trace: str, lru: TraceCurve, options: argparse.Namespace | MrcOptions
 ) -> TraceCurve:
-    from sidecar.commands.mrc_words import grid
-
     sizes = grid(lru, options.points)
     if options.hit_ratio:
         sizes = sorted({*sizes, *grid(lru, HIT_RATIO_STEPS)})
-    how: dict[str, Any] = {
-        "in_bytes": options.bytes,
-        "rate": options.rate,
-        "salt": options.salt,
-    }
+    reading = Reading(
+        in_bytes=options.bytes,
+        timed=options.ttl is not None,
+        may_lack=unused_columns(in_bytes=options.bytes, timed=True),
+        ticks_per_second=options.time_unit,
+        reads=options.reads,
+    )
+    file = (trace, options.format, reading)
+    how: dict[str, Any] = {"rate": options.rate, "salt": options.salt}
     if options.ttl is not None:
         from sidecar.mrc.timed_curve import timed_curve_of_file
 
-        return timed_curve_of_file(
-            trace, options.format, lru, sizes, ttl_seconds=options.ttl, **how
-        )
+        return timed_curve_of_file(*file, lru, sizes, ttl_seconds=options.ttl, **how)
     from sidecar.mrc.simulated_curve import simulate_lfu_of_file
 
-    return simulate_lfu_of_file(trace, options.format, lru, sizes, **how)
+    return simulate_lfu_of_file(*file, lru, sizes, **how)
 
 
 def _refuse(options: argparse.Namespace | MrcOptions) -> None:

@@ -7,7 +7,10 @@ has its options from the same table.
 
 from __future__ import annotations
 
-from sidecar.traces.file import FORMATS, STDIN
+import os
+
+from sidecar.traces.file import STDIN
+from sidecar.traces.registry import FORMATS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("allkeys-lru", "allkeys-lfu")
 """Of the first one exactly; the others are simulated, as Redis evicts with its usual settings."""
+TICKS_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 MOST_POINTS = 100_000
 """More than a picture has pixels for, and still printed at once."""
 HIT_RATIO_STEPS = 100
@@ -76,6 +80,12 @@ def _format(text: str) -> str:
     return text
 
 
+def _time_unit(text: str) -> float:
+    if text not in TICKS_PER_SECOND:
+        raise ValueError(f"must be one of {', '.join(TICKS_PER_SECOND)}, not {text!r}")
+    return TICKS_PER_SECOND[text]
+
+
 def _policy(text: str) -> str:
     if text not in POLICIES:
         raise ValueError(f"must be one of {', '.join(POLICIES)}, not {text!r}")
@@ -109,7 +119,7 @@ class Option:
 
 OPTIONS = {
     "format": Option(
-        "the format, if the file's name does not tell it", _format, "{" + ",".join(FORMATS) + "}"
+        "the format, if name and contents do not tell it", _format, "{" + ",".join(FORMATS) + "}"
     ),
     "policy": Option(
         f"how the cache evicts (default: {POLICIES[0]})",
@@ -121,6 +131,18 @@ OPTIONS = {
         "how long an object lives from its fill on, such as 300s or 6h (default: for ever)",
         _duration,
         "DURATION",
+    ),
+    "time-unit": Option(
+        "the unit of the trace's times, if its format does not say it (default: s)",
+        _time_unit,
+        "{" + ",".join(TICKS_PER_SECOND) + "}",
+        TICKS_PER_SECOND["s"],
+    ),
+    "reads": Option(
+        "count requests with this operation as well, such as 28; can be repeated",
+        os.fsencode,
+        "OPERATION",
+        repeats=True,
     ),
     "bytes": Option("count sizes in bytes of key and value, not in objects"),
     "rate": Option(
@@ -161,6 +183,8 @@ class MrcOptions:
     format: str | None
     policy: str
     ttl: float | None
+    time_unit: float
+    reads: list[bytes]
     bytes: bool
     rate: float
     objects: int | None
@@ -180,6 +204,10 @@ class MrcOptions:
     def set(self, name: str, value: Any) -> None:
         """Of the option of this name."""
         setattr(self, name.replace("-", "_"), value)
+
+    def get(self, name: str) -> Any:
+        """Of the option of this name."""
+        return getattr(self, name.replace("-", "_"))
 
 
 def read_plainly(words: Sequence[str]) -> MrcOptions | None:
@@ -215,5 +243,5 @@ def read_plainly(words: Sequence[str]) -> MrcOptions | None:
             value = option.read(text)
         except ValueError:
             return None
-        options.set(name, [*options.hit_ratio, value] if option.repeats else value)
+        options.set(name, [*options.get(name), value] if option.repeats else value)
     return options if options.traces else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from sidecar.mrc.trace_curve import TraceCurve
@@ -14,6 +14,16 @@ def grid(curve: TraceCurve, points: int) -> list[int]:
     """Sizes to show: evenly spaced up to where the curve is flat."""
     largest = curve.sizes[-1] if curve.sizes else 1
     return sorted({round(largest * step / points) for step in range(1, points + 1)})
+
+
+_MOST_SPELLINGS = 8
+
+
+def spellings(dropped: Mapping[str, int]) -> str:
+    """How many requests of each operation; of many, the most frequent ones."""
+    told = [f"{count:,} of {name!r}" for name, count in dropped.items()]
+    more = len(told) - _MOST_SPELLINGS
+    return ", ".join(told[:_MOST_SPELLINGS]) + (f" and {more:,} more spellings" * (more > 0))
 
 
 def as_json(
@@ -26,6 +36,8 @@ def as_json(
         "unit": "bytes" if in_bytes else "objects",
         "requests": curve.requests,
         "sampled_requests": curve.sampled,
+        "dropped_requests": curve.dropped,
+        "times_that_went_back": curve.went_back,
         "live_objects": curve.live_objects,
         "compulsory_miss_ratio": curve.compulsory_miss_ratio,
         "sizes": sizes,
@@ -63,7 +75,8 @@ def in_words(
     for wanted in hit_ratios:
         needed = curve.size_for_hit_ratio(wanted)
         if needed is None:
-            lines.append(f"hit ratio {wanted:g}: no size is enough")
+            most = 1 - curve.compulsory_miss_ratio
+            lines.append(f"no size reaches {wanted:g}: at most {most:.3f} of the requests can hit")
         else:
             lines.append(f"hit ratio {wanted:g}: {size(needed)}{'' if in_bytes else ' objects'}")
     return "\n".join(lines)

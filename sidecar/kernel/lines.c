@@ -2,18 +2,17 @@
  * for several requests each.
  *
  * Only what is plainly right is read here. A line that is anything else is left to Python
- * (sidecar/traces/lines.py), which knows the rare ways to write a number, and what to complain of. */
+ * (sidecar/traces/columns.py), which knows the rare ways to write a number, what stands in quotes,
+ * and what to complain of. */
 
 #include "hash.h"
 
-#include <strings.h>
-
-#define MAX_REPEATS (1u << 24) /* as in sidecar/traces/lines.py */
+#define MAX_REPEATS (1u << 24) /* as in sidecar/traces/columns.py */
 #define MOST_SPELT_OUT 1024    /* requests of one line: of more, Python knows how to count them */
 #define EXACT_DIGITS 15 /* a decimal of so many digits is a whole double over a power of ten */
 
 /* Places of the columns, from 0; -1 for one that the format does not have. The same fields, in this
- * order, as in sidecar/traces/lines.py. */
+ * order, as in sidecar/traces/columns.py. */
 struct columns {
     int32_t least; /* a line has so many columns, or more */
     int32_t time;
@@ -23,6 +22,15 @@ struct columns {
     int32_t operation; /* only reads count */
     int32_t repeats;   /* how many requests the line stands for */
     int32_t most;      /* columns of a line, where nothing says what more of them are */
+    int32_t delimiter; /* between columns */
+};
+
+/* An operation as it is spelt; as in sidecar/traces/operations.py. */
+struct operation {
+    uint64_t seen;  /* lines that have it */
+    uint8_t length; /* 0: here the table ends */
+    uint8_t counts; /* it is a read */
+    char text[22];
 };
 
 struct line {
@@ -30,7 +38,7 @@ struct line {
     uint64_t key;
     uint64_t size;
     uint64_t repeats;
-    int is_read;
+    struct operation *operation; /* NULL where there is no column for it */
 };
 
 /* ---------------------------------------------------------------- fields */
@@ -78,14 +86,14 @@ static inline int decimal_number(const char *p, const char *end, double *value)
     return 1;
 }
 
-/* One of sidecar/traces/lines.py's READS, in capitals or not. */
-static inline int is_read(const char *p, const char *end)
+/* Whoever is not in the table is for Python, which puts it there. */
+static inline struct operation *find_operation(struct operation *table, const char *p,
+                                               const char *end)
 {
-    static const char *const reads[] = {"get", "gets", "get_lease"};
     size_t length = (size_t)(end - p);
-    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
-        if (length == strlen(reads[i]) && !strncasecmp(p, reads[i], length)) return 1;
-    return 0;
+    for (; table->length; table++)
+        if (length == table->length && !memcmp(p, table->text, length)) return table;
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- lines */
@@ -108,8 +116,8 @@ static int roles_of(const struct columns *columns, uint8_t roles[MOST_COLUMNS])
 }
 
 /* Reads one field that may have blanks around it. Returns 0: it is for Python. */
-static int read_field(enum role role, const char *p, const char *end, struct line *line,
-                      uint64_t *key_size)
+static int read_field(enum role role, const char *p, const char *end, struct operation *operations,
+                      struct line *line, uint64_t *key_size)
 {
     while (p < end && is_blank(*p)) p++;
     while (end > p && is_blank(end[-1])) end--;
@@ -118,7 +126,7 @@ static int read_field(enum role role, const char *p, const char *end, struct lin
     case SIZE: return whole_number(p, end, &line->size);
     case KEY_SIZE: return whole_number(p, end, key_size);
     case REPEATS: return whole_number(p, end, &line->repeats);
-    case OPERATION: line->is_read = is_read(p, end); return 1;
+    case OPERATION: return (line->operation = find_operation(operations, p, end)) != NULL;
     case KEY:
         if (p == end) return 0;
         if (!whole_number(p, end, &line->key)) line->key = text_identity(p, (size_t)(end - p));
@@ -130,11 +138,13 @@ static int read_field(enum role role, const char *p, const char *end, struct lin
 /* Parses the line at p, which has an end. Returns where the next one starts, or NULL: it is for
  * Python. A line without columns has no repeats. */
 static inline const char *parse_line(const char *p, const struct columns *columns,
-                                     const uint8_t roles[MOST_COLUMNS], struct line *line)
+                                     const uint8_t roles[MOST_COLUMNS],
+                                     struct operation *operations, struct line *line)
 {
+    const char delimiter = (char)columns->delimiter;
     uint64_t key_size = 0;
     int column = 0;
-    *line = (struct line){.repeats = 1, .is_read = 1};
+    *line = (struct line){.repeats = 1};
     if (*p == '\n' || (*p == '\r' && p[1] == '\n')) {
         line->repeats = 0;
         return p + (*p == '\r') + 1;
@@ -147,7 +157,7 @@ static inline const char *parse_line(const char *p, const struct columns *column
             uint64_t value = 0;
             while (is_digit(*p)) value = value * 10 + (uint64_t)(*p++ - '0');
             int64_t digits = p - start;
-            if ((*p == ',' || *p == '\n') && digits && digits < EXACT_DIGITS &&
+            if ((*p == delimiter || *p == '\n') && digits && digits < EXACT_DIGITS &&
                 (*start != '0' || digits == 1)) {
                 if (role == TIME) line->time = (double)value;
                 else if (role == KEY) line->key = value;
@@ -156,8 +166,9 @@ static inline const char *parse_line(const char *p, const struct columns *column
                 continue;
             }
         }
-        while (*p != ',' && *p != '\n') p++;
-        if (role != IGNORED && !read_field(role, start, p, line, &key_size)) return NULL;
+        if (*p == '"') return NULL;
+        while (*p != delimiter && *p != '\n') p++;
+        if (role != IGNORED && !read_field(role, start, p, operations, line, &key_size)) return NULL;
         if (*p == '\n') break;
     }
     if (column + 1 < columns->least || (columns->most >= 0 && column + 1 > columns->most) ||
@@ -165,30 +176,28 @@ static inline const char *parse_line(const char *p, const struct columns *column
         line->size + key_size > UINT32_MAX || line->repeats >= MAX_REPEATS)
         return NULL;
     line->size += key_size;
-    if (!line->is_read) line->repeats = 0;
+    if (line->operation && !line->operation->counts) line->repeats = 0;
     return p + 1;
 }
 
 /* Parses lines, all of which end, from offset to length, until the requests of the next one do not
  * fit into the room, or it is not plainly right. If nothing was used, the first line is for Python.
  *
- * Returns the number of requests; *used is the length of the lines, *lines how many, *others how
- * many of those are no reads. */
+ * Returns the number of requests; *used is the length of the lines, *lines how many. */
 uint64_t spreds_lines_parse(const char *text, uint64_t offset, uint64_t length,
                             const struct columns *columns, double *times, uint64_t *keys,
                             uint32_t *sizes, uint64_t room, uint64_t *used, uint64_t *lines,
-                            uint64_t *others)
+                            struct operation *operations)
 {
     const char *p = text + offset, *end = text + length;
     uint8_t roles[MOST_COLUMNS];
     uint64_t requests = 0;
     *lines = 0;
-    *others = 0;
     *used = 0;
     if (!roles_of(columns, roles)) return 0;
     while (p < end) {
         struct line line;
-        const char *next = parse_line(p, columns, roles, &line);
+        const char *next = parse_line(p, columns, roles, operations, &line);
         if (!next || line.repeats > room - requests || line.repeats > MOST_SPELT_OUT) break;
         for (; line.repeats; line.repeats--, requests++) {
             times[requests] = line.time;
@@ -197,7 +206,7 @@ uint64_t spreds_lines_parse(const char *text, uint64_t offset, uint64_t length,
         }
         p = next;
         ++*lines;
-        *others += !line.is_read;
+        if (line.operation) line.operation->seen++;
     }
     *used = (uint64_t)(p - text) - offset;
     return requests;

@@ -5,12 +5,8 @@ from __future__ import annotations
 from ctypes import addressof, c_double, c_uint64
 
 from sidecar.kernel.library import library
-from sidecar.traces.file import (
-    RECORD_BYTES,
-    open_trace,
-    trace_records,
-)
-from sidecar.traces.lines import WholeLines, parse_requests, read_columns, unused_columns
+from sidecar.traces.file import trace_records
+from sidecar.traces.registry import format_named, open_trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sidecar.traces.chunk import TraceChunk
-    from sidecar.traces.file import Progress, TracePath
+    from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
+    from sidecar.traces.reading import Reading
 
 
 class CompiledStack:
@@ -54,13 +51,9 @@ class CompiledStack:
             keys.ctypes.data, keys.strides[0], sizes.ctypes.data, sizes.strides[0], len(keys)
         )
 
-    def take_records(self, kind: str, records: bytes) -> None:
-        """Take whole records of a binary format. Raises MemoryError."""
-        take = {
-            "cache2k": self._library.spreds_mrc_take_cache2k,
-            "oracle-general": self._library.spreds_mrc_take_oracle_general,
-        }[kind]
-        if take(self._stack, records, len(records) // RECORD_BYTES[kind]):
+    def take_records(self, taken_by: str, records: bytes, count: int) -> None:
+        """Take whole records, by a function of the library. Raises MemoryError."""
+        if getattr(self._library, taken_by)(self._stack, records, count):
             raise MemoryError("not enough memory for the stack")
 
     def take_parsed(self, parsed: ParsedRequests) -> None:
@@ -126,9 +119,8 @@ new_stack = CompiledStack
 def take_file(
     stacks: Sequence[CompiledStack],
     path: TracePath,
-    format: str | None = None,  # noqa: A002
-    progress: Progress | None = None,
-    tell_others: Callable[[int], None] | None = None,
+    format: str | None,  # noqa: A002
+    reading: Reading,
 ) -> None:
     """Let each of the stacks take the requests of a file, as ``traces.trace_reader`` reads them.
 
@@ -136,22 +128,16 @@ def take_file(
         TraceError: as ``traces.trace_reader.read_trace``.
         MemoryError: there is not enough.
     """
-    found = library()
-    if found is None:
-        raise RuntimeError("the compiled library is not installed")
-    in_bytes = any(stack.in_bytes for stack in stacks)
-    kind, blocks = open_trace(path, format, progress, in_bytes=in_bytes)
+    kind, blocks = open_trace(path, format, reading)
     if not kind:
         return
-    if kind in RECORD_BYTES:
-        for records in trace_records(path, blocks, RECORD_BYTES[kind]):
+    module = format_named(kind)
+    if hasattr(module, "RECORD_BYTES"):
+        for records in trace_records(path, blocks, module.RECORD_BYTES):
             for stack in stacks:
-                stack.take_records(kind, records)
+                stack.take_records(module.TAKEN_BY, records, len(records) // module.RECORD_BYTES)
         return
-    lines = WholeLines(path, blocks)
-    columns = read_columns(path, lines, kind, unused_columns(in_bytes=in_bytes))
-    for parsed in parse_requests(found, path, columns, lines, spelt_out=False):
+    reading.spelt_out = False
+    for parsed in module.read(path, blocks, reading):
         for stack in stacks:
             stack.take_parsed(parsed)
-    if tell_others and columns.others:
-        tell_others(columns.others)

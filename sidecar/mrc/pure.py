@@ -12,13 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.traces.chunk import TraceChunk
-from sidecar.traces.lines import unused_columns
 from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sidecar.traces.file import Progress, TracePath
+    from sidecar.traces.file import TracePath
+    from sidecar.traces.reading import Reading
 
 _SUB_BITS = 10
 _LEAST_POSITIONS = 4096
@@ -96,20 +94,11 @@ new_stack = PureStack
 def take_file(
     stacks: Sequence[PureStack],
     path: TracePath,
-    format: str | None = None,  # noqa: A002
-    progress: Progress | None = None,
-    tell_others: Callable[[int], None] | None = None,
+    format: str | None,  # noqa: A002
+    reading: Reading,
 ) -> None:
     """As ``compiled.take_file``. Raises TraceError."""
-    in_bytes = any(stack.in_bytes for stack in stacks)
-    for chunk in read_trace(
-        path,
-        format,
-        progress=progress,
-        in_bytes=in_bytes,
-        tell_others=tell_others,
-        may_lack=unused_columns(in_bytes=in_bytes),
-    ):
+    for chunk in read_trace(path, format, reading):
         for stack in stacks:
             stack.take(chunk)
 

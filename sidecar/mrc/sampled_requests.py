@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.mrc.pure import mix, salted
-from sidecar.traces.lines import unused_columns
 from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sidecar.traces.file import Progress, TracePath
+    from sidecar.mrc.seen_times import SeenTimes
+    from sidecar.traces.file import TracePath
+    from sidecar.traces.reading import Reading
 
 
 class SampledRequests(NamedTuple):
@@ -28,23 +29,26 @@ class SampledRequests(NamedTuple):
 def sampled_requests(
     path: TracePath,
     format: str | None,  # noqa: A002
+    reading: Reading,
     *,
-    in_bytes: bool,
     rate: float,
     salt: int,
-    timed: bool = False,
-    progress: Progress | None = None,
+    seen: SeenTimes,
 ) -> Iterator[SampledRequests]:
-    """A part of the file at a time; arguments as of ``trace_curve.estimate_curve_of_file``.
+    """A part of the file at a time.
 
-    ``timed``: a format without times is refused. Raises TraceError.
+    Args:
+        path, format, reading: as of ``read_trace``.
+        rate, salt: as of ``trace_curve.estimate_curve``.
+        seen: gets the times of all requests, sampled or not.
+
+    Raises:
+        TraceError: the file cannot be read, or its times cannot be of this unit.
     """
     threshold = np.uint64(min(round(rate * 2**64), 2**64) - 1)
-    may_lack = unused_columns(in_bytes=in_bytes, timed=True)
-    for chunk in read_trace(
-        path, format, progress=progress, in_bytes=in_bytes, timed=timed, may_lack=may_lack
-    ):
+    for chunk in read_trace(path, format, reading):
+        seen.take(chunk.times_seconds)
         hashes = mix(chunk.keys ^ salted(salt))
         mine = np.flatnonzero(hashes <= threshold)
-        weights = np.maximum(chunk.sizes_bytes[mine], 1) if in_bytes else np.ones_like(mine)
+        weights = np.maximum(chunk.sizes_bytes[mine], 1) if reading.in_bytes else np.ones_like(mine)
         yield SampledRequests(hashes[mine], weights.astype(np.int64), chunk.times_seconds[mine])

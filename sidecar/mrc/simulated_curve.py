@@ -11,43 +11,43 @@ from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.references import Accesses
 from sidecar.mrc.sampled_requests import sampled_requests
+from sidecar.mrc.seen_times import SeenTimes
 from sidecar.mrc.trace_curve import TraceCurve
 from sidecar.samples.wire_format import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sidecar.traces.file import Progress, TracePath
+    from sidecar.traces.file import TracePath
+    from sidecar.traces.reading import Reading
 
 
 def simulate_lfu_of_file(
     path: TracePath,
     format: str | None,  # noqa: A002
+    reading: Reading,
     lru: TraceCurve,
     sizes: Sequence[int],
     *,
-    in_bytes: bool,
     rate: float,
     salt: int,
-    progress: Progress | None = None,
 ) -> TraceCurve:
     """The curve of Redis' LFU with its usual settings, at ``sizes``; where there is no compiled
     library it takes minutes for each million of sampled requests.
 
     Args:
-        path, format, progress: of the file, which is read again.
+        path, format, reading: of the file, which is read again.
         lru: its curve under LRU, by the same sample.
         sizes: of the caches, ascending, in bytes or objects.
-        in_bytes, rate, salt: as of ``trace_curve.estimate_curve``.
+        rate, salt: as of ``trace_curve.estimate_curve``.
 
     Raises:
-        TraceError: the file cannot be read.
+        TraceError: the file cannot be read, or its times cannot be of this unit.
     """
     simulation = MiniatureSimulation(np.array(sizes, np.float64), EvictionSettings())
     simulation.set_rate(rate)
-    for part in sampled_requests(
-        path, format, in_bytes=in_bytes, rate=rate, salt=salt, progress=progress
-    ):
+    seen = SeenTimes(path)
+    for part in sampled_requests(path, format, reading, rate=rate, salt=salt, seen=seen):
         minutes = (part.times_seconds // 60).astype(np.int64)
         # A cache has one clock for all that it takes at once.
         ends = [*(np.flatnonzero(np.diff(minutes)) + 1).tolist(), len(minutes)]
@@ -57,9 +57,10 @@ def simulate_lfu_of_file(
                 simulation.access(accesses, 1, int(minutes[start]) * 60, rate)
     misses = simulation.misses.new.sum(axis=0) / max(1, lru.requests)
     ratios = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
-    return TraceCurve(
-        sizes, ratios, lru.requests, lru.sampled, lru.live_objects, lru.compulsory_miss_ratio
-    )
+    counts = (lru.requests, lru.sampled, lru.live_objects, lru.compulsory_miss_ratio)
+    curve = TraceCurve(sizes, ratios, *counts)
+    curve.dropped, curve.went_back = lru.dropped, seen.went_back
+    return curve
 
 
 def _reads(keys: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64]) -> Accesses:

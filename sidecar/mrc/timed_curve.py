@@ -12,13 +12,15 @@ from sidecar.curves.compiled_stack import new_stack
 from sidecar.curves.lifetimes import TimedAccesses
 from sidecar.curves.lru_stack import COLD
 from sidecar.mrc.sampled_requests import sampled_requests
+from sidecar.mrc.seen_times import SeenTimes
 from sidecar.mrc.trace_curve import TraceCurve
 from sidecar.samples.wire_format import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sidecar.traces.file import Progress, TracePath
+    from sidecar.traces.file import TracePath
+    from sidecar.traces.reading import Reading
 
 UIntArray = npt.NDArray[np.uint64]
 FloatArray = npt.NDArray[np.float64]
@@ -82,14 +84,13 @@ class _TimedMisses:
 def timed_curve_of_file(
     path: TracePath,
     format: str | None,  # noqa: A002
+    reading: Reading,
     forever: TraceCurve,
     sizes: Sequence[int],
     *,
     ttl_seconds: float,
-    in_bytes: bool,
     rate: float,
     salt: int,
-    progress: Progress | None = None,
 ) -> TraceCurve:
     """The curve, at ``sizes``, of caches where each fill lives for ``ttl_seconds``, whatever is
     read of it meanwhile.
@@ -100,26 +101,27 @@ def timed_curve_of_file(
     Where a larger cache misses what a smaller one has filled anew, the curve does not rise.
 
     Args:
-        path, format, progress: of the file, which is read again.
+        path, format, reading: of the file, which is read again.
         forever: its curve of objects without a TTL, by the same sample.
         sizes: of the caches, ascending, in bytes or objects.
         ttl_seconds: more than 0.
-        in_bytes, rate, salt: as of ``trace_curve.estimate_curve``.
+        rate, salt: as of ``trace_curve.estimate_curve``.
 
     Raises:
-        TraceError: the file cannot be read, or its format has no times.
+        TraceError: the file cannot be read, its format has no times, or those it has cannot be of
+            this unit, or go back by more than the TTL.
     """
     caches = _TimedMisses([*sizes, np.iinfo(np.int64).max], ttl_seconds, rate)
-    now = 0.0
-    for part in sampled_requests(
-        path, format, in_bytes=in_bytes, rate=rate, salt=salt, timed=True, progress=progress
-    ):
+    now, seen = -np.inf, SeenTimes(path)
+    for part in sampled_requests(path, format, reading, rate=rate, salt=salt, seen=seen):
         # A clock may step back.
         times = np.maximum.accumulate(np.maximum(part.times_seconds, now))
         now = float(times[-1]) if len(times) else now
         caches.take(part.keys, part.weights, times)
+    seen.must_fit(ttl_seconds)
     misses = caches.misses() / max(1, forever.requests)
     *ratios, compulsory = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
-    return TraceCurve(
-        list(sizes), ratios, forever.requests, forever.sampled, forever.live_objects, compulsory
-    )
+    counts = (forever.requests, forever.sampled, forever.live_objects, compulsory)
+    curve = TraceCurve(list(sizes), ratios, *counts)
+    curve.dropped, curve.went_back = forever.dropped, seen.went_back
+    return curve

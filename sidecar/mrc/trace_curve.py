@@ -5,16 +5,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from sidecar.kernel.library import library
+from sidecar.traces.reading import Reading, unused_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from sidecar.mrc.compiled import CompiledStack
     from sidecar.mrc.pure import PureStack
     from sidecar.traces.chunk import TraceChunk
-    from sidecar.traces.file import Progress, TracePath
+    from sidecar.traces.file import TracePath
+    from sidecar.traces.reading import Progress
 
 # Samples of which the standard error of one that is so many times as large is estimated.
 PARTS = 8
@@ -33,6 +35,8 @@ class TraceCurve:
         compulsory_miss_ratio: of a cache without a limit.
         parts: curves of other samples, ``PARTS`` times smaller; none for an exact curve, and where
             no errors were asked for.
+        dropped: how many requests were no reads and do not count, by what they did.
+        went_back: how many times were earlier than one before; ``None``: nobody looked.
     """
 
     def __init__(
@@ -52,6 +56,8 @@ class TraceCurve:
         self.live_objects = live_objects
         self.compulsory_miss_ratio = compulsory_miss_ratio
         self.parts = parts
+        self.dropped: Mapping[str, int] = {}
+        self.went_back: int | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TraceCurve) and self._values() == other._values()
@@ -132,17 +138,17 @@ def estimate_curve_of_file(
     progress: Progress | None = None,
     compiled: bool | None = None,
     with_errors: bool = False,
-    tell_others: Callable[[int], None] | None = None,
+    reads: Iterable[bytes] = (),
 ) -> TraceCurve:
     """The same of a file, several times faster where there is the C library.
 
     Args:
         path: of the file, or ``traces.file.STDIN``.
-        format: one of ``traces.file.FORMATS``, or ``None`` to find out.
+        format: one of ``traces.registry.FORMATS``, or ``None`` to find out.
         in_bytes, rate, limit_objects, salt, compiled: as of ``estimate_curve``.
         progress: called with the share of the file that has been read, in (0, 1].
         with_errors: also take what ``standard_errors_at`` needs, for about as much work again.
-        tell_others: called at the end with how many lines were no reads, if some were.
+        reads: operations that count beside ``operations.READS``.
 
     Raises:
         TraceError: the file cannot be read.
@@ -159,8 +165,12 @@ def estimate_curve_of_file(
             )
             for part in range(PARTS)
         ]
-    tools.take_file(stacks, path, format, progress, tell_others)
-    return _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
+    unused = unused_columns(in_bytes=in_bytes)
+    reading = Reading(in_bytes=in_bytes, may_lack=unused, progress=progress, reads=reads)
+    tools.take_file(stacks, path, format, reading)
+    curve = _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
+    curve.dropped = reading.operations.dropped()
+    return curve
 
 
 def _tools(compiled: bool | None) -> Any:

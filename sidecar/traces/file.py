@@ -1,7 +1,7 @@
-"""Files of traces: their formats, and what is in them once it is decompressed.
+"""Files of traces, and what is in them once it is decompressed.
 
-Nothing here, or in ``lines``, needs numpy, ``typing`` or ``pathlib``: `spreds mrc` would wait
-longer for any of them than for a trace of half a million requests.
+Nothing here, or in what reads a plain CSV, needs numpy, ``re``, ``typing`` or ``pathlib``: `spreds
+mrc` would wait longer for any of them than for a trace of half a million requests.
 """
 
 from __future__ import annotations
@@ -11,24 +11,19 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any, BinaryIO, Protocol
 
-    Progress = Callable[[float], None]
+    from sidecar.traces.reading import Progress
+
     TracePath = str | os.PathLike[str]
 
     class _Reader(Protocol):
         def read(self, size: int, /) -> bytes: ...
 
 
-FORMATS = ("csv", "cachelib", "cache2k", "oracle-general")
-RECORD_BYTES = {"cache2k": 4, "oracle-general": 24}
-"""Of the formats that are binary."""
-WITHOUT_SIZES_AND_TIMES = ("cache2k",)
-"""Formats whose requests do not say how large the object is, nor when they were."""
 STDIN = "-"
 """Instead of a path."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it first into a file of text
 _COMPRESSED = {b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ\0": ".xz", b"\x1f\x8b\x08": ".gz"}
 
 # A multiple of the pages and of all records, and little enough to stay in a core's cache.
@@ -37,67 +32,6 @@ BLOCK_BYTES = 3 << 17
 
 class TraceError(ValueError):
     """A trace cannot be read; the message names the file and, where there are lines, the line."""
-
-
-def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # noqa: A002
-    """One of ``FORMATS``: the one given, or what the name and the first bytes tell.
-
-    Raises:
-        TraceError: it is not one of them, or cannot be told.
-    """
-    known = ", ".join(FORMATS)
-    if format:
-        if format not in FORMATS:
-            raise TraceError(f"{path}: format {format!r} is not one of {known}")
-        return format
-    name = os.path.basename(path).lower()
-    if ".trace" in name:
-        return "cache2k"
-    if "oraclegeneral" in name or name.split(".")[-1] == "bin":
-        return "oracle-general"
-    if ".csv" in name or ".txt" in name:
-        return "cachelib" if first.startswith(b"op_time,") else "csv"
-    raise TraceError(f"{path}: the name does not tell the format; give one of {known}")
-
-
-def open_trace(
-    path: TracePath,
-    format: str | None,  # noqa: A002
-    progress: Progress | None = None,
-    *,
-    in_bytes: bool = False,
-    timed: bool = False,
-) -> tuple[str, Iterator[bytes]]:
-    """The format, one of ``FORMATS``, and the contents as of ``trace_blocks``; a file that is empty
-    has the format ``""``.
-
-    Args:
-        path, progress: as of ``trace_blocks``.
-        format: as of ``trace_format``.
-        in_bytes, timed: sizes, times are needed.
-
-    Raises:
-        TraceError: as of both, or the format has none.
-    """
-    if path == STDIN and not format:
-        known = ", ".join(FORMATS)
-        raise TraceError(f"{path}: standard input needs a --format, one of {known}")
-    blocks = trace_blocks(path, progress)
-    first = next(blocks, b"")
-    if not first:
-        return "", blocks
-    text = first.removeprefix(_BYTE_ORDER_MARK)
-    kind = trace_format(path, format, text)
-    if in_bytes and kind in WITHOUT_SIZES_AND_TIMES:
-        raise TraceError(f"{path}: {kind} traces have no sizes, so nothing can be counted in bytes")
-    if timed and kind in WITHOUT_SIZES_AND_TIMES:
-        raise TraceError(f"{path}: {kind} traces have no times, so nothing can expire")
-    return kind, _and_then(first if kind in RECORD_BYTES else text, blocks)
-
-
-def _and_then(first: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from blocks
 
 
 def trace_blocks(path: TracePath, progress: Progress | None = None) -> Iterator[bytes]:

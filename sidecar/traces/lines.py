@@ -1,96 +1,27 @@
-"""Traces of lines, ``time,key,size`` or CacheLib's: what each says, and how it is refused."""
+"""Traces of lines: their requests, and how a line that is none is refused."""
 
 from __future__ import annotations
 
-from ctypes import byref, c_double, c_int32, c_uint32, c_uint64
+from ctypes import byref, c_double, c_uint32, c_uint64
 
+from sidecar.kernel.library import library
+from sidecar.traces.columns import parse_line, shown
 from sidecar.traces.file import TraceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from ctypes import CDLL, Array
+    from collections.abc import Callable, Iterable, Iterator
+    from ctypes import CDLL
 
+    from sidecar.traces.columns import Columns, Row
     from sidecar.traces.file import TracePath
+    from sidecar.traces.reading import Reading
 
-COLUMN_NAMES = {
-    "time": ("time", "timestamp", "clock_time", "op_time"),
-    "key": ("key", "obj_id", "object", "obj", "id", "lbn"),
-    "size": ("size", "obj_size", "object_size", "len"),
-}
-OPERATION = "op"
-CACHELIB_COLUMNS = ("op_time", "key", "size", "key_size", "op", "op_count")
-READS = (b"get", b"gets", b"get_lease")
-"""Operations that count, in capitals or not."""
+    Parse = Callable[[bytes], Iterable[Row]]
 
 MAX_LINE_BYTES = 1 << 20
-MAX_REPEATS = 1 << 24
 _ROOM = 1 << 14  # requests parsed at a time
-
-
-class Columns:
-    """Places of the columns, from 0; -1 for one that the format does not have.
-
-    Attributes:
-        least: a line has so many columns, or more.
-        time, key, size: the size is in bytes; where there is no column, time and size are 0.
-        key_size: added to the size.
-        operation: only reads count.
-        repeats: how many requests the line stands for.
-        most: a line has no more columns, where nothing says what they are.
-        others: lines that are no reads, counted by whoever reads them.
-    """
-
-    def __init__(
-        self,
-        least: int,
-        time: int,
-        key: int,
-        size: int,
-        key_size: int = -1,
-        operation: int = -1,
-        repeats: int = -1,
-        most: int = -1,
-    ) -> None:
-        self.least, self.time, self.key, self.size = least, time, key, size
-        self.key_size, self.operation, self.repeats = key_size, operation, repeats
-        self.most, self.others = most, 0
-
-    def for_c(self) -> Array[c_int32]:
-        """As ``lines.c`` has them."""
-        places = (self.time, self.key, self.size, self.key_size, self.operation, self.repeats)
-        return (c_int32 * 8)(self.least, *places, self.most)
-
-
-def parse_line(line: bytes, columns: Columns) -> tuple[float, bytes, int, int]:
-    """Time, key, size and how many requests of one line. Raises ValueError."""
-    fields = line.split(b",")
-    if len(fields) < columns.least:
-        raise ValueError(f"too few columns, {len(fields)} instead of {columns.least}")
-    if 0 <= columns.most < len(fields):
-        raise ValueError(f"too many columns, {len(fields)} instead of {columns.most}")
-    seconds = float(fields[columns.time]) if columns.time >= 0 else 0.0
-    if not abs(seconds) < float("inf"):
-        raise ValueError(f"the time {seconds} is not finite")
-    key = fields[columns.key].strip()
-    if not key:
-        raise ValueError("the key is empty")
-    size = _whole(fields[columns.size], "size", 1 << 32) if columns.size >= 0 else 0
-    repeats = 1
-    if columns.repeats >= 0:
-        size += _whole(fields[columns.key_size], "key_size", (1 << 32) - size)
-        repeats = _whole(fields[columns.repeats], "op_count", MAX_REPEATS)
-    if columns.operation >= 0 and fields[columns.operation].strip().lower() not in READS:
-        columns.others += 1
-        repeats = 0
-    return seconds, key, size, repeats
-
-
-def _whole(text: bytes, name: str, limit: int) -> int:
-    value = int(text)
-    if not 0 <= value < limit:
-        raise ValueError(f"the {name} {value} is not between 0 and {limit - 1}")
-    return value
+_LINES_FOR_PYTHON = 32  # at a time, from one on that the compiled reader cannot read
 
 
 def identity(text: bytes) -> int:
@@ -109,13 +40,13 @@ class WholeLines:
     """The lines of a file, each with its end, some of them at a time; none is empty.
 
     Attributes:
+        path: of the file.
         number: of the next line, from 1. Whoever takes lines counts on: to count them here as well
             would take a tenth of the time.
     """
 
     def __init__(self, path: TracePath, blocks: Iterator[bytes]) -> None:
-        self.number = 1
-        self._path = path
+        self.path, self.number = path, 1
         self._pieces = self._read(blocks)
         self._first = next(self._pieces, b"")
 
@@ -145,74 +76,22 @@ class WholeLines:
                 rest += block
             if len(rest) > MAX_LINE_BYTES:
                 raise TraceError(
-                    f"{self._path}: line {self.number}: longer than {MAX_LINE_BYTES} bytes"
+                    f"{self.path}: line {self.number}: longer than {MAX_LINE_BYTES} bytes"
                 )
         if rest:
             yield rest + b"\n"
 
-
-def unused_columns(*, in_bytes: bool, timed: bool = False) -> Sequence[str]:
-    """What a CSV may lack if nobody counts in bytes, or nobody asks when a request was."""
-    return [name for name, used in (("time", timed), ("size", in_bytes)) if not used]
-
-
-def read_columns(
-    path: TracePath, lines: WholeLines, kind: str, may_lack: Sequence[str] = ()
-) -> Columns:
-    """What the columns are; a header is skipped.
-
-    Args:
-        path: of the file.
-        lines: of the file, from its first on.
-        kind: ``csv`` or ``cachelib``.
-        may_lack: those of ``COLUMN_NAMES`` that the header of a CSV need not name.
-
-    Raises:
-        TraceError: the header is missing or wrong.
-    """
-    header = lines.header()
-    if kind == "csv" and header[:1].isdigit():
-        count = header.count(b",") + 1
-        if count != 3:
-            raise TraceError(
-                f"{path}: line 1: {_shown(header)} has {count} columns and no header is above it: "
-                "without one they are time,key,size; it may name more and in any order, and with "
-                f"the column {OPERATION} only reads count"
-            )
-        return Columns(3, 0, 1, 2, most=3)
-    lines.skip_header()
-    names = [name.strip(b'# \r"').decode("utf-8", "replace").lower() for name in header.split(b",")]
-    if kind == "csv":
-        time, key, size = (
-            _place(path, header, names, column, column in may_lack) for column in COLUMN_NAMES
-        )
-        operation = names.index(OPERATION) if OPERATION in names else -1
-        return Columns(max(time, key, size, operation) + 1, time, key, size, operation=operation)
-    for name in CACHELIB_COLUMNS:
-        if name not in names:
-            raise TraceError(f"{path}: line 1: the header has no column {name!r}")
-    return Columns(len(names), *map(names.index, CACHELIB_COLUMNS))
-
-
-def _place(path: TracePath, header: bytes, names: list[str], column: str, may_lack: bool) -> int:
-    for name in COLUMN_NAMES[column]:
-        if name in names:
-            return names.index(name)
-    if may_lack:
-        return -1
-    raise TraceError(
-        f"{path}: line 1: the header {_shown(header)} names no column for the {column} "
-        f"(one of {', '.join(COLUMN_NAMES[column])})"
-    )
-
-
-def _shown(line: bytes) -> str:
-    return repr(line[:80].decode("utf-8", "replace"))
-
-
-def refused(path: TracePath, number: int, line: bytes, error: ValueError) -> TraceError:
-    """The error that names a line."""
-    return TraceError(f"{path}: line {number}: {_shown(line)} is not a request: {error}")
+    def rows(self, text: bytes, parse: Parse) -> Iterator[Row]:
+        """What is in the next lines, counted on. Raises TraceError for one that does not parse."""
+        for line in text.split(b"\n")[:-1]:
+            if line.strip():
+                try:
+                    yield from parse(line)
+                except ValueError as error:
+                    raise TraceError(
+                        f"{self.path}: line {self.number}: {shown(line)} is not a request: {error}"
+                    ) from error
+            self.number += 1
 
 
 class ParsedRequests:
@@ -221,72 +100,89 @@ class ParsedRequests:
     Attributes:
         requests: how many of the elements are some.
         more: how many times the last of them came again at once, where that is not spelt out.
-        times_seconds, keys, sizes_bytes: the keys are identities.
+        times, keys, sizes_bytes: the keys are identities, the times in the trace's unit.
+        texts: of the keys, if they were asked for.
     """
 
     def __init__(self) -> None:
         self.requests = self.more = 0
-        self.times_seconds = (c_double * _ROOM)()
+        self.times = (c_double * _ROOM)()
         self.keys = (c_uint64 * _ROOM)()
         self.sizes_bytes = (c_uint32 * _ROOM)()
+        self.texts: list[bytes] = []
 
-    def fill(
-        self, line: tuple[float, bytes, int, int], *, spelt_out: bool
-    ) -> Iterator[ParsedRequests]:
-        """With the requests of one line, as ``parse_line`` has it; ``spelt_out``: as often as it
-        takes, and otherwise at once, with the rest of them in ``more``."""
-        time, key, size, repeats = line
-        some = min(repeats, _ROOM if spelt_out else 1)
-        self.times_seconds[:some] = [time] * some
-        self.keys[:some] = [identity(key)] * some
-        self.sizes_bytes[:some] = [size] * some
-        if not spelt_out and repeats:
-            self.requests, self.more = 1, repeats - 1
+    def fill(self, rows: Iterable[Row], *, spelt_out: bool) -> Iterator[ParsedRequests]:
+        """With the rows, again and again; ``spelt_out``: a request as often as it came, and
+        otherwise with the rest of many in ``more``."""
+        self.requests, self.texts = 0, []
+        for time, key, size, repeats in rows:
+            number = identity(key)
+            self.more = 0 if spelt_out else max(repeats - 1, 0)
+            left = repeats - self.more
+            while left:
+                some = min(left, _ROOM - self.requests)
+                place = slice(self.requests, self.requests + some)
+                self.times[place] = [time] * some
+                self.keys[place] = [number] * some
+                self.sizes_bytes[place] = [size] * some
+                self.texts += [key] * some
+                self.requests += some
+                left -= some
+                if self.requests == _ROOM or self.more:
+                    yield self
+                    self.requests, self.texts = 0, []
+        self.more = 0
+        if self.requests:
             yield self
-            self.more = 0
-            return
-        for left in range(repeats, 0, -_ROOM):
-            self.requests = min(left, _ROOM)
-            yield self
 
 
-def parse_requests(
-    library: CDLL, path: TracePath, columns: Columns, lines: WholeLines, *, spelt_out: bool = True
+def read_rows(
+    lines: WholeLines, parse: Callable[[bytes], Iterable[Row]], reading: Reading
 ) -> Iterator[ParsedRequests]:
-    """The requests of lines, by the compiled library; Python looks at the odd ones only.
+    """The requests of lines, each of which Python parses. Raises TraceError."""
+    rows = (row for text in lines for row in lines.rows(text, parse))
+    yield from ParsedRequests().fill(rows, spelt_out=reading.spelt_out)
 
-    Args:
-        library: the compiled one.
-        path, columns, lines: of the file.
-        spelt_out: as of ``ParsedRequests.fill``.
 
-    Raises:
-        TraceError: a line does not parse.
-    """
+def read_columns(lines: WholeLines, columns: Columns, reading: Reading) -> Iterator[ParsedRequests]:
+    """The requests of lines of columns, by the compiled library where there is one and nobody asks
+    for the keys' texts. Raises TraceError."""
+    columns.any_size = "size" in reading.may_lack
+    columns.ticks_per_second = reading.ticks_per_second
+
+    def parse(line: bytes) -> Iterable[Row]:
+        return (parse_line(line, columns, reading.operations),)
+
+    compiled = library()
+    if reading.texts or compiled is None:
+        return read_rows(lines, parse, reading)
+    return _read_compiled(compiled, lines, columns, parse, reading)
+
+
+def _read_compiled(
+    compiled: CDLL, lines: WholeLines, columns: Columns, parse: Parse, reading: Reading
+) -> Iterator[ParsedRequests]:
+    """Python looks at the odd lines only, and at some that follow: those may be odd too."""
     places, parsed = columns.for_c(), ParsedRequests()
-    buffers = (parsed.times_seconds, parsed.keys, parsed.sizes_bytes)
-    used, count, others = c_uint64(), c_uint64(), c_uint64()
+    buffers = (parsed.times, parsed.keys, parsed.sizes_bytes)
+    used, count = c_uint64(), c_uint64()
     for piece in lines:
         offset = 0
         while offset < len(piece):
-            parsed.requests = library.spreds_lines_parse(
+            parsed.requests = compiled.spreds_lines_parse(
                 *(piece, offset, len(piece), places, *buffers, _ROOM),
-                *(byref(used), byref(count), byref(others)),
+                *(byref(used), byref(count), reading.operations.table),
             )
             if parsed.requests:
                 yield parsed
             offset += used.value
             lines.number += count.value
-            columns.others += others.value
             if used.value:
                 continue
-            end = piece.index(b"\n", offset) + 1
-            line = piece[offset : end - 1]
-            if line.strip():
-                try:
-                    read = parse_line(line, columns)
-                except ValueError as error:
-                    raise refused(path, lines.number, line, error) from error
-                yield from parsed.fill(read, spelt_out=spelt_out)
+            end = offset
+            for _ in range(_LINES_FOR_PYTHON):
+                end = piece.find(b"\n", end) + 1 or len(piece)
+            yield from parsed.fill(
+                lines.rows(piece[offset:end], parse), spelt_out=reading.spelt_out
+            )
             offset = end
-            lines.number += 1

@@ -13,7 +13,7 @@ from sidecar.commands import mrc as command_mrc
 from sidecar.curves import compiled_lifetimes, compiled_stack
 from sidecar.kernel.library import library
 from sidecar.mrc import trace_curve
-from sidecar.traces import text
+from sidecar.traces import lines
 
 needs_library = pytest.mark.skipif(library() is None, reason="the C library is not compiled")
 
@@ -55,7 +55,7 @@ def test_a_ttl_is_that_of_caches_that_forget(
     tmp_path, capsys, monkeypatch, how, has_library, exponent, ttl_seconds, allowed
 ):
     if not has_library:
-        for module in (command_mrc, text, trace_curve, compiled_stack, compiled_lifetimes):
+        for module in (command_mrc, lines, trace_curve, compiled_stack, compiled_lifetimes):
             monkeypatch.setattr(module, "library", lambda: None)
     requests = timed_requests(3_000, 200, exponent)
     path = tmp_path / "timed.csv"

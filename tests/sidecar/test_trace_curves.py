@@ -28,9 +28,10 @@ from sidecar.mrc import trace_curve
 from sidecar.mrc.compiled import CompiledStack, take_file
 from sidecar.mrc.pure import PureStack
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_of_file
-from sidecar.traces import file, text
+from sidecar.traces import file, lines
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError
+from sidecar.traces.reading import Reading
 from sidecar.traces.trace_reader import load_trace, read_trace
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
@@ -247,6 +248,9 @@ def write_trace(folder: Path, kind: str, packed: str, requests: list[tuple[int, 
     return path
 
 
+FORMAT_OF = {"a.trace": "cache2k"}
+
+
 @needs_library
 @settings(deadline=None)
 @given(
@@ -261,6 +265,7 @@ def write_trace(folder: Path, kind: str, packed: str, requests: list[tuple[int, 
 def test_files_give_the_same_curve_compiled_and_pure(
     tmp_path_factory, requests, kind, packed, how, in_bytes, times, block
 ):
+    # What is made here may look like other records.
     path = write_trace(tmp_path_factory.mktemp("files"), kind, packed, requests * times)
     in_bytes = in_bytes and kind != "a.trace"
     shares: list[float] = []
@@ -268,7 +273,12 @@ def test_files_give_the_same_curve_compiled_and_pure(
         patch.setattr(file, "BLOCK_BYTES", block)
         fast, slow = (
             estimate_curve_of_file(
-                path, in_bytes=in_bytes, **how, compiled=compiled, progress=shares.append
+                path,
+                FORMAT_OF.get(kind),
+                in_bytes=in_bytes,
+                **how,
+                compiled=compiled,
+                progress=shares.append,
             )
             for compiled in (True, False)
         )
@@ -283,18 +293,18 @@ def test_files_give_the_same_curve_compiled_and_pure(
 )
 def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path, how):
     columns = "op_time,key,key_size,op,op_count,size\n"
-    lines = [
+    requests = [
         (at, f"k{at * 7 % 30}", 2 + (at * 7919 % 3) * 4000 * (at % 5 == 0)) for at in range(90)
     ]
     together, apart = tmp_path / "together.csv", tmp_path / "apart.csv"
-    text = "".join(f"{at},{key},2,GET,{count},{10 + at % 4}\n" for at, key, count in lines)
+    text = "".join(f"{at},{key},2,GET,{count},{10 + at % 4}\n" for at, key, count in requests)
     together.write_text(columns + text)
-    text = "".join(f"{at},{key},2,GET,1,{10 + at % 4}\n" * count for at, key, count in lines)
+    text = "".join(f"{at},{key},2,GET,1,{10 + at % 4}\n" * count for at, key, count in requests)
     apart.write_text(columns + text)
-    assert any(count > 4000 for _, _, count in lines)
+    assert any(count > 4000 for _, _, count in requests)
     counted, spelt = (CompiledStack(**{"in_bytes": False, **how}) for _ in range(2))
-    take_file([counted], together)
-    take_file([spelt], apart)
+    take_file([counted], together, None, Reading())
+    take_file([spelt], apart, None, Reading())
     assert (counted.requests, counted.sampled) == (spelt.requests, spelt.sampled)
     assert [list(column) for column in counted.histogram()] == [
         pytest.approx(list(column)) for column in spelt.histogram()
@@ -302,7 +312,7 @@ def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path
     # A huge count is arithmetic.
     together.write_text(columns + "1,k,2,GET,16777215,10\n" * 5000)
     huge = CompiledStack(in_bytes=False)
-    take_file([huge], together)
+    take_file([huge], together, None, Reading())
     assert huge.requests == 5000 * 16777215
 
 
@@ -389,7 +399,7 @@ def test_command_prints_the_same_without_the_library(trace, capsys, monkeypatch,
     arguments = ["mrc", str(trace), *how, "--hit-ratio", "0.8", "--json"]
     assert main(arguments) == 0
     compiled = capsys.readouterr().out
-    for module in (command_mrc, text, trace_curve):
+    for module in (command_mrc, lines, trace_curve):
         monkeypatch.setattr(module, "library", lambda: None)
     assert main(arguments) == 0
     assert capsys.readouterr().out == compiled
@@ -534,7 +544,7 @@ def test_command_imports_only_what_it_needs(trace):
 
 def test_progress_goes_to_the_end(trace):
     shares: list[float] = []
-    list(read_trace(trace, progress=shares.append))
+    list(read_trace(trace, reading=Reading(progress=shares.append)))
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
 
@@ -559,7 +569,7 @@ def test_command_says_how_far_off_a_sampled_curve_may_be(trace, capsys):
 @pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_library), False])
 def test_a_csv_needs_only_the_columns_that_are_used(tmp_path, capsys, monkeypatch, compiled):
     if not compiled:
-        for module in (command_mrc, text, trace_curve):
+        for module in (command_mrc, lines, trace_curve):
             monkeypatch.setattr(module, "library", lambda: None)
     path = tmp_path / "a.csv"
 
@@ -600,4 +610,4 @@ def test_command_tells_how_many_lines_are_no_reads(tmp_path, capsys):
     assert main(["mrc", str(path)]) == 0
     captured = capsys.readouterr()
     assert "2 requests" in captured.out
-    assert "1 lines that are no reads are not counted" in captured.err
+    assert "not counted, since they are no reads: 1 of 'set' (--reads" in captured.err

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.traces.binary import ORACLE_GENERAL_RECORD
+from sidecar.traces.formats.oracle_general import RECORD_BYTES, record_type
 from sidecar.traces.trace_reader import read_trace
 from workloads.bench.curves.libcachesim import data_file
 from workloads.local_server import BUILD
@@ -97,7 +97,7 @@ def _trace(name: str, path: Path, arguments: tuple[str, ...]) -> BenchTrace:
     one = FOLDER / f"one-request-{path.name}"
     with path.open("rb") as file:
         if arguments == _AS_BINARY:
-            one.write_bytes(file.read(ORACLE_GENERAL_RECORD.itemsize))
+            one.write_bytes(file.read(RECORD_BYTES))
         else:
             one.write_bytes(file.readline() + file.readline())
     requests = sum(map(len, read_trace(path)))
@@ -109,7 +109,7 @@ def _write_binary(path: Path, pieces: Iterable[npt.NDArray[np.uint64]]) -> None:
     written = 0
     with part.open("wb") as file:
         for keys in pieces:
-            records = np.zeros(len(keys), dtype=ORACLE_GENERAL_RECORD)
+            records = np.zeros(len(keys), dtype=record_type())
             records["time"] = np.arange(written, written + len(keys)) // 10_000
             records["key"] = keys + np.uint64(1)
             records["size"] = 1

@@ -1,0 +1,74 @@
+"""Whether the times of a trace can be what they are taken for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.traces.file import TraceError
+
+if TYPE_CHECKING:
+    from sidecar.traces.file import TracePath
+
+_YEAR_SECONDS = 365.25 * 86400
+_MOST_YEARS = 100
+_LATEST_SECONDS = 1e11  # since any origin; in milliseconds it was 1973
+_UNIT = "--time-unit says what unit the times are in (s, ms, us or ns)"
+
+
+class SeenTimes:
+    """The times of a trace, in the order of its requests.
+
+    Args:
+        path: of the file.
+
+    Attributes:
+        went_back: how many were earlier than one before.
+    """
+
+    def __init__(self, path: TracePath) -> None:
+        self.went_back = 0
+        self._path = path
+        self._requests = 0
+        self._earliest = self._nearest = np.inf
+        self._latest = self._last = -np.inf
+        self._furthest_back = 0.0
+
+    def take(self, times: npt.NDArray[np.float64]) -> None:
+        """Take those of the next requests, shape (n,), n > 0.
+
+        Raises:
+            TraceError: they are centuries apart, or too late.
+        """
+        latest_before = np.maximum.accumulate(np.concatenate([[self._latest], times]))
+        back = latest_before[:-1] - times
+        self.went_back += int(np.count_nonzero(back > 0))
+        self._furthest_back = max(self._furthest_back, float(back.max()))
+        gaps = np.abs(np.diff(np.concatenate([[self._last], times])))
+        self._nearest = min(self._nearest, float(gaps.min()))
+        self._requests += len(times)
+        self._latest, self._last = float(latest_before[-1]), float(times[-1])
+        self._earliest = min(self._earliest, float(times.min()))
+        years = (self._latest - self._earliest) / _YEAR_SECONDS
+        if years > _MOST_YEARS or max(abs(self._latest), abs(self._earliest)) > _LATEST_SECONDS:
+            raise TraceError(
+                f"{self._path}: its times, {self._earliest:g} to {self._latest:g}, cannot be "
+                f"seconds: {_UNIT}"
+            )
+
+    def must_fit(self, ttl_seconds: float) -> None:
+        """Raises TraceError if nothing can be said of such a TTL."""
+        if self._requests > 1 and self._nearest > ttl_seconds:
+            raise TraceError(
+                f"{self._path}: no two requests that follow each other are within the TTL of "
+                f"{ttl_seconds:g} s, the nearest are {self._nearest:g} s apart: {_UNIT}"
+            )
+        if self._furthest_back > ttl_seconds:
+            raise TraceError(
+                f"{self._path}: {self.went_back:,} times go back, one by "
+                f"{self._furthest_back:g} s, more than the TTL: sort the trace by its times (where "
+                "they are a CSV's first column: "
+                "(head -1 FILE; tail -n +2 FILE | sort -s -t, -k1,1g) > SORTED.csv)"
+            )

@@ -1,0 +1,56 @@
+"""``time,key,size`` in seconds and bytes, with or without a header.
+
+A header may name the columns as published traces do, and in any order; with an ``op``, only reads
+count; with an ``op_count``, as many times; a ``key_size`` is added to the size. Columns are parted
+by commas, tabs, semicolons or blanks.
+"""
+
+from __future__ import annotations
+
+from sidecar.traces.beginning import MAYBE, NO, YES
+from sidecar.traces.columns import DELIMITERS, header_names, names_key, read_header, split
+from sidecar.traces.file import TraceError
+from sidecar.traces.lines import WholeLines, read_columns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sidecar.traces.beginning import Beginning
+    from sidecar.traces.file import TracePath
+    from sidecar.traces.lines import ParsedRequests
+    from sidecar.traces.reading import Reading
+
+
+def detect(beginning: Beginning) -> int:
+    """By its header; without one, by a time, a key and a size in each line."""
+    if not beginning.lines:
+        return NO
+    if names_key(header_names(beginning.lines[0])[0]):
+        return YES
+    for delimiter in DELIMITERS[:3]:
+        if all(_is_request(line, delimiter) for line in beginning.lines):
+            return YES
+    return MAYBE if beginning.is_named("csv", "tsv") else NO
+
+
+def _is_request(line: bytes, delimiter: bytes) -> bool:
+    try:
+        time, _, size = split(line, delimiter)
+        return float(time) == float(time) and size.strip().isdigit()
+    except ValueError:
+        return False
+
+
+def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+    """Its requests. Raises TraceError."""
+    lines = WholeLines(path, blocks)
+    try:
+        columns, has_header = read_header(path, lines.header(), reading.may_lack)
+    except TraceError:
+        raise
+    except ValueError as error:
+        raise TraceError(f"{path}: line 1: {error}") from error
+    if has_header:
+        lines.skip_header()
+    return read_columns(lines, columns, reading)

@@ -1,0 +1,62 @@
+"""What ``redis-cli monitor`` prints: time, database and client, command and arguments."""
+
+from __future__ import annotations
+
+import re
+from codecs import escape_decode
+from typing import TYPE_CHECKING
+
+from sidecar.traces.beginning import NO, YES
+from sidecar.traces.lines import WholeLines, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sidecar.traces.beginning import Beginning
+    from sidecar.traces.columns import Row
+    from sidecar.traces.file import TracePath
+    from sidecar.traces.lines import ParsedRequests
+    from sidecar.traces.reading import Reading
+
+LACKS = ("size",)
+_LINE = re.compile(rb'(\d+\.\d+) \[(\d+) [^"]*\] ((?:"(?:[^"\\]|\\.)*" ?)+)')
+_ARGUMENT = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+_OF_MANY_KEYS = (b"mget", b"exists", b"touch", b"sinter", b"sunion", b"sdiff", b"pfcount")
+_READS = frozenset(
+    b"getex getrange substr strlen getbit bitcount bitpos "
+    b"hget hmget hgetall hexists hkeys hvals hlen hstrlen hscan hrandfield "
+    b"lrange lindex llen lpos smembers sismember smismember scard srandmember sscan "
+    b"zrange zrangebyscore zrangebylex zrevrange zrevrangebyscore zrevrangebylex zscore zmscore "
+    b"zrank zrevrank zcard zcount zlexcount zscan zrandmember "
+    b"xrange xrevrange xlen geopos geodist geohash geosearch json.get".split()
+).union(_OF_MANY_KEYS)
+
+
+def detect(beginning: Beginning) -> int:
+    """By the first command."""
+    lines = [line for line in beginning.lines if line != b"OK"]
+    return YES if lines and _LINE.fullmatch(lines[0]) else NO
+
+
+def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+    """A request for each key that a command reads. Raises TraceError."""
+
+    def parse(line: bytes) -> Iterator[Row]:
+        line = line.strip()
+        if line == b"OK":
+            return
+        found = _LINE.fullmatch(line)
+        if not found:
+            raise ValueError('it has not the form: time [database client] "command" "key"')
+        command, *words = _ARGUMENT.findall(found[3])
+        if not reading.operations.is_read(command, _READS):
+            return
+        if not words:
+            raise ValueError("the command has no key")
+        time = float(found[1]) * reading.ticks_per_second
+        # A key of another database is another key.
+        database = b"" if found[2] == b"0" else b"db%s " % found[2]
+        for word in words if command.lower() in _OF_MANY_KEYS else words[:1]:
+            yield time, database + escape_decode(word)[0], 0, 1
+
+    return read_rows(WholeLines(path, blocks), parse, reading)

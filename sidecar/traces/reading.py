@@ -1,0 +1,47 @@
+"""What is wanted of a trace while it is read."""
+
+from __future__ import annotations
+
+from sidecar.traces.operations import Operations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Progress = Callable[[float], None]
+
+
+class Reading:
+    """What is wanted of a trace while it is read.
+
+    Attributes:
+        in_bytes, timed: sizes, times are needed: a format without is refused.
+        may_lack: of ``time`` and ``size``, what a table need not have.
+        texts: each key's text is wanted too.
+        spelt_out: a line that stands for many requests is given as so many.
+        ticks_per_second: the unit of the trace's times.
+        progress: called with the share of the file that has been read, in (0, 1].
+        operations: which requests count, and what was seen of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        in_bytes: bool = False,
+        timed: bool = False,
+        may_lack: Sequence[str] = (),
+        texts: bool = False,
+        spelt_out: bool = True,
+        ticks_per_second: float = 1.0,
+        progress: Progress | None = None,
+        reads: Iterable[bytes] = (),
+    ) -> None:
+        self.in_bytes, self.timed, self.may_lack = in_bytes, timed, may_lack
+        self.texts, self.spelt_out = texts, spelt_out
+        self.ticks_per_second, self.progress = ticks_per_second, progress
+        self.operations = Operations(reads)
+
+
+def unused_columns(*, in_bytes: bool, timed: bool = False) -> Sequence[str]:
+    """What a table may lack if nobody counts in bytes, or nobody asks when a request was."""
+    return [name for name, used in (("time", timed), ("size", in_bytes)) if not used]

@@ -1,0 +1,130 @@
+"""The formats of traces, and which of them a file has.
+
+A format is a module of ``formats``. It has
+
+* ``detect(beginning)``: ``YES``, ``MAYBE`` or ``NO``;
+* ``read(path, blocks, reading)``: its requests, as ``lines.ParsedRequests``; or, where the compiled
+  library takes its records as they are, ``RECORD_BYTES``, ``TAKEN_BY`` and ``columns(records)``;
+* ``LACKS``, if its requests do not say a ``time`` or a ``size``.
+
+A new one is such a file, and a line here.
+"""
+
+from __future__ import annotations
+
+from sidecar.traces.beginning import MAYBE, YES, Beginning
+from sidecar.traces.file import STDIN, TraceError, trace_blocks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from sidecar.traces.file import TracePath
+    from sidecar.traces.reading import Reading
+
+_NAMED: dict[str, Sequence[str]] = {
+    "csv": (),
+    "cachelib": (),
+    "twitter": (),
+    "redis-monitor": (),
+    "lrb": (),
+    "ibm-cos": (),
+    "keys": (),
+    "msr": (),
+    "spc": (),
+    "alibaba": (),
+    "tencent": (),
+    "arc": (),
+    "cache2k": ("trace",),
+    "oracle-general": ("bin", "oraclegeneral"),
+    "vscsi": ("vscsi",),
+}
+"""In the order in which they are asked; the binary ones with what their files are called, for bytes
+alone never tell that it is not another record of the same length."""
+FORMATS = tuple(_NAMED)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it first into a file of text
+_LACKS = {
+    "size": "have no sizes, so nothing can be counted in bytes",
+    "time": "have no times, so nothing can expire",
+}
+
+
+def format_named(name: str) -> Any:
+    """The module of a format."""
+    path = f"sidecar.traces.formats.{name.replace('-', '_')}"
+    return __import__(path, fromlist=["detect"])
+
+
+def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # noqa: A002
+    """One of ``FORMATS``: the one given, or what the name and the first bytes tell.
+
+    Raises:
+        TraceError: it is not one of them, or cannot be told.
+    """
+    if format:
+        if format not in FORMATS:
+            raise TraceError(f"{path}: format {format!r} is not one of {', '.join(FORMATS)}")
+        return format
+    beginning = Beginning(path, first)
+    maybe, misnamed = [], []
+    for name in FORMATS:
+        how = format_named(name).detect(beginning)
+        if how >= MAYBE and not _fits(name, beginning):
+            misnamed += [name] * (how == YES)
+        elif how == YES:
+            return name
+        elif how == MAYBE:
+            maybe.append(name)
+    if len(maybe) == 1:
+        return maybe[0]
+    raise _unknown(path, maybe or misnamed, beginning)
+
+
+def _fits(name: str, beginning: Beginning) -> bool:
+    """Whether the name agrees: records have the name of their format, text has that of none."""
+    if _NAMED[name]:
+        return beginning.is_named(*_NAMED[name])
+    return not any(beginning.is_named(*names) for names in _NAMED.values())
+
+
+def _unknown(path: TracePath, formats: Sequence[str], beginning: Beginning) -> TraceError:
+    holds = "text" if beginning.lines else "no text"
+    if formats:
+        holds += f" that could be {' or '.join(formats)}"
+    return TraceError(
+        f"{path}: name and contents together do not tell the format (it holds {holds}): give "
+        f"--format, one of {', '.join(FORMATS)}"
+    )
+
+
+def open_trace(
+    path: TracePath,
+    format: str | None,  # noqa: A002
+    reading: Reading,
+) -> tuple[str, Iterator[bytes]]:
+    """The format, one of ``FORMATS``, and the contents as of ``file.trace_blocks``; a file that is
+    empty has the format ``""``.
+
+    Raises:
+        TraceError: as of ``trace_format``, or it lacks what is wanted.
+    """
+    if path == STDIN and not format:
+        known = ", ".join(FORMATS)
+        raise TraceError(f"{path}: standard input needs a --format, one of {known}")
+    blocks = trace_blocks(path, reading.progress)
+    first = next(blocks, b"")
+    if not first:
+        return "", blocks
+    text = first.removeprefix(_BYTE_ORDER_MARK)
+    kind = trace_format(path, format, text)
+    module = format_named(kind)
+    for column, needed in (("size", reading.in_bytes), ("time", reading.timed)):
+        if needed and column in getattr(module, "LACKS", ()):
+            raise TraceError(f"{path}: {kind} traces {_LACKS[column]}")
+    return kind, _and_then(first if _NAMED[kind] else text, blocks)
+
+
+def _and_then(first: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from blocks

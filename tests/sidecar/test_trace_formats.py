@@ -1,0 +1,397 @@
+"""`spreds mrc` reads what people have, and never makes a curve of something else."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import struct
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.traces import registry
+from sidecar.traces.registry import format_named
+
+MADE = Path(__file__).resolve().parents[2].parent / "shared" / "cases" / "made"
+needs_made = pytest.mark.skipif(not MADE.is_dir(), reason="../shared/cases/made is not here")
+KEYS = [(at * at + 3 * at) % 11 for at in range(60)]
+WHAT_IS_SEEN = ("requests", "sizes", "miss_ratios")
+
+
+@pytest.fixture
+def ask(tmp_path, capsys):
+    """What JSON says of a file of this name with these contents, or the line that refuses it."""
+
+    def asked(name: str, contents: str | bytes, *how: str) -> Any:
+        path = tmp_path / name
+        path.write_bytes(contents.encode() if isinstance(contents, str) else contents)
+        code = main(["mrc", str(path), "--json", "--points", "5", *how])
+        captured = capsys.readouterr()
+        asked.said = captured.err
+        if code:
+            assert (code, captured.out, captured.err.count("\n")) == (2, "", 1)
+            return captured.err
+        (found,) = json.loads(captured.out)
+        return found
+
+    return asked
+
+
+def lines(form: str, keys: Iterable[int] = KEYS, header: str = "") -> str:
+    """A line for each request; 8 sectors or 4,096 bytes are a block."""
+    rows = [
+        form.format(at=at, key=key, sector=8 * key, offset=4096 * key)
+        for at, key in enumerate(keys)
+    ]
+    return "\n".join([*([header] if header else []), *rows, ""])
+
+
+@pytest.fixture
+def plain(ask):
+    """The curve of the same keys in the plainest format."""
+    return curve(ask("plain.csv", lines("{at},{key},7")))
+
+
+def curve(found: Any) -> list[Any]:
+    assert not isinstance(found, str), found
+    return [found[name] for name in WHAT_IS_SEEN]
+
+
+FORMATS = {
+    "tabs": ("a.tsv", "{at}\t{key}\t7", "time\tkey\tsize"),
+    "semicolons": ("a.csv", "{at};{key};7", "time;key;size"),
+    "blanks": ("a.txt", "{at} {key} 7", "time key size"),
+    "wiki": (
+        "a.tsv",
+        "{at}\t-{key}\tjpeg\t7",
+        "relative_unix\thashed_path_query\tx\tresponse_size",
+    ),
+    "quotes": ("a.csv", '{at},"{key}, ""x""",7', "time,key,size"),
+    "quotes, no header": ("a.csv", '"{at}","{key},x","7"', ""),
+    "more quotes": ("a.csv", '{at},"{key},x",7,"a,b"', '"time","key","size","of, no use"'),
+    "dates": ("a.csv", "2023-10-01T00:00:{at:02}Z,{key},7", "time,key,size"),
+    "twitter": ("a.csv", "{at},user:{key},3,4,1,get,0", ""),
+    "lrb": ("a.tr", "{at} {key} 7 2 5", ""),
+    "ibm-cos": ("a.txt", "{at}000 REST.GET.OBJECT {key} 7 0 6", ""),
+    "redis-monitor": (
+        "a.txt",
+        '170000{at:04}.5 [0 127.0.0.1:1] "GET" "user:{key} \\"a\\" \\x00"',
+        "OK",
+    ),
+    "keys": ("a.txt", "user:{key}", ""),
+    "lirs": ("a.trc", "{key}", ""),
+    "msr": ("a.csv", "1281{at:04}0000000000,host,0,Read,{offset},4096,17", ""),
+    "spc": ("a.spc", "0,{sector},4096,r,{at}.5", ""),
+    "alibaba": ("a.csv", "3,R,{offset},4096,15778{at:04}000000", ""),
+    "tencent": ("a.csv", "15778{at:05},{sector},8,0,1063", ""),
+    "arc": ("a.lis", "{key} 1 0 {at}", ""),
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_people_have_is_read(ask, plain, kind):
+    name, form, header = FORMATS[kind]
+    text = lines(form, header=header)
+    assert curve(ask(name, text)) == plain
+    assert ask.said == ""
+    in_bytes = ask(name, text, "--bytes")
+    assert isinstance(in_bytes, str) == (kind in ("redis-monitor", "keys", "lirs"))
+    timed = ask(name, text, "--ttl", "1h")
+    assert isinstance(timed, str) == (kind in ("keys", "lirs", "arc")), timed
+
+
+def oracle(keys: list[int], *, following: bool = True) -> bytes:
+    def next_place(at: int) -> int:
+        return keys.index(keys[at], at + 1) if keys[at] in keys[at + 1 :] else -1
+
+    return b"".join(
+        struct.pack("<IQIq", 50 + at // 7, key, 7, next_place(at)) for at, key in enumerate(keys)
+    )
+
+
+def vscsi(version: int) -> bytes:
+    some = b""
+    for at, key in enumerate(KEYS):
+        stamp, time = version << 8, at * 10**6
+        for command in (0x28, 0x2A):
+            some += (
+                struct.pack("<IIIHHQQ", at, 4096, 1, command, stamp, 8 * key, time)
+                if version == 1
+                else struct.pack("<HHIIIQQQ", command, stamp, at, 4096, 1, 8 * key, time, 9)
+            )
+    return some
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("a.oracleGeneral", oracle(KEYS)),
+        ("a.bin", oracle(KEYS)),
+        ("a.vscsi", vscsi(1)),
+        ("a.vscsi", vscsi(2)),
+        ("a.trace", b"".join(struct.pack(">I", key << 28 | key) for key in KEYS[:31])),
+    ],
+    ids=lambda value: value if len(value) < 20 else "contents",
+)
+def test_records_are_read_where_the_name_says_what_they_are(ask, plain, name, contents):
+    found = ask(name, contents)
+    if name == "a.trace":
+        assert found["requests"] == 31
+    else:
+        assert curve(found) == plain
+    assert ("not counted, since they are no reads: 60 of '0x2a'" in ask.said) == ("vscsi" in name)
+
+
+TEXT = lines("{at},{key},7", header="time,key,size")
+RECORDS = [(at, 1000 + key, 7) for at, key in enumerate(KEYS * 9)]
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("a.trace", TEXT),
+        ("a.trace", lines("{key}")),
+        ("a.bin", TEXT),
+        ("a.oracleGeneral", TEXT),
+        ("a.csv", oracle(KEYS)),
+        ("a.txt", oracle(KEYS)),
+        ("a", oracle(KEYS)),
+        ("a.trace", oracle(KEYS * 9)),
+        *(
+            (name, b"".join(struct.pack(form, *record) for record in RECORDS))
+            for form in ("<III", "<IQI", "<QQQ", "<IQIxx", ">IIB3x", ">QQQ", "<IIQ", "<QII")
+            for name in ("a.trace", "a.bin")
+        ),
+        ("a.bin", b"".join(struct.pack(">i", key) for key in KEYS)),
+        ("a.csv", b"\x1f\x8b\x08" + bytes(range(200))),
+        ("a.csv", b"\xff\xfe" + TEXT.encode("utf-16-le")),
+        ("a", "one\ntwo\n"),
+        ("a.txt", lines("{key} 1 0 {at}")),
+        ("a.dat", lines("{at} x {key}")),
+    ],
+    ids=lambda value: value if len(value) < 20 else "contents",
+)
+def test_where_name_and_contents_disagree_a_format_is_asked_for(ask, name, contents):
+    found = ask(name, contents)
+    assert isinstance(found, str), found
+    assert "do not tell the format" in found
+    assert "give --format, one of csv," in found
+    if contents is TEXT:
+        assert curve(ask(name, contents, "--format", "csv"))[0] == len(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (
+            "time,key,size\n1,a,1\n2,a,b,1\n",
+            "line 3: '2,a,b,1' .* too many columns, 4 instead of 3",
+        ),
+        ("time,key,size,x\n1,a,1,x\n2,a,1\n", "line 3: '2,a,1' .* too few columns, 3 instead of 4"),
+        ('time,key,size\n1,"a,1\n', "line 2: .*its quotes are not those of CSV"),
+        ('time,key,size\n1,"a"b,1\n', "line 2: .*its quotes are not those of CSV"),
+        ("3,R,4096,4096,1577808000000\n3,X,4096,4096,1577808000000\n", "line 2: .* columns"),
+        ('1.5 [0 a:1] "GET" "a"\n1.6 [0 a:1] "GET" a\n', "line 2: .*has not the form"),
+        ("1 1 0 0\n1 70000 0 1\n", "line 2: .*70000 blocks"),
+    ],
+)
+def test_a_line_that_is_something_else_is_refused_with_its_number(ask, text, refusal):
+    name = "a.lis" if text.startswith("1 1 0") else "a.csv"
+    found = ask(name, text)
+    assert isinstance(found, str), found
+    assert re.search(refusal, found), found
+
+
+@pytest.mark.parametrize("columns", ["key,op,size,op_count,key_size", "op_count,size,op,key"])
+def test_a_line_counts_as_often_as_it_says(ask, columns):
+    rows = [
+        {"key": f"k{key}", "op": "GET", "size": 7, "op_count": 3, "key_size": 2} for key in KEYS
+    ]
+    text = [",".join(str(row[name]) for name in columns.split(",")) for row in rows]
+    found = ask("a.csv", "\n".join([columns, *text]))
+    assert curve(found) == curve(ask("b.csv", lines("1,{key},7", [k for k in KEYS for _ in "123"])))
+
+
+def test_what_is_dropped_is_told_by_its_spelling(ask, plain):
+    """Those that many lines have, and those of one."""
+    keys = [f"{at},{key},7,Read\n" for at, key in enumerate(KEYS)]
+    others = [f"9,{at % 5},7,{'WRITE' if at % 3 else 'Set'}\n" for at in range(300)]
+    odd = [f"9,k,7,odd {at} {'y' * (at % 30)}\n" for at in range(40)]
+    text = "time,key,size,op\n" + "".join(others + odd + keys + others)
+    found = ask("a.csv", text)
+    assert curve(found) == plain
+    assert found["dropped_requests"] == {
+        "WRITE": 400,
+        "Set": 200,
+        **{f"odd {at} {'y' * (at % 30)}".strip(): 1 for at in range(40)},
+    }
+    assert "no reads: 400 of 'WRITE', 200 of 'Set', 1 of 'odd 0'" in ask.said
+    assert "and 34 more spellings (--reads counts them)" in ask.said
+    counted = ask("a.csv", text, "--reads", "write", "--reads=set")
+    assert counted["requests"] == len(KEYS) + 600
+    assert len(counted["dropped_requests"]) == 40
+
+
+def test_where_no_request_is_a_read_the_operations_are_told(ask, plain):
+    text = lines("{at},28,{key},7", header="time,op,key,size")
+    found = ask("a.csv", text)
+    assert found.endswith("is a read, it has 60 of '28': --reads 28 counts those\n")
+    assert curve(ask("a.csv", text, "--reads", "28")) == plain
+
+
+@pytest.mark.parametrize("how", [("--ttl", "30s"), ("--policy", "allkeys-lfu")])
+@pytest.mark.parametrize(("unit", "ticks"), [("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_times_that_cannot_be_seconds_are_refused(ask, how, unit, ticks):
+    seconds = [1_696_118_404 + 2 * at for at in range(60)]
+
+    def text(ticks: int) -> str:
+        return "".join(f"{ticks * time},{key},7\n" for time, key in zip(seconds, KEYS, strict=True))
+
+    found = ask("a.csv", text(ticks), *how)
+    assert "cannot be seconds: --time-unit says what unit" in found
+    right = curve(ask("a.csv", text(1), *how))
+    assert right[0] == 60
+    assert curve(ask("a.csv", text(ticks), *how, "--time-unit", unit)) == right
+
+
+def test_a_ttl_that_no_two_requests_are_within_is_refused(ask):
+    text = "".join(f"{at * 1000},{key},7\n" for at, key in enumerate(KEYS))
+    assert "no two requests that follow each other are within the TTL of 60 s" in (
+        ask("a.csv", text, "--ttl", "60s")
+    )
+    assert curve(ask("a.csv", text, "--ttl", "60s", "--time-unit", "ms"))[0] == 60
+
+
+def test_times_that_go_back_are_told(ask, tmp_path):
+    times = [at - 5 * (at % 20 == 7) for at in range(60)]
+    text = "".join(f"{time},{key},7\n" for time, key in zip(times, KEYS, strict=True))
+    found = ask("a.csv", text, "--ttl", "30s")
+    assert found["times_that_went_back"] == 3
+    assert "3 times go back" in ask.said
+    assert ask("a.csv", TEXT, "--ttl", "30s")["times_that_went_back"] == 0
+    assert ask("a.csv", TEXT)["times_that_went_back"] is None
+
+
+def test_times_that_go_back_by_more_than_the_ttl_are_refused_with_what_sorts_them(ask, tmp_path):
+    header, *rows = TEXT.splitlines()
+    shuffled = "\n".join([header, *rows[40:], *rows[:40], ""])
+    found = ask("a.csv", shuffled, "--ttl", "9s")
+    assert "40 times go back, one by 59 s, more than the TTL" in found
+    command = found[found.index("(head") : found.rindex(")")]
+    command = command.replace("FILE", str(tmp_path / "a.csv")).replace("SORTED", "sorted")
+    subprocess.run(["bash", "-c", command], check=True, cwd=tmp_path)
+    assert (tmp_path / "sorted.csv").read_text() == TEXT
+
+
+def test_times_before_the_origin_are_times(ask):
+    early = lines("-{at},{key},7", header="time,key,size").splitlines()
+    early = [early[0], *(f"{at - 90},{key},7" for at, key in enumerate(KEYS))]
+    right = curve(ask("a.csv", TEXT, "--ttl", "9s"))
+    assert curve(ask("a.csv", "\n".join(early), "--ttl", "9s")) == right
+
+
+def test_objects_above_4_gib(ask, tmp_path):
+    text = lines("{at},{key},6442450944", header="time,key,size")
+    assert curve(ask("a.csv", text))[0] == 60
+    found = ask("a.csv", text, "--bytes")
+    assert "line 2: '0,0,6442450944' is not a request: the size 6442450944 is not between" in found
+    command = shlex.split(found[found.index("awk") : found.index(" where")])
+    done = subprocess.run(
+        [*command, tmp_path / "a.csv"], check=True, capture_output=True, text=True
+    )
+    kib = ask("b.csv", done.stdout, "--bytes")
+    assert kib["sizes"][-1] == pytest.approx(len(set(KEYS)) * 6 * 1024**2, rel=0.002)
+
+
+def test_a_hit_ratio_that_no_size_reaches_is_told_with_the_most(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text(TEXT)
+    assert main(["mrc", str(path), "--hit-ratio", "0.9"]) == 0
+    assert "no size reaches 0.9: at most 0.900 of" not in capsys.readouterr().out
+    assert main(["mrc", str(path), "--hit-ratio", "0.95"]) == 0
+    most = 1 - len(set(KEYS)) / len(KEYS)
+    assert f"no size reaches 0.95: at most {most:.3f} of the requests" in capsys.readouterr().out
+
+
+def test_the_page_has_each_format():
+    page = (Path(__file__).parents[2] / "docs" / "start" / "traces.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \| .* \| ?(.*?) ?\|$", page, re.MULTILINE)[1:]
+    told = {
+        name: set(lacks.split(", ")) - {""}
+        for names, lacks in rows
+        for name in re.findall("`(.*?)`", names)
+    }
+    assert told == {
+        name: set(getattr(format_named(name), "LACKS", ())) for name in registry.FORMATS
+    }
+
+
+# ------------------------------------------------------------------ files of others
+
+KNOWN = {
+    "alibaba-block.csv": (386, "W"),
+    "arc.lis": (4815, None),
+    "big-object.csv": (200, None),
+    "bom-crlf.csv": (600, None),
+    "ibm-cos.txt": (101, "REST.PUT.OBJECT"),
+    "iso-times.csv": (2, None),
+    "lrb.tr": (300, None),
+    "meta-kvcache-2022.csv": (1422, "SET"),
+    "monitor.txt": (131, "SET"),
+    "ms-times.csv": (600, None),
+    "no-newline-op.csv": (120, "28"),
+    "ns-times.csv": (600, None),
+    "nul-in-key.csv": (3, None),
+    "s-times.csv": (600, None),
+    "tragen.txt": (300, None),
+    "two-members.csv.gz": (600, None),
+    "umass-spc.csv": (218, "w"),
+    "unsorted-times.csv": (600, None),
+    "wiki-cdn.tsv": (300, None),
+}
+REFUSED = {
+    "negative-size.csv": "line 2: '1,a,-1' is not a request: the size -1",
+    "truncated-download.csv.gz": "cannot be read",
+    "truncated-line.csv": "line 601: '3593.01'",
+}
+
+
+@needs_made
+@pytest.mark.parametrize("name", [*KNOWN, *REFUSED])
+def test_no_made_case_gives_a_curve_of_something_else(capsys, name):
+    code = main(["mrc", str(MADE / name), "--json"])
+    captured = capsys.readouterr()
+    if name in REFUSED:
+        assert code == 2
+        assert REFUSED[name] in captured.err
+        return
+    (found,) = json.loads(captured.out)
+    requests, dropped = KNOWN[name]
+    assert found["requests"] == requests
+    assert bool(found["dropped_requests"]) == bool(dropped)
+    assert dropped is None or dropped in found["dropped_requests"]
+
+
+@needs_made
+def test_the_known_ratios_of_the_made_cases(capsys):
+    def found(name: str, *how: str) -> Any:
+        code = main(["mrc", str(MADE / name), "--json", *how])
+        captured = capsys.readouterr()
+        return captured.err if code else json.loads(captured.out)[0]
+
+    meta = found("meta-kvcache-2022.csv", "--points", "24")
+    at = dict(zip(meta["sizes"], meta["miss_ratios"], strict=True))
+    # Of the 322 lines, these are .1522 and .1056.
+    assert (at[8], at[16]) == pytest.approx((49 / 1422, 34 / 1422), abs=1e-4)
+    for unit in ("s", "ms", "ns"):
+        timed = found(f"{unit}-times.csv", "--ttl", "60s", "--time-unit", unit)
+        assert timed["miss_ratios"][-1] == pytest.approx(0.3750, abs=1e-4)
+        if unit != "s":
+            assert "--time-unit" in found(f"{unit}-times.csv", "--ttl", "60s")
+    assert "sort" in found("unsorted-times.csv", "--ttl", "60s")
+    assert {path.name for path in MADE.iterdir()} <= {*KNOWN, *REFUSED}
