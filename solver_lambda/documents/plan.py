@@ -118,7 +118,7 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class AdaptationPlan:
-    """The answer to one observation, by our planner or anybody's: see ``docs/develop/documents.md``.
+    """The answer to one observation, by whoever plans: see ``docs/develop/documents.md``.
 
     Attributes:
         node, cycle, observation_made_at_seconds: of the observation it answers.
