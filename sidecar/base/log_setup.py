@@ -99,8 +99,8 @@ class NotAgain(logging.Filter):
     of its own, by its name in the line, whose digits count. What was dropped is counted, and
     told with the next line from there. What is marked as an ``event`` (``extra=EVENT``, or
     ``event_of`` somebody) happened again, and is told again, as is a traceback, but at most
-    ``MOST_A_MINUTE`` times a minute; so is what is ``BOUNDED``, unless it was said last. What is
-    to be told ``ALWAYS`` is, whatever came before it.
+    ``MOST_A_MINUTE`` times a minute; so is a trouble, whose words may be a hostile server's, and
+    what is ``BOUNDED``, unless it was said last. What is to be told ``ALWAYS`` is.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class NotAgain(logging.Filter):
         if not routine:
             self._forget(record)
         self._last[place] = (text, now, is_trouble)
-        if getattr(record, "bounded", False):
+        if is_trouble or getattr(record, "bounded", False):
             return self._told_in_bounds(place, record)
         return self._told(place, record)
 

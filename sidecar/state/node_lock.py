@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,8 @@ from pathlib import Path
 from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
 from sidecar.config.node import SidecarConfig
 from sidecar.samples.endpoint import socket_path
+
+log = logging.getLogger(__name__)
 
 LOCKS = Path("/proc/locks")
 OWN_FOLDER = "take a folder that only the sidecar's user may write to"
@@ -126,8 +129,8 @@ def _file_lock(key: str, path: Path) -> Iterator[None]:
                 f"each sidecar needs a {key} of its own, and each server one sidecar only"
             ) from error
         try:
-            file.truncate(0)
             file.write(f"{os.getpid()}\n".encode())
-        except OSError as error:
-            raise OSError(f"{path}: cannot be written: {error.strerror}") from error
+            file.truncate()
+        except OSError as error:  # the lock holds all the same: a full disk keeps nobody from it
+            log.warning("%s: the process id cannot be written: %s", path, error.strerror)
         yield

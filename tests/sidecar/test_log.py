@@ -163,6 +163,17 @@ def test_who_does_something_over_and_over_fills_no_disk(clock: Clock, lines: lis
     assert told == [MOST_A_MINUTE] * 3
 
 
+def test_a_server_that_says_other_words_each_time_fills_no_disk(
+    clock: Clock, lines: list[str]
+) -> None:
+    for number in range(600):
+        clock.seconds = number / 10
+        log.warning("server cache-1 keeps its size: %s", f"{number:x}z" * 40)
+        log.warning("server cache-12 keeps its size: %s", "it refuses")
+    told = [sum(f"server {name} " in line for line in lines) for name in ("cache-1", "cache-12")]
+    assert told == [MOST_A_MINUTE, 1]
+
+
 def test_refusals_are_told_once_and_so_many_a_minute(clock: Clock, lines: list[str]) -> None:
     def refuse(texts: list[str], minute: int) -> int:
         before = len(lines)

@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
-from sidecar.state.node_lock import node_lock
+from sidecar.state.node_lock import NodeLockedError, node_lock
 
 CLOUD = """[controller]
 kind = "auto"
@@ -74,15 +74,19 @@ def test_the_state_is_a_folder(path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "state.json" in _refused(path, 1, capsys)
 
 
-def test_the_disk_is_full(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_keeps_nobody_from_the_lock(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = path.with_name("state.json.lock")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
-        sentence = _refused(path, 1, capsys)
+        again = pytest.raises(NodeLockedError, match="unknown")
+        with node_lock(load_config(path)), again, node_lock(load_config(path)):
+            pass
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    lock = path.with_name("state.json.lock")
-    assert sentence == f"spreds: {lock}: cannot be written: File too large"
+    assert f"{lock}: the process id cannot be written: File too large" in caplog.text
 
 
 def test_the_endpoint_is_no_address_of_this_machine(
