@@ -46,6 +46,7 @@ class ServerContact:
         self._counts_tables = self._sees_others = True
         self._unanswered = UnansweredSizes()
         self._is_slow = self._may_act = False
+        self._sets_again_at = -math.inf
         self._server = server
         self._metrics = metrics
         self._lock = CurrentProcessLock()
@@ -164,6 +165,9 @@ class ServerContact:
             raise ServerRefusedError(self.taken_by)
         if self._asking.is_pending:
             raise ServerDownError("it has not answered yet")
+        began = time.monotonic()
+        if began < self._sets_again_at:
+            raise ServerDownError("it was slow to take a setting: it gets one a second")
         self._reach.ask()
         try:
             self._server.set(settings)
@@ -173,13 +177,18 @@ class ServerContact:
                 self._unanswered.add(settings.get("maxmemory"))
                 self._lose(error)
             raise
+        finally:
+            took_until = time.monotonic()
+            if took_until - began > PATIENCE_SECONDS:
+                self._sets_again_at = took_until + TIMEOUT_SECONDS
 
     def may_be_ours(self, size_bytes: int) -> bool:
         """Whether a ``maxmemory`` that is found was set by us, and nobody had answered to that."""
         return self._unanswered.has(size_bytes)
 
     def settle(self) -> None:
-        """Before the end: wait for what it was asked, if it still answers."""
+        """Before the end: wait for what it was asked, if it still answers, and then set at once."""
+        self._sets_again_at = -math.inf
         if self._reach.is_up:
             self._asking.wait(TIMEOUT_SECONDS)
             self.take()
