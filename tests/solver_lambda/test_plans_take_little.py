@@ -37,13 +37,17 @@ def server(name: str, size_mib: float, rate: float = 100.0, **changes) -> Server
 
 
 def plan_for(
-    *servers: ServerObservation, budget_mib: float = 64, **planning: object
+    *servers: ServerObservation,
+    budget_mib: float = 64,
+    cycle_seconds: float = 0.0,
+    **planning: object,
 ) -> AdaptationPlan:
     observation = Observation(
         node="n1",
         cycle=7,
         made_at_seconds=1e6,
         window_seconds=60.0,
+        cycle_seconds=cycle_seconds,
         budget_bytes=int(budget_mib * MIB),
         servers=servers,
         planning=PlanningSettings(**planning),  # type: ignore[arg-type]
@@ -106,6 +110,12 @@ def test_a_server_that_is_quiet_for_one_window_loses_little():
     assert plan.decision == "apply"
     assert sizes_mib(plan) == [36, 28]
     assert "a tenth of its size at most: hardly any reads of a" in plan.reason
+
+
+def test_what_a_quiet_server_loses_in_a_day_does_not_depend_on_how_often_one_plans():
+    for cycle_seconds, left in ((0.0, 36), (60.0, 36), (120.0, 38), (720.0, 39.6875)):
+        plan = plan_for(server("a", 40, 0), server("b", 24), cycle_seconds=cycle_seconds)
+        assert sizes_mib(plan)[0] == left, cycle_seconds
 
 
 def test_an_uncertain_curve_keeps_a_server_from_shrinking_but_not_from_growing():
