@@ -86,7 +86,7 @@ def test_a_curve_holds_at_twice_the_size(
     kind: ServerKind, keys: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The load is an hour's, so to speak, and the observation is not waited for.
-    monkeypatch.setattr("sidecar.observation_cycle.STEPS_A_CYCLE", 3600)
+    monkeypatch.setattr("sidecar.observation_cycle.STEPS_A_CYCLE", 7200)
     settings: dict[str, object] = {
         **kind.settings(),
         "maxmemory": SIZE_BYTES,
