@@ -112,6 +112,17 @@ def test_a_server_that_is_quiet_for_one_window_loses_little():
     assert "a tenth of its size at most: hardly any reads of a" in plan.reason
 
 
+@pytest.mark.parametrize("flat", [True, False])
+def test_who_claims_very_many_reads_makes_the_gain_of_others_no_smaller(flat: bool):
+    """Also one who moves by a little himself, as what he asks for gains next to nothing."""
+    ratios = np.full(65, 0.5) if flat else np.linspace(0.5, 0.4999, 65)
+    curve = MissRatioCurve(np.arange(65.0) * MIB, ratios)
+    liar = server("liar", 16, 1e7, curve=curve, maximum_bytes=(16 if flat else 17) * MIB)
+    plan = plan_for(server("a", 40), server("b", 8, 1000), liar, horizon_seconds=1e6)
+    assert plan.decision == "apply"
+    assert sizes_mib(plan)[1] > 16
+
+
 def test_what_a_quiet_server_loses_in_a_day_does_not_depend_on_how_often_one_plans():
     for cycle_seconds, left in ((0.0, 36), (60.0, 36), (120.0, 38), (720.0, 39.6875)):
         plan = plan_for(server("a", 40, 0), server("b", 24), cycle_seconds=cycle_seconds)
