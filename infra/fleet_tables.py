@@ -57,6 +57,7 @@ OBSERVATION_COLUMNS: Columns = {
     "cycle": "bigint",
     "made_at_seconds": "double",
     "window_seconds": "double",
+    "cycle_seconds": "double",
     "budget_bytes": "bigint",
     "unit_bytes": "bigint",
     "chance_ratio": "double",

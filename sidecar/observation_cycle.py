@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.controller import Controller
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.forecast.forecast import Forecast
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.servers.actuator import Actuator
@@ -28,8 +30,6 @@ from solver_lambda.documents.units import format_duration
 
 log = logging.getLogger(__name__)
 
-# Counters tell little about a shorter window.
-LEAST_WINDOW_SECONDS = 0.5
 # So long an observation that is due waits for sizes on their way.
 LONGEST_UNREST_SECONDS = 60.0
 
@@ -80,8 +80,11 @@ class ObservationCycle:
 
     @property
     def samples(self) -> int:
-        """Of all servers, since the last observation."""
-        return sum(monitor.samples_since_observation for monitor in self._monitors.values())
+        """Of all servers, since the last observation. Each counts with an equal share of those that
+        are wanted at most: none alone makes the cycles of all shorter."""
+        share = math.ceil(self.config.cycle.samples / len(self._monitors))
+        counts = (monitor.samples_since_observation for monitor in self._monitors.values())
+        return sum(min(count, share) for count in counts)
 
     @property
     def latest_at_seconds(self) -> float:
@@ -129,9 +132,11 @@ class ObservationCycle:
         return is_at_rest or overdue_seconds >= LONGEST_UNREST_SECONDS
 
     def _is_due(self, age_seconds: float) -> bool:
+        longest_seconds = self.config.cycle.maximum_age_seconds
         enough = self.samples >= self.config.cycle.samples or self._forecast.is_early
-        enough = enough and age_seconds >= LEAST_WINDOW_SECONDS
-        return enough or age_seconds >= self.config.cycle.maximum_age_seconds
+        # Not earlier, whoever sends how much: rules count time in cycles.
+        enough = enough and age_seconds >= longest_seconds / STEPS_A_CYCLE
+        return enough or age_seconds >= longest_seconds
 
     def _observe(
         self,

@@ -87,6 +87,7 @@ def observe(
         cycle=cycle,
         made_at_seconds=made_at_seconds,
         window_seconds=max(windows, default=config.cycle.maximum_age_seconds),
+        cycle_seconds=config.cycle.maximum_age_seconds,
         budget_bytes=budget_bytes,
         servers=servers,
         unit_bytes=config.memory.unit_bytes,

@@ -49,6 +49,7 @@ class SampleIntake:
         self._keys = keys
         self._may_learn = True
         self._told: set[str] = set()
+        self._told_of_rate: set[str] = set()
         self._metrics = metrics
         self._took_all = False
         # Of each server: the process that its last samples came from, and their salt.
@@ -131,8 +132,20 @@ class SampleIntake:
         return next((name for name in names if self._keys[name].opens(secret)), None)
 
     def _take(self, batch: Batch) -> None:
-        if (name := self._whose(batch.instance, batch.secret)) is not None:
+        name = self._whose(batch.instance, batch.secret)
+        if name is None:
+            return
+        if self._keys[name].fits(batch.threshold, batch.modulus):
             self._joiners[name].add(batch)
+            return
+        self._metrics.batches_malformed.labels("other_rate").inc()
+        if name not in self._told_of_rate:
+            self._told_of_rate.add(name)
+            log.warning(
+                "server %s: a batch is sampled with T = %d and P = %d, which the sidecar does not "
+                "set, and is dropped; more of them are only counted",
+                *(name, batch.threshold, batch.modulus),
+            )
 
     def _give(self, monitor: ServerMonitor, batch: Batch) -> None:
         # What expires is taken out of a monitor once a batch.

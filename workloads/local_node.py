@@ -45,6 +45,7 @@ rate = 1.0
 
 [cycle]
 samples = 4000
+maximum_age = "6s"
 
 [planning]
 minimum_gain_ratio = 0.0

@@ -38,7 +38,7 @@ class Metrics:
     samples = _Declared("Samples that came and belong to a server of this node")
     batches_lost = _Declared("Batches of samples that never came")
     batches_malformed = _Declared(
-        "Messages that are not a batch of samples with its server's secret", "reason"
+        "Messages that are not a batch of samples with its server's secret and rate", "reason"
     )
     sample_connections_refused = _Declared(
         "Connections to the samples' endpoint that were ended, or could not be taken", "reason"

@@ -81,6 +81,11 @@ def _server_now(config: SidecarConfig, source: str, name: str) -> list[str]:
     return server_sentences(by_name[name], told, entries)
 
 
+def _samples(config: SidecarConfig) -> str:
+    each = " (an equal share of each server)" if len(config.servers) > 1 else ""
+    return f"{config.cycle.samples} samples{each}"
+
+
 def _explained(config: SidecarConfig) -> str:
     age = config.cycle.maximum_age_seconds
     least = f"{config.planning.minimum_gain_ratio:.2%}"
@@ -89,7 +94,7 @@ def _explained(config: SidecarConfig) -> str:
         who = f"One server has {format_size(config.memory.budget_bytes)}"
     if not config.forecasts:
         return (
-            f"{who}. Every {format_duration(age)}, or after {config.cycle.samples} samples, the "
+            f"{who}. Every {format_duration(age)}, or after {_samples(config)}, the "
             "sizes that would have been best in the last window are planned. They are taken at "
             f"once if they gain {least} of the mean access time with the misses of moving counted."
         )
@@ -97,7 +102,7 @@ def _explained(config: SidecarConfig) -> str:
     return (
         f"{who}. Every {short} the sidecar asks which way of looking back, over {short} to {long}, "
         "would have made the plan that served best since then. The best one makes the next plan: "
-        f"after {format_duration(age)}, or {config.cycle.samples} samples, or earlier if the load "
+        f"after {format_duration(age)}, or {_samples(config)}, or earlier if the load "
         "has clearly changed.\n"
         f"Nothing moves unless that gains {least} of the mean access time beyond what may be "
         "chance, which is measured by letting each sixteenth of the sampled keys judge a plan that "

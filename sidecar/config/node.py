@@ -68,7 +68,8 @@ class ServerConfig:
 
 @dataclass(frozen=True)
 class CycleConfig:
-    """An observation is due after ``samples`` samples, or at the maximum age if there is one."""
+    """An observation is due at the maximum age, or when each server has sent an equal share of
+    ``samples``."""
 
     samples: int = 500_000
     maximum_age_seconds: float = 3600.0

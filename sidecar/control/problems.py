@@ -15,6 +15,8 @@ from solver_lambda.documents.words import reason_words
 
 # Codes of servers whose size stays, whatever the sum is.
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
+# Of two, one is often idle.
+_FEWEST_TO_OUTWEIGH, _OUTWEIGHING_SHARE = 3, 0.99
 _NO_SAMPLER = "has neither the patch nor the module"
 
 
@@ -51,6 +53,7 @@ def problems_of(
             f"resident memory of all servers is {format_size(budget['rss_bytes'])}, more than "
             f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
         )
+    found += _outweighing(servers)
     for one in servers:
         found += _of_samples_and_memory(one, silent_seconds(one["name"]))
     found += [
@@ -58,6 +61,20 @@ def problems_of(
         for name, hold in state.control.held.items()
     ]
     return found
+
+
+def _outweighing(servers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Who makes nearly all reads, by what it says itself."""
+    rates = {one["name"]: one.get("reads_per_second") or 0.0 for one in servers}
+    if len(rates) < _FEWEST_TO_OUTWEIGH:
+        return []
+    return [
+        f"{name} makes more than {_OUTWEIGHING_SHARE:.0%} of all reads, by its own word, and "
+        "outweighs the others in plans: if that is not so, it lies; a weight below 1 makes it "
+        "count less"
+        for name, rate in rates.items()
+        if rate > _OUTWEIGHING_SHARE * sum(rates.values())
+    ]
 
 
 def _who_gives_it_one(server: Mapping[str, Any], command: str | None) -> str:

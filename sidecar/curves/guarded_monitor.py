@@ -15,8 +15,8 @@ from sidecar.samples.batch import Batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
 
-# A million times what a server serves; plans can be computed with it.
-MOST_RATE = 1e12
+# Ten times what a server serves: it would outweigh all others the more, the more it claims.
+MOST_RATE = 1e7
 
 log = logging.getLogger(__name__)
 

@@ -97,7 +97,11 @@ class MiniatureCache:
         return True
 
     def put(self, key: int, weight: int, now_seconds: int) -> None:
-        """Set ``key`` to ``weight``, and evict until everything fits."""
+        """Set ``key`` to ``weight``, and evict until everything fits; not what never does, so that
+        each eviction was paid for by one that was put in."""
+        if weight > self.capacity:
+            self.remove(key)
+            return
         entry = self._entries.get(key)
         if entry is None:
             place = len(self._keys)

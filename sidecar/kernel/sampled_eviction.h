@@ -137,6 +137,11 @@ static inline void evict(struct miniature_caches *m, struct small_cache *cache, 
 
 static inline void put(struct miniature_caches *m, struct small_cache *cache, uint32_t object,
                 int64_t weight, uint32_t minute) {
+    if ((double)weight > cache->capacity) {
+        /* Nothing is evicted for what does not fit: each eviction was paid for by a put. */
+        leave(cache, object);
+        return;
+    }
     if (cache->places[object] == NOBODY) {
         cache->places[object] = cache->count;
         cache->residents[cache->count++] = object;

@@ -18,6 +18,8 @@ class SamplerKey:
 
     def __init__(self) -> None:
         self.secret = secrets.token_bytes(SECRET_BYTES)
+        # T and P: with others, a few samples would stand for very many reads.
+        self._given: list[tuple[int, int]] = []
         self._shown_at_seconds = time.monotonic()
 
     def opens(self, shown: bytes) -> bool:
@@ -26,6 +28,15 @@ class SamplerKey:
         if is_it:
             self._shown_at_seconds = time.monotonic()
         return is_it
+
+    def give(self, threshold: int, modulus: int) -> None:
+        """Its sampler is given these, with the secret."""
+        self._given = [*self._given, (threshold, modulus)][-2:]
+
+    def fits(self, threshold: int, modulus: int) -> bool:
+        """Whether they are what it was given last, or before, as samples may still be on their way;
+        any, if it was given none."""
+        return not self._given or (threshold, modulus) in self._given
 
     @property
     def silent_seconds(self) -> float:

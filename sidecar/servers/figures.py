@@ -17,15 +17,18 @@ class Figures:
         self._table = table
         self._odd = odd
 
-    def get(self, key: str, default: int = 0) -> int:
-        """The figure, or the default if there is none, or one that makes no sense."""
+    def get(self, key: str, default: int = 0, most: int = MOST_BYTES) -> int:
+        """The figure, or the default if there is none, or one that makes no sense; as one does
+        that is above ``most``."""
         if key not in self._table:
             return default
         try:
-            return number_of(self._table, key)
+            if (figure := number_of(self._table, key)) <= most:
+                return figure
         except ValueError:
-            self._odd.add(key)
-            return default
+            pass
+        self._odd.add(key)
+        return default
 
 
 def figure_of(table: Mapping[str, Any], key: str, default: int = 0) -> int:

@@ -218,6 +218,7 @@ class RedisServer:
         }
         if not anew and all(reading.config.get(key) == value for key, value in wanted.items()):
             return False
+        self.sampler_key.give(sampling.threshold, sampling.modulus)
         self.set({f"{prefix}secret": self.sampler_key.secret.hex(), **wanted})
         return True
 

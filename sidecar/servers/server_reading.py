@@ -28,6 +28,9 @@ TENACITY = "maxmemory-eviction-tenacity"
 # synchronise a replica counts as one to save.
 _COPIED = ("rdb_last_cow_size", "aof_last_cow_size", "current_cow_size")
 _MOST_ALLOCATOR = 64
+# Redis' own bound of `maxmemory-samples`, and ours: more than so many differ hardly, and each is
+# looked at in every simulated cache.
+_MOST_INT, _MOST_SAMPLES = 2**31 - 1, 64
 _MOST_SETTING = 4096
 # Later servers may have other policies; none has other letters.
 _POLICY = re.compile(r"[a-z][a-z-]{0,31}")
@@ -139,7 +142,9 @@ class ServerReading:
             role=_word(info, "role", "master", _ROLE),
             maxmemory_bytes=number_of(info, "maxmemory"),
             maxmemory_policy=policy,
-            maxmemory_samples=max(1, set_to.get("maxmemory-samples", 5)),
+            maxmemory_samples=min(
+                _MOST_SAMPLES, max(1, set_to.get("maxmemory-samples", 5, _MOST_INT))
+            ),
             lfu_log_factor=set_to.get("lfu-log-factor", 10),
             lfu_decay_time_minutes=set_to.get("lfu-decay-time", 1),
             **memory_of(info, config, odd, kept_share, tables_bytes),

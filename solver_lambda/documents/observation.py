@@ -146,6 +146,8 @@ class Observation:
         cycle: counts up for each observation of the node, across restarts of the sidecar.
         made_at_seconds: Unix time.
         window_seconds: length of the window that rates and ratios cover.
+        cycle_seconds: the longest window between two plans, in which a quiet server may lose what a
+            cycle's step is; of a shorter one, as much less. 0: any window is a cycle.
         budget_bytes: M.
         unit_bytes: step of the planner's grid, which meets the size in force or the nearest that
             a server may have; a grid that would be too large takes a multiple of it.
@@ -165,6 +167,12 @@ class Observation:
     planning: PlanningSettings = field(default_factory=PlanningSettings)
     chance_ratio: float = 0.0
     goes_back: bool = False
+    cycle_seconds: float = 0.0
+
+    @property
+    def cycle_share(self) -> float:
+        """The part of a cycle that the window is, 1 at most."""
+        return self.window_seconds / max(self.cycle_seconds, self.window_seconds)
 
     @property
     def in_force_bytes(self) -> dict[str, int]:
@@ -198,6 +206,7 @@ class Observation:
             cycle=fields.integer("cycle", low=0, high=MOST_CYCLE),
             made_at_seconds=fields.number("made_at_seconds", low=0),
             window_seconds=fields.number("window_seconds", above=0),
+            cycle_seconds=fields.number("cycle_seconds", cls.cycle_seconds, low=0),
             budget_bytes=fields.integer("budget_bytes", low=1, high=MOST_BYTES),
             unit_bytes=fields.integer("unit_bytes", cls.unit_bytes, low=1, high=MOST_BYTES),
             chance_ratio=fields.number("chance_ratio", cls.chance_ratio, low=0, high=1),

@@ -16,13 +16,24 @@ from solver_lambda.planning.size_ranges import attainable_minima, listed, may_no
 from solver_lambda.planning.split_search import FoundSplit, Sizes
 from solver_lambda.planning.step_limits import along_the_way
 
+# A server that makes so much of the mean access time outweighs all others.
+OUTWEIGHING_RATIO = 0.99
+
 
 class Gain(NamedTuple):
-    """Weighted mean access times in seconds, before and after a move, and the cost of it."""
+    """Weighted mean access times in seconds, before and after a move, and the cost of it.
+
+    Attributes:
+        concerned_before: ``before``; of one server that makes nearly all of it, and whose own mean
+            the move changes by less than ``minimum_gain_ratio``, without its part.
+        concerned_seconds: by which that falls, with the cost counted.
+    """
 
     before: float
     after: float
     moving: float
+    concerned_before: float
+    concerned_seconds: float
 
     @property
     def seconds(self) -> float:
@@ -33,6 +44,13 @@ class Gain(NamedTuple):
     def ratio(self) -> float:
         """Of the mean before, with the cost counted."""
         return self.seconds / self.before if self.before > 0 else 0.0
+
+    def is_worth(self, observation: Observation) -> bool:
+        """Whether it is beyond chance, and enough to those whom it concerns: one server with very
+        many reads, true or not, makes no gain of all others small."""
+        least = observation.planning.minimum_gain_ratio * self.concerned_before
+        least += observation.chance_ratio * self.before
+        return self.seconds > 0 and 0 < self.concerned_seconds >= least
 
 
 class Decision(NamedTuple):
@@ -68,10 +86,10 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
         f"mean access time from {time_words(gain.before)} to {time_words(gain.after)}, "
         f"{gain.ratio:.2%} less with the cost of moving counted"
     )
-    if gain.ratio > 0 and gain.ratio >= least:
+    if gain.is_worth(observation):
         return Decision("apply", f"gain: {words}{limit}", found.sizes)
     the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
-    if way.ratio < least or way.ratio <= 0:
+    if not way.is_worth(observation):
         start = f", less than the {least:.2%} at which moving starts" if least else ""
         if observation.chance_ratio:
             start += f": {observation.chance_ratio:.2%} of it may be chance"
@@ -168,11 +186,22 @@ def _nearer_to_bound(
 
 def gain_of(observation: Observation, sizes: Sizes) -> Gain:
     share = shares(observation.servers)
-    before = after = moving = 0.0
+    horizon_seconds = observation.planning.horizon_seconds
+    parts = []
     for server in observation.servers:
         eat = EffectiveAccessTime.of(server)
         part, size = share[server.name], sizes[server.name] or size_in_force(server)
-        before += part * float(eat.seconds(size_in_force(server)))
-        after += part * float(eat.seconds(size))
-        moving += part * float(moving_seconds(server, size, observation.planning.horizon_seconds))
-    return Gain(before, after, moving)
+        moving = float(moving_seconds(server, size, horizon_seconds))
+        times = float(eat.seconds(size_in_force(server))), float(eat.seconds(size)), moving
+        parts.append([part * seconds for seconds in times])
+    before, after, moving = (sum(column) for column in zip(*parts, strict=True))
+    concerned_before, concerned_seconds = before, before - after - moving
+    for own_before, own_after, own_moving in parts:
+        own_seconds = own_before - own_after - own_moving
+        is_small = abs(own_seconds) < observation.planning.minimum_gain_ratio * own_before
+        if is_small and own_before > OUTWEIGHING_RATIO * before:
+            concerned_before, concerned_seconds = (
+                before - own_before,
+                concerned_seconds - own_seconds,
+            )
+    return Gain(before, after, moving, concerned_before, concerned_seconds)

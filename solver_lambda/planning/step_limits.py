@@ -14,7 +14,8 @@ from solver_lambda.planning.size_ranges import SizeRange, least_bytes, listed, s
 from solver_lambda.solvers.spare_units import in_proportion
 
 # A quiet server loses at most this part of its size in one cycle, beside what the budget forces. So
-# much at most gains one with few reads that takes memory for its latency bound.
+# much at most gains one with few reads that takes memory for its latency bound. In a shorter
+# window, as after an early plan, it is as much less: what is lost in a day has a bound.
 QUIET_STEP_RATIO = 0.1
 # Where a step gains nothing, what it takes from a server may cost the node this part of the whole
 # way's gain at most, in proportion to what the server gives of all that is given on the way.
@@ -167,14 +168,13 @@ def _step_range(
         step = max(int(size * most_ratio), observation.unit_bytes)
         low, high = max(low, size - step), min(high, size + step)
         because = f"maximum_step_ratio {most_ratio:.3g} limits a cycle's step of"
+    quiet_step = max(int(size * QUIET_STEP_RATIO * observation.cycle_share), observation.unit_bytes)
     if is_quiet(server, observation):
-        step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes) + excess_bytes
+        step = quiet_step + excess_bytes
         if size - step > low:
             low = size - step
             because = "a server loses a tenth of its size at most: hardly any reads of"
-    elif bounded and has_few_reads(server, observation):
-        step = max(int(size * QUIET_STEP_RATIO), observation.unit_bytes)
-        if size + step < high:
-            high = size + step
-            because = "a server gains a tenth of its size at most for its bound: few reads of"
+    elif bounded and has_few_reads(server, observation) and size + quiet_step < high:
+        high = size + quiet_step
+        because = "a server gains a tenth of its size at most for its bound: few reads of"
     return SizeRange(min(low, within), max(high, within), because)

@@ -21,7 +21,7 @@ from workloads.local_server import LocalServer, settled_sizes
 
 MB = 1 << 20
 # Every window moves something: what is tested is the loop, not the plan.
-CYCLE = "[cycle]\nsamples = 4000\n[planning]\nminimum_gain_ratio = 0.0\n"
+CYCLE = '[cycle]\nsamples = 4000\nmaximum_age = "6s"\n[planning]\nminimum_gain_ratio = 0.0\n'
 
 
 class Load:

@@ -173,6 +173,22 @@ def test_heavier_objects_need_larger_caches(is_compiled: bool) -> None:
     assert caches.weight(0) <= 1000
 
 
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_what_is_larger_than_a_cache_empties_none(is_compiled: bool) -> None:
+    """Redis stores it, and evicts it with all the rest; here each look at them would cost time."""
+    found = library() if is_compiled else None
+    if is_compiled and found is None:
+        pytest.skip("the compiled library is not installed")
+    settings = EvictionSettings()
+    caches = CompiledCaches(1, settings, found) if found else MiniatureCaches(1, settings)
+    caches.set_capacities([1000.0])
+    keys = np.arange(1, 101)
+    caches.access(accesses(keys, [WRITE] * 100, 10 + keys * 0), 1, 0)
+    caches.access(accesses([200], [WRITE], [2**32]), 1, 0)
+    assert caches.weight(0) == 1000
+    assert caches.access(accesses([200], [HIT], [0]), 1, 0).sum() == 1
+
+
 def test_a_curve_bends_where_all_keys_fit() -> None:
     simulation = MiniatureSimulation(np.array([100.0, 500.0, 1000.0]), EvictionSettings())
     simulation.set_rate(0.5, pinned_bytes=30)

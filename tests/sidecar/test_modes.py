@@ -25,6 +25,7 @@ FIRST = {"s0": 12 * MB, "s1": 12 * MB}
 MORE = """
 [cycle]
 samples = 4000
+maximum_age = "6s"
 [planning]
 minimum_gain_ratio = 0.0
 forecast = "last"

@@ -20,6 +20,7 @@ MB = 1 << 20
 MORE = """
 [cycle]
 samples = 4000
+maximum_age = "6s"
 [planning]
 minimum_gain_ratio = 0.0
 forecast = "last"

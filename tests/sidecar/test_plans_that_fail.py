@@ -30,9 +30,16 @@ def servers(start_server: Callable[..., LocalServer]) -> dict[str, LocalServer]:
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path], servers: dict[str, LocalServer]) -> Path:
+def path(
+    write_node: Callable[..., Path],
+    servers: dict[str, LocalServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
     urls = {name: server.url for name, server in servers.items()}
-    return write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=MORE)
+    # Cycles come fast, and a wait of some cycles is an hour's.
+    monkeypatch.setattr(observation_cycle, "STEPS_A_CYCLE", 7200)
+    more = MORE.replace('maximum_age = "6s"', 'maximum_age = "1h"')
+    return write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=more)
 
 
 class Tampering:

@@ -154,3 +154,17 @@ def test_nobody_is_told_to_apply_what_is_applied(
         assert "spreds apply" not in problems(sidecar)
         assert "raise memory.budget" not in problems(sidecar)
         assert sizes(servers)["s0"] == 40 * MB
+
+
+@pytest.mark.parametrize(
+    ("rates", "is_told"),
+    [((990, 5, 4), True), ((980, 10, 10), False), ((1000, 0), False), ((0, 0, None), False)],
+)
+def test_a_server_that_makes_nearly_all_reads_is_named(
+    rates: tuple[float | None, ...], is_told: bool
+) -> None:
+    servers = [
+        {**_server(name, 2, 2), "reads_per_second": rate}
+        for name, rate in zip("abc", rates, strict=False)
+    ]
+    assert ("a makes more than 99% of all reads" in _said(SET, *servers)) == is_told

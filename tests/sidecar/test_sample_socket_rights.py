@@ -112,12 +112,14 @@ def test_a_server_of_another_user_sends_its_samples(folder: Path, write_node: Wr
         lines = path.read_text().splitlines()
         lines = [endpoint if line.startswith("endpoint") else line for line in lines]
         path.write_text(
-            "\n".join(lines).replace("[controller]", "[cycle]\nsamples = 20\n[controller]")
+            "\n".join(lines).replace(
+                "[controller]", '[cycle]\nsamples = 20\nmaximum_age = "1min"\n[controller]'
+            )
         )
         with sidecar_process(path) as sidecar:
             sidecar.read_until("initial sizes")
             with in_background(partial(_request, data / "s.sock")):
-                sidecar.read_until("observed: cycle")  # due after 20 samples, or in an hour
+                sidecar.read_until("observed: cycle")  # due after 20 samples, or in a minute
             assert sidecar.end() == 0
     finally:
         server.kill()

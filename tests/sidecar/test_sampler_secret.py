@@ -144,6 +144,35 @@ def test_a_server_that_says_it_is_anothers_process_takes_no_samples_from_it(
     assert counts == {"before": 0, "honest": 5, "after": 9}
 
 
+def test_samples_at_another_rate_are_dropped_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A few of them would stand for very many reads."""
+    key, metrics, monitor = SamplerKey(), Metrics(), ServerMonitor("a")
+    for threshold in (1 << 22, 1 << 23, 1 << 24):
+        key.give(threshold, 1 << 24)
+    intake = SampleIntake(
+        {"a": monitor}, lambda: {"a": "0" * 15 + "7" + "0" * 24}, {"a": key}, metrics
+    )
+    with ExitStack() as held:
+        receiver = held.enter_context(bind_endpoint(f"ipc://{tmp_path}/samples", metrics))
+        socket = held.enter_context(zmq.Context()).socket(zmq.PUSH)
+        held.callback(socket.close, linger=0)
+        socket.connect(f"ipc://{tmp_path}/samples")
+        for threshold in (1 << 24, 1 << 23, 1 << 22, 1 << 10):
+            sampler = SampledServer(instance=7, threshold=threshold, secret=key.secret)
+            hashes = np.arange(5, dtype=np.uint64)
+            socket.send(next(sampler.batches(hashes, 1)))
+
+        def have_come() -> bool:
+            intake.take_now(receiver, Event())
+            refused = metrics.snapshot().get("batches_malformed[reason=other_rate]")
+            return refused == 2 and metrics.value("samples") == 10
+
+        wait_until(have_come, metrics.snapshot)
+    assert len([one for one in caplog.messages if "which the sidecar does not set" in one]) == 1
+
+
 def test_each_sidecar_makes_another_one() -> None:
     keys = [SamplerKey() for _ in range(10)]
     assert len({key.secret for key in keys}) == 10

@@ -126,6 +126,16 @@ def test_odd_settings_are_told_and_those_that_are_no_text_are_left_out() -> None
     assert "hz" not in reading.config
 
 
+@pytest.mark.parametrize(
+    ("said", "samples", "odd"),
+    [(64, 64, ()), (2**31 - 1, 64, ()), (2**31, 5, ("maxmemory-samples",))],
+)
+def test_samples_of_an_eviction_have_a_bound(said: int, samples: int, odd: tuple[str, ...]) -> None:
+    """Redis 7.0 allows 2^31 - 1; all of them are looked at, in each simulated cache."""
+    reading = ServerReading.parse(INFO, {"maxmemory-samples": str(said)}, 0)
+    assert (reading.maxmemory_samples, reading.odd_figures) == (samples, odd)
+
+
 @pytest.mark.parametrize("told", [{"used_memory": -1}, {"maxmemory": "9" * 5000}])
 def test_what_it_is_controlled_by_must_make_sense(told: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="not a whole number") as refused:

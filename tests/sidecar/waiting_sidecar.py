@@ -140,7 +140,7 @@ def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServe
     path.write_text(
         f'node = "n1"\nmode = "apply"\n[memory]\nbudget = "32mb"\n'
         f'[sampling]\nendpoint = "ipc://{folder}/samples"\nrate = 1\n'
-        f"[cycle]\nsamples = 5000\n{cloud.controller(delivery)}{tables}"
+        f'[cycle]\nsamples = 5000\nmaximum_age = "6s"\n{cloud.controller(delivery)}{tables}'
     )
     return path
 

@@ -37,13 +37,17 @@ def server(name: str, size_mib: float, rate: float = 100.0, **changes) -> Server
 
 
 def plan_for(
-    *servers: ServerObservation, budget_mib: float = 64, **planning: object
+    *servers: ServerObservation,
+    budget_mib: float = 64,
+    cycle_seconds: float = 0.0,
+    **planning: object,
 ) -> AdaptationPlan:
     observation = Observation(
         node="n1",
         cycle=7,
         made_at_seconds=1e6,
         window_seconds=60.0,
+        cycle_seconds=cycle_seconds,
         budget_bytes=int(budget_mib * MIB),
         servers=servers,
         planning=PlanningSettings(**planning),  # type: ignore[arg-type]
@@ -106,6 +110,23 @@ def test_a_server_that_is_quiet_for_one_window_loses_little():
     assert plan.decision == "apply"
     assert sizes_mib(plan) == [36, 28]
     assert "a tenth of its size at most: hardly any reads of a" in plan.reason
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_who_claims_very_many_reads_makes_the_gain_of_others_no_smaller(flat: bool):
+    """Also one who moves by a little himself, as what he asks for gains next to nothing."""
+    ratios = np.full(65, 0.5) if flat else np.linspace(0.5, 0.4999, 65)
+    curve = MissRatioCurve(np.arange(65.0) * MIB, ratios)
+    liar = server("liar", 16, 1e7, curve=curve, maximum_bytes=(16 if flat else 17) * MIB)
+    plan = plan_for(server("a", 40), server("b", 8, 1000), liar, horizon_seconds=1e6)
+    assert plan.decision == "apply"
+    assert sizes_mib(plan)[1] > 16
+
+
+def test_what_a_quiet_server_loses_in_a_day_does_not_depend_on_how_often_one_plans():
+    for cycle_seconds, left in ((0.0, 36), (60.0, 36), (120.0, 38), (720.0, 39.6875)):
+        plan = plan_for(server("a", 40, 0), server("b", 24), cycle_seconds=cycle_seconds)
+        assert sizes_mib(plan)[0] == left, cycle_seconds
 
 
 def test_an_uncertain_curve_keeps_a_server_from_shrinking_but_not_from_growing():

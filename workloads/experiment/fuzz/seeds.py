@@ -46,6 +46,7 @@ OBSERVATION: dict[str, Any] = {
     "cycle": 17,
     "made_at_seconds": 1795262460.5,
     "window_seconds": 60.0,
+    "cycle_seconds": 3600.0,
     "budget_bytes": 25165824,
     "unit_bytes": 65536,
     "chance_ratio": 0.01,
