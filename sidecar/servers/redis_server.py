@@ -262,9 +262,8 @@ class RedisServer:
 
     def _ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
         most_bytes = MOST_CLIENT_LIST_BYTES if command[0] == "CLIENT LIST" else MOST_REPLY_BYTES
-        # All servers wait while one takes a size.
-        reply_seconds = 0 if command[0] == "CONFIG SET" else REPLY_SECONDS
-        self._replies.begin(most_bytes, wait_seconds + reply_seconds)
+        more_seconds = 0 if command[0] == "CONFIG SET" else REPLY_SECONDS  # others wait meanwhile
+        self._replies.begin(most_bytes, wait_seconds + more_seconds)
         try:
             self._connection.send_command(*command)
             if wait_seconds > TIMEOUT_SECONDS and not self._connection.can_read(wait_seconds):

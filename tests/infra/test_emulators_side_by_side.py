@@ -66,4 +66,4 @@ def test_the_page_names_what_holds_each_disagreement() -> None:
     """A file that is there, where neither emulator would notice."""
     for probe in PROBES:
         for name in re.findall(r"`((?:tests|infra)/[^`]+)`", probe.held_by):
-            assert (PAGE.parents[1] / name).exists(), name
+            assert (PAGE.parents[2] / name).exists(), name

@@ -236,6 +236,6 @@ class FaultNode:
             )
 
         # A thread that answers somebody, or a connection that is being closed, is gone soon.
-        wait_for(lambda: not too_much(self.sidecar.resources()), 5.0)
+        wait_for(lambda: not too_much(self.sidecar.resources()), 30.0)
         now = self.sidecar.resources()
         return f"the sidecar had {before}, and has {now}" if too_much(now) else ""
