@@ -37,15 +37,7 @@ class GuardedMonitor(ServerMonitor):
 
     def take(self, batch: Batch) -> None:
         """Take a batch as ``ServerMonitor`` does."""
-        before = self.shards.whole_databases.forgotten
         self._guarded(lambda: super(GuardedMonitor, self).take(batch))
-        if self.shards.whole_databases.forgotten > before:
-            self._metrics.monitors_begun_anew.labels(self.name).inc()
-            log.warning(
-                "server %s: its sample begins anew, for its databases are swapped or emptied too "
-                "often to follow",
-                self.name,
-            )
 
     def step(self, seconds: float) -> None:
         """Close a step as ``ServerMonitor`` does."""

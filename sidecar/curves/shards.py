@@ -67,7 +67,7 @@ class Shards:
         self.pinned = PinnedObjects()
         self.simulation: MiniatureSimulation | None = None
         self._salt_id = 0
-        self.whole_databases = WholeDatabases()
+        self._whole_databases = WholeDatabases()
 
     def __len__(self) -> int:
         """Live objects."""
@@ -122,10 +122,10 @@ class Shards:
             part = accesses.part(start, place)
             now_seconds = batch.last_time_us // 1_000_000
             if len(part.keys) or not parts:
-                self.whole_databases.fill(part.keys)
+                self._whole_databases.fill(part.keys)
                 parts.append(self._access(part, default_bytes, now_seconds))
             if place < len(records):
-                self.whole_databases.take(records[place], self)
+                self._whole_databases.take(records[place], self)
             start = place + 1
         above, own, beside = parts[0]
         if len(parts) > 1:
@@ -175,7 +175,7 @@ class Shards:
     def notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
         higher T changes nothing: objects that were not sampled have no history here."""
-        self.whole_databases.begin()
+        self._whole_databases.begin()
         if self.threshold is None or (batch.modulus, batch.salt_id) != (
             self.modulus,
             self._salt_id,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
 
 import numpy as np
@@ -30,40 +29,12 @@ class Sample(Protocol):
         """Take objects out; they leave holes."""
 
 
-# A walk takes about a microsecond for each object: half a second at once, and a fifth of a core.
-_MOST_WALKED_OBJECTS = 500_000
-_WALKED_OBJECTS_A_SECOND = 200_000
-
-
 class WholeDatabases:
     """Takes such records. Each walks all objects, which takes milliseconds, and a client may empty
-    or swap databases thousands of times a second. What is known to have no object is passed over;
-    where there is more to walk than the other servers can wait for, the sample is forgotten.
-
-    Attributes:
-        forgotten: how often.
-    """
+    a database thousands of times a second: what is known to have no object is passed over."""
 
     def __init__(self) -> None:
-        self.forgotten = 0
         self._empty: set[int] = set()
-        self._left_objects = float(_MOST_WALKED_OBJECTS)
-        self._counted_at = time.monotonic()
-
-    def _may_walk(self, sample: Sample) -> bool:
-        """Whether there is time for it; if not, the sample is empty now."""
-        now = time.monotonic()
-        more = (now - self._counted_at) * _WALKED_OBJECTS_A_SECOND
-        self._left_objects = min(_MOST_WALKED_OBJECTS, self._left_objects + more)
-        self._left_objects -= len(sample.stack) + len(sample.pinned)
-        self._counted_at = now
-        if self._left_objects >= 0:
-            return True
-        self._left_objects = 0.0
-        self.forgotten += 1
-        self.begin()
-        sample.clear()
-        return False
 
     def begin(self) -> None:
         """Nothing is known of what was put in before."""
@@ -86,7 +57,7 @@ class WholeDatabases:
             self._empty_out({db, UNKNOWN_DB}, sample)
 
     def _empty_out(self, gone: set[int], sample: Sample) -> None:
-        if gone <= self._empty or not self._may_walk(sample):
+        if gone <= self._empty:
             return
         self._empty |= gone
         sample.expire([key for key in sample.stack if key >> DB_SHIFT in gone])
@@ -96,7 +67,7 @@ class WholeDatabases:
 
     def _swap(self, db: int, other: int, sample: Sample) -> None:
         turn = {db: other, other: db}
-        if turn.keys() <= self._empty or not self._may_walk(sample):
+        if turn.keys() <= self._empty:
             return
         bits = int(HASH_MASK)
         names = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -110,24 +109,6 @@ def test_what_empties_an_empty_db_over_and_over_is_looked_at_once(
         monkeypatch.setattr(kind, name, watched(getattr(kind, name)))
     shards.take(decode_batch(message))
     assert looks == [0, 1]  # the second one after a write to it
-
-
-def test_databases_that_are_swapped_without_end_cost_no_more_than_can_be_waited_for(
-    monkeypatch,
-) -> None:
-    """Each walks 20,000 objects; there is time for 25 of them, by a clock that stands still."""
-    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
-    shards, server = Shards(None), SampledServer()
-    for message in server.batches(number_hashes(np.arange(20_000), 0), WRITE, SIZE):
-        shards.take(decode_batch(message))
-    swaps = number_hashes(np.zeros(600), 0)
-    for message in server.batches(swaps, SWAP, 3):
-        shards.take(decode_batch(message))
-    assert shards.whole_databases.forgotten == 1
-    assert len(shards) == 0
-    for message in server.batches(number_hashes(np.arange(5), 0), WRITE, SIZE):
-        shards.take(decode_batch(message))
-    assert len(shards) == 5
 
 
 def test_swap_exchanges_two_dbs() -> None:
