@@ -100,7 +100,7 @@ class RedisServer:
                 socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
                 decode_responses=True,
-                # In version 3 a server pushes what nobody asked for; redis-py starts threads.
+                # In version 3 a server pushes what nobody asked for; redis-py starts threads for it.
                 protocol=2,
                 # A client may bring any bytes into INFO and CLIENT LIST.
                 encoding_errors="replace",
