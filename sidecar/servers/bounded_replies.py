@@ -6,13 +6,8 @@ each byte. Whoever answers at a server's address may be anybody.
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
-
-# Ten thousand databases have as many in MEMORY STATS.
-MOST_LINES = 150_000
-_TABLES = b"*%~>"
 
 
 class ReplyTooLargeError(Exception):
@@ -29,8 +24,8 @@ class BoundedReplies:
     """
 
     def __init__(self, connection: Any) -> None:
-        self._left_bytes = self._most_bytes = 0
-        self._left_lines: float | None = None
+        self._left_bytes = 0
+        self._most_bytes = 0
         self._until = 0.0
         connect = connection._connect
         # Its sockets are made there, whatever their kind.
@@ -39,7 +34,6 @@ class BoundedReplies:
     def begin(self, most_bytes: int, seconds: float) -> None:
         """From now on at most so many bytes, within this time."""
         self._left_bytes = self._most_bytes = most_bytes
-        self._left_lines = None
         self._until = time.monotonic() + seconds
 
     def left_seconds(self) -> float:
@@ -49,20 +43,11 @@ class BoundedReplies:
             raise TimeoutError("the whole reply did not come in time")
         return left
 
-    def count(self, data: bytes | memoryview) -> None:
+    def count(self, size_bytes: int) -> None:
         """Raises ReplyTooLargeError."""
-        if not data:
-            return
-        self._left_bytes -= len(data)
+        self._left_bytes -= size_bytes
         if self._left_bytes < 0:
             raise ReplyTooLargeError(f"its reply has more than {self._most_bytes} bytes")
-        if self._left_lines is None:
-            # Of a table redis-py makes an object for each line; a text is one.
-            self._left_lines = MOST_LINES if data[0] in _TABLES else math.inf
-        if self._left_lines < math.inf:
-            self._left_lines -= bytes(data).count(b"\n")
-        if self._left_lines < 0:
-            raise ReplyTooLargeError(f"its reply has more than {MOST_LINES} lines")
 
 
 class _BoundedSocket:
@@ -78,13 +63,13 @@ class _BoundedSocket:
     def recv(self, *how: Any) -> bytes:
         """As of a socket; raises TimeoutError, ReplyTooLargeError."""
         data: bytes = self._wait_and(self._socket.recv, how)
-        self._replies.count(data)
+        self._replies.count(len(data))
         return data
 
     def recv_into(self, *how: Any) -> int:
         """As of a socket; raises TimeoutError, ReplyTooLargeError."""
         size_bytes: int = self._wait_and(self._socket.recv_into, how)
-        self._replies.count(memoryview(how[0])[:size_bytes])
+        self._replies.count(size_bytes)
         return size_bytes
 
     def _wait_and(self, receive: Any, how: tuple[Any, ...]) -> Any:

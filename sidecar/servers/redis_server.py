@@ -19,7 +19,7 @@ from sidecar.samples.sampler_key import SamplerKey
 from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words, wrong_password
 from sidecar.servers.figures import figure_of
-from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_client_list
+from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret
@@ -100,13 +100,13 @@ class RedisServer:
                 socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
                 decode_responses=True,
-                # In version 3 a server pushes what nobody asked for; redis-py starts threads for it.
+                # In its third version a server may push what nobody asked for, also what a client
+                # of it makes; of some of it redis-py starts threads.
                 protocol=2,
                 # A client may bring any bytes into INFO and CLIENT LIST.
                 encoding_errors="replace",
                 **(config.tls.options() if config.tls else {}),
             )
-            self._client.response_callbacks.pop("CLIENT LIST")  # it makes a table of each client
             self._connection: Any = self._client.connection_pool.make_connection()
             _keep_library_to_itself(self._connection)
             self._replies = BoundedReplies(self._connection)
@@ -153,9 +153,9 @@ class RedisServer:
         try:
             self._ask("CLIENT SETNAME", CLIENT_NAME)
             if self._owned_run_id != run_id:
-                clients = str(self._ask("CLIENT LIST"))
+                clients = self._ask("CLIENT LIST")
                 self.sees_others = True
-                check_client_list(clients)
+                check_clients(clients)
             self.taken_by, self._owned_run_id = None, run_id
         except ServerTakenError as error:
             self.taken_by = str(error)

@@ -18,8 +18,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 
 from solver_lambda.http.peer import peer_credentials
 
@@ -34,10 +33,6 @@ CLIENT_NAME = f"{_CLIENT_PREFIX}{_HOST}:{os.getpid()}:{secrets.token_hex(4)}"
 # Others may begin with the prefix, such as an application that names itself after us.
 _CLIENT_NAME = re.compile(rf"{_CLIENT_PREFIX}([A-Za-z0-9._-]*):(\d+):[0-9a-f]{{8}}")
 
-
-# Of CLIENT LIST.
-_SIDECARS_LINE = re.compile(rf"^.*? name={_CLIENT_PREFIX}.*$", re.MULTILINE)
-_MOST_SIDECARS, _MOST_LINE = 1000, 2000
 
 # Seconds that the holder of a name, who may be anybody, is waited for.
 _PATIENCE_SECONDS = 0.5
@@ -148,19 +143,6 @@ def _holder(run_id: str) -> tuple[int, int] | None:
         except OSError:
             return None
         return peer_credentials(probe)
-
-
-def sidecars_among(client_list: str) -> Iterator[dict[str, str]]:
-    """The fields of the clients whose name is like a sidecar's, of what ``CLIENT LIST`` says; at
-    most so many. The rest of it, which may be long, is not taken apart."""
-    for line in islice(_SIDECARS_LINE.finditer(client_list), _MOST_SIDECARS):
-        words = line[0][:_MOST_LINE].split(" ")
-        yield dict(word.split("=", 1) for word in words if "=" in word)
-
-
-def check_client_list(client_list: str) -> None:
-    """As ``check_clients``, of what ``CLIENT LIST`` says."""
-    check_clients(sidecars_among(client_list))
 
 
 def check_clients(clients: Iterable[Mapping[str, str]]) -> None:
