@@ -16,6 +16,7 @@ from sidecar.curves.curve_points import FloatArray, curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
+from sidecar.curves.objects_beside import ObjectsBeside
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import CYCLE, Memory
@@ -68,6 +69,7 @@ class ServerMonitor:
         self.latency = BackendLatency()
         self.anchor = Anchor()
         self.lifetimes = new_lifetimes()
+        self._beside = ObjectsBeside(live_objects)
         self.samples_since_observation = 0
         self.warm_up = WarmUp(self.cycle_seconds)
         # Reads sampled under the present policy.
@@ -82,14 +84,14 @@ class ServerMonitor:
     def take(self, batch: Batch) -> None:
         """Take the next batch of this server."""
         last = self._last
-        if last is not None and last.instance != batch.instance:
-            # A restarted server is empty (or loaded a file, which is as unknown to us).
+        if last is not None and last.population != batch.population:
+            # A restarted server is empty, as far as is known; by another salt, others are sampled.
             self.shards.clear()
             self.latency.clear_pending()
             self.lifetimes.keep_only(())
             self._widening.give_up()
             self.counts.outlook.forget()
-            last = None
+            last = last if last.instance == batch.instance else None
         parts = self._parts()
         taken = self._take(batch, parts)
         if self._widening.successor is not None:
@@ -102,6 +104,7 @@ class ServerMonitor:
         self.warm_up.take(taken.reads, taken.unseen_hits, batch.last_time_us)
         self._warm_up()
         self.samples_since_observation += len(batch.records)
+        self._beside.take(len(batch.records), self.shards, self.lifetimes)
         self._last = batch
 
     def _parts(self) -> Parts:
@@ -256,7 +259,7 @@ class ServerMonitor:
         self.shards.forget_below(self._most_depth_bytes)
         self.shards = self._widening.step(self.shards, self._last)
         self.shards.is_libc = reading.allocator == "libc"
-        self.lifetimes.keep_only(self.shards.stack)
+        self._beside.prune(self.shards, self.lifetimes)
         self.lifetimes.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:
             self.shards.know_pinned(reading.keys - reading.keys_with_ttl)

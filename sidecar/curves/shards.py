@@ -240,6 +240,10 @@ class Shards:
         """Drop objects that lie too deep for a cache of ``depth_bytes``: their next read is a
         miss at any size that matters, and their places are worth a higher rate."""
         self.stack.forget(self.stack.below(int(depth_bytes * self.rate)))
+        self.prune_simulation()
+
+    def prune_simulation(self) -> None:
+        """Drop objects of the simulated caches that the stack does not have."""
         if self.simulation is not None:
             stack = self.stack
             self.simulation.keep_only(lambda key: key in stack)
