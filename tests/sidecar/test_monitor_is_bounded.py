@@ -1,4 +1,4 @@
-"""A monitor keeps a bounded number of objects, whatever a hostile sampler sends between two looks."""
+"""A monitor keeps few objects, whatever a hostile sampler sends between two observations."""
 
 from __future__ import annotations
 
