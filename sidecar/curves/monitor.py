@@ -7,7 +7,7 @@ import numpy as np
 from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
-from sidecar.curves.batch_by_parts import Parts, references_of
+from sidecar.curves.batch_by_parts import Parts
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curves.compiled_batch import new_batch_taker
 from sidecar.curves.compiled_lifetimes import new_lifetimes
@@ -31,6 +31,7 @@ from sidecar.curves.served_reads import (
 from sidecar.curves.shards import Shards
 from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
+from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.curves.widening import Widening
 from sidecar.samples.batch import Batch
 from sidecar.servers.reading_window import ReadingWindow
@@ -65,8 +66,7 @@ class ServerMonitor:
         self.cycle_seconds = cycle_seconds
         self.shards = Shards(live_objects)
         self.counts = ReadCounts()
-        self.calibration = Calibration()
-        self.latency = BackendLatency()
+        self.calibration, self.latency = Calibration(), BackendLatency()
         self.anchor = Anchor()
         self.lifetimes = new_lifetimes()
         self._beside = ObjectsBeside(live_objects)
@@ -75,6 +75,7 @@ class ServerMonitor:
         # Reads sampled under the present policy.
         self._samples_taken = 0
         self._widening = Widening(self.cycle_seconds)
+        self._databases = DatabaseNumbers()
         self._take = new_batch_taker()
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
@@ -92,10 +93,9 @@ class ServerMonitor:
             self._widening.give_up()
             self.counts.outlook.forget()
             last = last if last.instance == batch.instance else None
-        parts = self._parts()
-        taken = self._take(batch, parts)
-        if self._widening.successor is not None:
-            references_of(self._widening.successor, batch, parts)
+        parts, numbered = self._parts(), self._databases.numbered(batch)
+        taken = self._take(numbered, parts)
+        self._widening.take(numbered, parts)
         self._samples_taken += taken.reads
         self._window_misses += taken.missed
         reads = batch_reads(last, batch, taken.reads, taken.rate)

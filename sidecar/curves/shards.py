@@ -104,7 +104,7 @@ class Shards:
         default_bytes: int = 1,
         resident_bytes: float = 0.0,
     ) -> References:
-        """Take one batch.
+        """Take one batch without swaps, see ``DatabaseNumbers``. Raises TooManyFlushesError.
 
         ``overhead_bytes`` is added to each known size; an object of unknown size counts
         ``default_bytes``. ``resident_bytes`` is what the server can hold now: a hit on an object

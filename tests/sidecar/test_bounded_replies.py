@@ -83,9 +83,11 @@ def test_more_than_the_bound_is_refused_and_nothing_more_is_read(
 def test_what_would_be_many_objects_of_ours_is_refused(
     tmp_path: Path, reply: bytes, why: str
 ) -> None:
-    with answering(tmp_path / "s", lambda connection: connection.sendall(reply)) as server:
-        with pytest.raises(ServerRefusedError, match=why):
-            server._ask("CONFIG GET", "*")
+    with (
+        answering(tmp_path / "s", lambda connection: connection.sendall(reply)) as server,
+        pytest.raises(ServerRefusedError, match=why),
+    ):
+        server._ask("CONFIG GET", "*")
 
 
 def test_a_list_of_clients_takes_no_more_memory_than_its_text(tmp_path: Path) -> None:
