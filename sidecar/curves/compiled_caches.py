@@ -32,6 +32,9 @@ class CompiledCaches:
         if getattr(self, "_caches", None):
             self._library.spreds_caches_free(self._caches)
 
+    def __len__(self) -> int:
+        return int(self._library.spreds_caches_live(self._caches))
+
     def set_capacities(self, capacities: Sequence[float]) -> None:
         told = np.array(capacities, dtype=np.float64)
         self._library.spreds_caches_set_capacities(self._caches, told.ctypes.data)
@@ -45,7 +48,7 @@ class CompiledCaches:
         return int(self._library.spreds_caches_weight(self._caches, place))
 
     def keep_only(self, wanted: Callable[[int], bool]) -> None:
-        keys = np.empty(self._library.spreds_caches_live(self._caches), np.uint64)
+        keys = np.empty(len(self), np.uint64)
         self._library.spreds_caches_list(self._caches, keys.ctypes.data)
         gone = np.array([key for key in keys.tolist() if not wanted(key)], dtype=np.uint64)
         self._library.spreds_caches_remove(self._caches, gone.ctypes.data, len(gone))

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from sidecar.base.log_setup import event_of
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.estimate import Estimate
@@ -70,6 +71,7 @@ class GuardedMonitor(ServerMonitor):
                 self.name,
                 type(error).__name__,
                 error,
+                extra=event_of(self.name),
             )
             super().__init__(
                 self.name, live_objects=self._live_objects, cycle_seconds=self.cycle_seconds

@@ -168,6 +168,10 @@ class MiniatureCaches:
         self._weights: dict[int, int] = {}
         self._missed: set[int] = set()
 
+    def __len__(self) -> int:
+        """Objects that any of them knows."""
+        return len(self._weights)
+
     def set_capacities(self, capacities: Sequence[float]) -> None:
         for cache, capacity in zip(self._caches, capacities, strict=True):
             cache.capacity = capacity

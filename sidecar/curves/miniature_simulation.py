@@ -37,6 +37,10 @@ class MiniatureSimulation:
         self._caches = new_caches(len(sizes_bytes), settings)
         self._rate, self._pinned_bytes = 0.0, 0.0
 
+    def __len__(self) -> int:
+        """Objects that any of its caches knows."""
+        return len(self._caches)
+
     def set_rate(self, rate: float, pinned_bytes: float = 0.0) -> None:
         """Set R: the caches are so much smaller than what they stand for, and that is what
         ``pinned_bytes`` of keys that are never evicted leave."""

@@ -7,7 +7,7 @@ import numpy as np
 from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
-from sidecar.curves.batch_by_parts import Parts, references_of
+from sidecar.curves.batch_by_parts import Parts
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curves.compiled_batch import new_batch_taker
 from sidecar.curves.compiled_lifetimes import new_lifetimes
@@ -16,6 +16,7 @@ from sidecar.curves.curve_points import FloatArray, curve_through
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
+from sidecar.curves.objects_beside import ObjectsBeside
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import CYCLE, Memory
@@ -30,6 +31,7 @@ from sidecar.curves.served_reads import (
 from sidecar.curves.shards import Shards
 from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
+from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.curves.widening import Widening
 from sidecar.samples.batch import Batch
 from sidecar.servers.reading_window import ReadingWindow
@@ -64,15 +66,16 @@ class ServerMonitor:
         self.cycle_seconds = cycle_seconds
         self.shards = Shards(live_objects)
         self.counts = ReadCounts()
-        self.calibration = Calibration()
-        self.latency = BackendLatency()
+        self.calibration, self.latency = Calibration(), BackendLatency()
         self.anchor = Anchor()
         self.lifetimes = new_lifetimes()
+        self._beside = ObjectsBeside(live_objects)
         self.samples_since_observation = 0
         self.warm_up = WarmUp(self.cycle_seconds)
         # Reads sampled under the present policy.
         self._samples_taken = 0
         self._widening = Widening(self.cycle_seconds)
+        self._databases = DatabaseNumbers()
         self._take = new_batch_taker()
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
@@ -82,18 +85,17 @@ class ServerMonitor:
     def take(self, batch: Batch) -> None:
         """Take the next batch of this server."""
         last = self._last
-        if last is not None and last.instance != batch.instance:
-            # A restarted server is empty (or loaded a file, which is as unknown to us).
+        if last is not None and last.population != batch.population:
+            # A restarted server is empty, as far as is known; by another salt, others are sampled.
             self.shards.clear()
             self.latency.clear_pending()
             self.lifetimes.keep_only(())
             self._widening.give_up()
             self.counts.outlook.forget()
-            last = None
-        parts = self._parts()
-        taken = self._take(batch, parts)
-        if self._widening.successor is not None:
-            references_of(self._widening.successor, batch, parts)
+            last = last if last.instance == batch.instance else None
+        parts, numbered = self._parts(), self._databases.numbered(batch)
+        taken = self._take(numbered, parts)
+        self._widening.take(numbered, parts)
         self._samples_taken += taken.reads
         self._window_misses += taken.missed
         reads = batch_reads(last, batch, taken.reads, taken.rate)
@@ -102,6 +104,7 @@ class ServerMonitor:
         self.warm_up.take(taken.reads, taken.unseen_hits, batch.last_time_us)
         self._warm_up()
         self.samples_since_observation += len(batch.records)
+        self._beside.take(len(batch.records), self.shards, self.lifetimes)
         self._last = batch
 
     def _parts(self) -> Parts:
@@ -256,7 +259,7 @@ class ServerMonitor:
         self.shards.forget_below(self._most_depth_bytes)
         self.shards = self._widening.step(self.shards, self._last)
         self.shards.is_libc = reading.allocator == "libc"
-        self.lifetimes.keep_only(self.shards.stack)
+        self._beside.prune(self.shards, self.lifetimes)
         self.lifetimes.refresh(reading.average_ttl_seconds)
         if self.shards.volatile:
             self.shards.know_pinned(reading.keys - reading.keys_with_ttl)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -117,10 +117,6 @@ class PinnedObjects:
     def sample_only(self, stays: Callable[[int], bool]) -> None:
         """Keep the objects that ``stays`` accepts; the others are no longer sampled."""
         self._replace({key: weight for key, weight in self.weights.items() if stays(key)})
-
-    def rename(self, names: Mapping[int, int]) -> None:
-        """Give objects other keys."""
-        self._replace({names.get(key, key): weight for key, weight in self.weights.items()})
 
     def add_weight(self, more_bytes: int) -> None:
         """Make each object ``more_bytes`` heavier (lighter, if negative), but 1 at least."""

@@ -104,7 +104,7 @@ class Shards:
         default_bytes: int = 1,
         resident_bytes: float = 0.0,
     ) -> References:
-        """Take one batch.
+        """Take one batch without swaps, see ``DatabaseNumbers``. Raises TooManyFlushesError.
 
         ``overhead_bytes`` is added to each known size; an object of unknown size counts
         ``default_bytes``. ``resident_bytes`` is what the server can hold now: a hit on an object
@@ -240,6 +240,10 @@ class Shards:
         """Drop objects that lie too deep for a cache of ``depth_bytes``: their next read is a
         miss at any size that matters, and their places are worth a higher rate."""
         self.stack.forget(self.stack.below(int(depth_bytes * self.rate)))
+        self.prune_simulation()
+
+    def prune_simulation(self) -> None:
+        """Drop objects of the simulated caches that the stack does not have."""
         if self.simulation is not None:
             stack = self.stack
             self.simulation.keep_only(lambda key: key in stack)

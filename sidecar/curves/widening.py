@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.curves.batch_by_parts import Parts, references_of
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import Batch
 
@@ -25,6 +26,11 @@ class Widening:
     def give_up(self) -> None:
         """The server is empty, and the present stack as well."""
         self.successor = None
+
+    def take(self, batch: Batch, parts: Parts) -> None:
+        """The successor, if there is one, takes what the present stack has taken."""
+        if self.successor is not None:
+            references_of(self.successor, batch, parts)
 
     def step(self, shards: Shards, last: Batch | None) -> Shards:
         """The stack to go on with, after the batch ``last``."""

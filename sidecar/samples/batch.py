@@ -66,6 +66,11 @@ class Batch:
     secret: bytes
     parts: tuple[Batch, ...] = ()
 
+    @property
+    def population(self) -> tuple[int, int, int]:
+        """Which process's objects are sampled, and which of them at the same threshold."""
+        return self.instance, self.salt_id, self.modulus
+
     @cached_property
     def operations(self) -> npt.NDArray[np.uint8]:
         """Of the records, one beside the other, shape (record_count,)."""

@@ -1,7 +1,8 @@
-"""A reply of a server has a bound and a deadline for the whole of it.
+"""A reply of a server has bounds and a deadline for the whole of it.
 
 Redis' protocol lets a server announce four gigabytes, and a timeout of the socket begins anew with
-each byte. Whoever answers at a server's address may be anybody.
+each byte. Each part of a list takes some hundred bytes of ours, however small it is. Whoever
+answers at a server's address may be anybody.
 """
 
 from __future__ import annotations
@@ -9,12 +10,40 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import redis
+from redis._parsers.resp2 import _RESP2Parser
+
+# MEMORY STATS has the most: some for each of many databases.
+MOST_PARTS = 1 << 17
+
 
 class ReplyTooLargeError(Exception):
     """More came than any reply to such a question has.
 
     It is no OSError, of which redis-py would make an error of its own.
     """
+
+
+class BoundedParser(_RESP2Parser):
+    """Redis-py's, with a bound on the parts of a reply; an error is a reply by itself only."""
+
+    _depth = _parts = 0
+
+    def _read_response(self, *how: Any, **more: Any) -> Any:
+        """Raises ReplyTooLargeError; ValueError: an error in a list."""
+        if not self._depth:
+            self._parts = 0
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise ReplyTooLargeError(f"its reply has more than {MOST_PARTS} parts")
+        self._depth += 1
+        try:
+            response = super()._read_response(*how, **more)
+        finally:
+            self._depth -= 1
+        if self._depth and isinstance(response, redis.ResponseError):
+            raise ValueError("an error in a list")
+        return response
 
 
 class BoundedReplies:

@@ -16,7 +16,7 @@ from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.samples.sampler_key import SamplerKey
-from sidecar.servers.bounded_replies import BoundedReplies, ReplyTooLargeError
+from sidecar.servers.bounded_replies import BoundedParser, BoundedReplies, ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words, wrong_password
 from sidecar.servers.figures import figure_of
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 1.0
 # Whether another sidecar has let a server go is seen after this time.
 LOOK_AGAIN_SECONDS = 5.0
-# A reply that has begun must end within this time; an honest INFO has some tens of KB.
+# A reply that has begun must end within this time; an honest one has some tens of KB.
 REPLY_SECONDS = 2.0
 MOST_REPLY_BYTES = 4 << 20
-# Clients choose their names, which have no bound.
-MOST_CLIENT_LIST_BYTES = 16 << 20
+# Clients choose their names, which have no bound; of each field of INFO there is made a table.
+MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 1 << 20}
 MOST_WORDS = 1000  # of an error
 # Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
 # not make a table smaller while they are above maxmemory; Redis 7.0 does.
@@ -100,13 +100,15 @@ class RedisServer:
                 socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
                 decode_responses=True,
-                # In its third version a server may push what nobody asked for, also what a client
-                # of it makes; of some of it redis-py starts threads.
+                # In version 3 a server may push, and for some of that redis-py starts threads.
                 protocol=2,
                 # A client may bring any bytes into INFO and CLIENT LIST.
                 encoding_errors="replace",
+                parser_class=BoundedParser,
                 **(config.tls.options() if config.tls else {}),
             )
+            # Of each client redis-py would make a table; that list is only searched.
+            self._client.response_callbacks.pop("CLIENT LIST")
             self._connection: Any = self._client.connection_pool.make_connection()
             _keep_library_to_itself(self._connection)
             self._replies = BoundedReplies(self._connection)
@@ -261,7 +263,7 @@ class RedisServer:
         return found
 
     def _ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
-        most_bytes = MOST_CLIENT_LIST_BYTES if command[0] == "CLIENT LIST" else MOST_REPLY_BYTES
+        most_bytes = MOST_BYTES.get(command[0], MOST_REPLY_BYTES)
         more_seconds = 0 if command[0] == "CONFIG SET" else REPLY_SECONDS  # others wait meanwhile
         self._replies.begin(most_bytes, wait_seconds + more_seconds)
         try:

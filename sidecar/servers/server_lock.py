@@ -18,7 +18,6 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterable, Mapping
 
 from solver_lambda.http.peer import peer_credentials
 
@@ -30,8 +29,14 @@ _HOST = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
 # two containers.
 CLIENT_NAME = f"{_CLIENT_PREFIX}{_HOST}:{os.getpid()}:{secrets.token_hex(4)}"
 
-# Others may begin with the prefix, such as an application that names itself after us.
-_CLIENT_NAME = re.compile(rf"{_CLIENT_PREFIX}([A-Za-z0-9._-]*):(\d+):[0-9a-f]{{8}}")
+# A client's line. Others may begin with the prefix, such as an application that names itself after
+# us. The last part may be missing, so that no line is searched twice.
+_CLIENT = re.compile(
+    rf"^id=(?P<id>\d{{1,20}}) (?:[^\n]*? )??"
+    rf"name=(?P<name>{_CLIENT_PREFIX}(?P<host>[A-Za-z0-9._-]*):(?P<pid>\d{{1,20}}):[0-9a-f]{{8}})"
+    rf"(?:$|(?= )(?:[^\n]*? user=(?P<user>[^ \n]*))?)",
+    re.MULTILINE,
+)
 
 
 # Seconds that the holder of a name, who may be anybody, is waited for.
@@ -145,23 +150,22 @@ def _holder(run_id: str) -> tuple[int, int] | None:
         return peer_credentials(probe)
 
 
-def check_clients(clients: Iterable[Mapping[str, str]]) -> None:
-    """Check the connections of a server, ours among them, for a sidecar that came before us.
+def check_clients(clients: str) -> None:
+    """Check CLIENT LIST of a server, with ours in it, for a sidecar that came before us.
 
     Only one with our own Redis user counts; a server without users has one for all.
 
     Raises:
         ServerTakenError: there is one.
+        TypeError: it is no text.
     """
-    sidecars = [
-        (int(client["id"]), found, client.get("user"))
-        for client in clients
-        if (found := _CLIENT_NAME.fullmatch(client.get("name", "")))
-    ]
-    own = [(number, user) for number, name, user in sidecars if name[0] == CLIENT_NAME]
-    ours, our_user = max(own, default=(0, None))
-    for number, name, user in sidecars:
-        if number < ours and name[0] != CLIENT_NAME and user == our_user:
+    own = (one for one in _CLIENT.finditer(clients) if one["name"] == CLIENT_NAME)
+    us = max(own, key=lambda one: int(one["id"]), default=None)
+    if us is None:
+        return
+    for one in _CLIENT.finditer(clients):
+        is_other = one["name"] != CLIENT_NAME and one["user"] == us["user"]
+        if is_other and int(one["id"]) < int(us["id"]):
             raise ServerTakenError(
-                f"it is controlled by the sidecar with process id {name[2]} on {name[1]}"
+                f"it is controlled by the sidecar with process id {one['pid']} on {one['host']}"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import redis
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
-from sidecar.servers import redis_server
+from sidecar.servers import redis_server, server_lock
 from sidecar.servers.redis_server import (
     RedisServer,
     ServerDownError,
@@ -62,11 +63,45 @@ def test_more_than_the_bound_is_refused_and_nothing_more_is_read(
             sent += connection.send(more)
 
     with answering(tmp_path / "s", floods) as server:
-        with pytest.raises(ServerRefusedError, match=f"more than {redis_server.MOST_REPLY_BYTES}"):
+        with pytest.raises(ServerRefusedError, match=r"more than (1048576 bytes|131072 parts)"):
             server.read()
         assert not server._connection.is_connected
     # What the socket's own buffers hold comes on top.
     assert sent < 2 * redis_server.MOST_REPLY_BYTES
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (b"*300000\r\n" + 300_000 * b":1\r\n", "more than 131072 parts"),
+        (b"*300000\r\n" + 300_000 * b"*0\r\n", "more than 131072 parts"),
+        (b"*1000000\r\n" + 100_000 * b"-\r\n", "an error in a list"),
+        (b"*2\r\n+a\r\n-ERR no\r\n", "an error in a list"),
+    ],
+    ids=["numbers", "lists", "errors", "one error"],
+)
+def test_what_would_be_many_objects_of_ours_is_refused(
+    tmp_path: Path, reply: bytes, why: str
+) -> None:
+    with (
+        answering(tmp_path / "s", lambda connection: connection.sendall(reply)) as server,
+        pytest.raises(ServerRefusedError, match=why),
+    ):
+        server._ask("CONFIG GET", "*")
+
+
+def test_a_list_of_clients_takes_no_more_memory_than_its_text(tmp_path: Path) -> None:
+    """Redis-py would make a table of some hundred bytes of each line of two."""
+    lines = 1 << 20
+    reply = b"$%d\r\n%s\r\n" % (2 * lines, lines * b"=\n")
+    with answering(tmp_path / "s", lambda connection: connection.sendall(reply)) as server:
+        tracemalloc.start()
+        found = server._ask("CLIENT LIST")
+        server_lock.check_clients(found)
+        _, most_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert found == lines * "=\n"
+    assert most_bytes < 16 * lines
 
 
 def test_a_byte_now_and_then_is_no_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +143,7 @@ def test_clients_with_endless_names_do_not_make_a_server_unreadable(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """But that other sidecars are not seen is told, once, and counted."""
-    monkeypatch.setattr(redis_server, "MOST_CLIENT_LIST_BYTES", 10_000)
+    monkeypatch.setitem(redis_server.MOST_BYTES, "CLIENT LIST", 10_000)
     real = start_server("12mb")
     other = redis.Redis.from_url(real.url, client_name="x" * 20_000)
     other.ping()

@@ -122,13 +122,25 @@ def test_a_sidecar_elsewhere_is_seen_through_the_server(path: Path, server: Loca
         assert third.end() == 0
 
 
+def clients(names: dict[int, str], user: str = "default") -> str:
+    """CLIENT LIST, shortened."""
+    return "".join(
+        f"id={one} addr=127.0.0.1:1 name={name} age=1 lib-name={name} user={user} lib-ver=\n"
+        for one, name in names.items()
+    )
+
+
 def test_of_two_that_come_at_once_the_older_connection_wins(path: Path) -> None:
     ours, theirs = server_lock.CLIENT_NAME, "spreds:far-away:7:0123cafe"
-    server_lock.check_clients([{"id": "3", "name": ours}, {"id": "4", "name": theirs}])
+    server_lock.check_clients(clients({3: ours, 4: theirs}))
     # Our own old connection, which the server has not closed yet, is nobody else.
-    server_lock.check_clients([{"id": "3", "name": ours}, {"id": "5", "name": ours}])
+    server_lock.check_clients(clients({3: ours, 5: ours}))
     with pytest.raises(ServerTakenError, match="far-away"):
-        server_lock.check_clients([{"id": "4", "name": theirs}, {"id": "5", "name": ours}])
+        server_lock.check_clients(clients({4: theirs, 5: ours}))
+    # Another user of the server does not count, and a server without users has one for all.
+    server_lock.check_clients(clients({4: theirs}, "mallory") + clients({5: ours}))
+    with pytest.raises(ServerTakenError, match="far-away"):
+        server_lock.check_clients(f"id=4 name={theirs}\nid=5 name={ours}")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +150,7 @@ def test_of_two_that_come_at_once_the_older_connection_wins(path: Path) -> None:
 def test_an_application_that_names_itself_after_us_is_no_sidecar(
     name: str, path: Path, server: LocalServer
 ) -> None:
-    server_lock.check_clients([{"id": "3", "name": name}, {"id": "5", "name": CLIENT_NAME}])
+    server_lock.check_clients(clients({3: name, 5: CLIENT_NAME}))
     if name == "spreds:cache-warmer":
         application = redis.Redis.from_url(server.url, client_name=name)
         application.ping()
@@ -150,7 +162,7 @@ def test_an_application_that_names_itself_after_us_is_no_sidecar(
 def test_our_own_name_has_the_form_that_is_looked_for() -> None:
     theirs = CLIENT_NAME[:-8] + "01234567"
     with pytest.raises(ServerTakenError, match=f"process id {os.getpid()} on "):
-        server_lock.check_clients([{"id": "4", "name": theirs}, {"id": "5", "name": CLIENT_NAME}])
+        server_lock.check_clients(clients({4: theirs, 5: CLIENT_NAME}))
 
 
 def test_the_rights_to_inform_and_to_size_are_enough(path: Path, server: LocalServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import SidecarConfig
+from sidecar.curves import whole_databases
+from sidecar.curves.guarded_monitor import GuardedMonitor
+from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.shards import Shards
+from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import FLAG_SIZE_ALLOCATED, SOURCE_MODULE, SOURCE_PATCH
@@ -25,12 +32,12 @@ def distances(
     keys: list[int], operations: list[int] | int, sizes: list[int] | int = SIZE, **more: object
 ) -> list[float]:
     server = SampledServer()
-    shards = Shards(None)
+    shards, databases = Shards(None), DatabaseNumbers()
     told: list[float] = []
     for message in server.batches(
         number_hashes(np.array(keys, dtype=np.int64), 0), operations, sizes, batch_records=7, **more
     ):
-        told += shards.take(decode_batch(message)).distances_bytes.tolist()
+        told += shards.take(databases.numbered(decode_batch(message))).distances_bytes.tolist()
     return told
 
 
@@ -84,17 +91,15 @@ def test_flush_of_one_db_leaves_the_other() -> None:
     assert distances(keys[:4], operations[:4], dbs=[0, 1, 65535, 1]) == [np.inf]
 
 
-@pytest.mark.parametrize(("operation", "other"), [(FLUSH, 0), (SWAP, 4)])
 def test_what_empties_an_empty_db_over_and_over_is_looked_at_once(
-    monkeypatch, operation, other
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A client may do so thousands of times a second, and each look walks the whole stack."""
     shards, looks = Shards(None), []
     dbs = [0] * 50 + [3] * 200 + [3, 3]
-    operations = [WRITE] * 50 + [operation] * 200 + [WRITE, operation]
-    sizes = [SIZE] * 50 + [other] * 202
+    operations = [WRITE] * 50 + [FLUSH] * 200 + [WRITE, FLUSH]
     (message,) = SampledServer().batches(
-        number_hashes(np.arange(len(dbs)), 0), operations, sizes, dbs=dbs
+        number_hashes(np.arange(len(dbs)), 0), operations, SIZE, dbs=dbs
     )
 
     def watched(change):
@@ -105,8 +110,7 @@ def test_what_empties_an_empty_db_over_and_over_is_looked_at_once(
         return look
 
     kind = type(shards.stack)
-    for name in ("delete", "rename"):
-        monkeypatch.setattr(kind, name, watched(getattr(kind, name)))
+    monkeypatch.setattr(kind, "delete", watched(kind.delete))
     shards.take(decode_batch(message))
     assert looks == [0, 1]  # the second one after a write to it
 
@@ -119,6 +123,50 @@ def test_swap_exchanges_two_dbs() -> None:
         dbs=[0, 3, 0, 3, 3],
     )
     assert told == [2 * SIZE, np.inf]
+
+
+def test_a_swap_touches_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch has hundreds, and a stack tens of thousands of objects."""
+    monitor = ServerMonitor("a")
+    count = 300
+    keys = number_hashes(np.arange(count), 0)
+    messages = [
+        *SampledServer().batches(keys, WRITE, SIZE),
+        *SampledServer().batches(keys, SWAP, np.arange(count) % 7, dbs=np.arange(count) % 5),
+    ]
+    kind = type(monitor.shards.stack)
+    first, second = map(decode_batch, messages)
+    monitor.take(first)
+    before = list(monitor.shards.stack)
+    for name in ("rename", "delete", "forget"):
+        monkeypatch.setattr(kind, name, None)
+    monkeypatch.setattr(kind, "__iter__", None)
+    monitor.take(replace(second, sequence=1))
+    monkeypatch.undo()
+    assert list(monitor.shards.stack) == before
+
+
+def test_flushes_that_would_walk_too_many_objects_begin_the_curve_anew(
+    load_node: Callable[..., SidecarConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each write makes the next flush of its database look at all objects again."""
+    metrics = Metrics()
+    monitor = GuardedMonitor("s0", load_node({"s0": "redis://localhost:1"}), metrics)
+    kept, rounds = 200, 100
+    server = SampledServer()
+    begin = server.batches(number_hashes(np.arange(kept), 0), WRITE, SIZE, dbs=1)
+    keys = np.repeat(number_hashes(np.arange(rounds), 1), 2)
+    flushes = server.batches(keys, np.tile([WRITE, FLUSH], rounds), SIZE)
+    batches = [*map(decode_batch, begin), *map(decode_batch, flushes)]
+    monkeypatch.setattr(whole_databases, "MOST_WALKED_OBJECTS", (kept + 1) * rounds)
+    for batch in batches:
+        monitor.take(batch)
+    assert len(monitor.shards) == kept
+    assert metrics.value("monitors_begun_anew") == 0
+    monkeypatch.setattr(whole_databases, "MOST_WALKED_OBJECTS", (kept + 1) * rounds - 1)
+    monitor.take(batches[-1])
+    assert len(monitor.shards) == 0
+    assert metrics.value("monitors_begun_anew", instance="s0") == 1
 
 
 def test_hit_on_an_object_from_before_lies_between_what_was_seen_and_what_fits() -> None:
@@ -233,6 +281,7 @@ def test_every_record_as_the_naive_twin_takes_it(
 ) -> None:
     """Sizes that change or are unknown, deletions, flushes, swaps, TTLs, thresholds that fall."""
     shards, naive = Shards(live_objects), NaiveShards(live_objects, volatile)
+    databases = DatabaseNumbers()
     shards.volatile = volatile
     server = SampledServer()
     part = len(accesses) // len(quarters) + 1
@@ -251,7 +300,7 @@ def test_every_record_as_the_naive_twin_takes_it(
             batch_records=batch_records,
         ):
             batch = replace(decode_batch(message), source=source)
-            told = shards.take(batch, -7, 30, 900.0).distances_bytes.tolist()
+            told = shards.take(databases.numbered(batch), -7, 30, 900.0).distances_bytes.tolist()
             assert told == pytest.approx(naive.take(batch, -7, 30, 900.0), rel=1e-12)
             assert shards.threshold == naive.threshold
             assert len(shards) == len(naive.stack.live()) + len(naive.pinned)
