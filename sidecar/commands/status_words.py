@@ -210,7 +210,10 @@ def _notes(
         )
     waits = told.get("up") and told["backend_latency_seconds"] is None
     if waits and server["configured_latency_seconds"] is None:
-        notes.append("backend: its latency is known with the first observation")
+        notes.append(
+            "backend: its latency is neither configured nor measured yet, so it gives no memory: "
+            "set backend_latency"
+        )
     elif server["backend_latency"] and not waits:
         notes.append(f"backend: {ObservedLatency(**server['backend_latency']).words()}")
     if told.get("settings_by"):

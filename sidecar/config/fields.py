@@ -33,7 +33,8 @@ def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> in
     if fields.has(key) and is_bare and 0 < size_bytes < LEAST_BARE_BYTES:
         raise fields.refuse(
             key,
-            f"{value!r} has no unit, and is only {value} bytes: write '{value}mb' or '{value}gb'",
+            f"{value!r} has no unit, and is only {value} bytes: write '{value}mb', '{value}gb', or "
+            f"'{value}b' if it is so small",
         )
     if size_bytes < low:
         raise fields.refuse(key, f"must be at least {format_size(low)}, not {value!r}")

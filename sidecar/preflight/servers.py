@@ -90,6 +90,14 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
             "loadmodule /path/to/spreds.so in its file (redis_patch/build.sh module builds it), or "
             "MODULE LOAD",
         )
+    if config.backend_latency_seconds is None:
+        yield Finding(
+            "advice",
+            config.name,
+            "has no backend_latency: until enough fills of its misses are measured, it gives no "
+            "memory to others",
+            'say what a miss costs, if only roughly: backend_latency = "20ms"',
+        )
     if reading.why_no_eviction is not None:
         remedy = "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not"
         if reading.role == "slave":

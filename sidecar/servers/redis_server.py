@@ -29,8 +29,7 @@ log = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 1.0
 # Whether another sidecar has let a server go is seen after this time.
 LOOK_AGAIN_SECONDS = 5.0
-# A reply that has begun must end within this time; an honest one has some tens of KB.
-REPLY_SECONDS = 2.0
+REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
 MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
 MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 1 << 20}
@@ -263,8 +262,8 @@ class RedisServer:
         return found
 
     def _ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
-        most_bytes = MOST_BYTES.get(command[0], MOST_REPLY_BYTES)
         more_seconds = 0 if command[0] == "CONFIG SET" else REPLY_SECONDS  # others wait meanwhile
+        most_bytes = MOST_BYTES.get(command[0], MOST_REPLY_BYTES)
         self._replies.begin(most_bytes, wait_seconds + more_seconds)
         try:
             self._connection.send_command(*command)
