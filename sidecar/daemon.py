@@ -52,7 +52,7 @@ class Sidecar:
     """
 
     def __init__(self, config: SidecarConfig) -> None:
-        """Raises DocumentError if the configuration names no such cloud."""
+        """Raises DocumentError if an address in the configuration cannot be bound."""
         self.config = config
         self.metrics = Metrics()
         self.started_at_seconds = self.loop_at_seconds = time.time()
@@ -217,8 +217,6 @@ class Sidecar:
                     self._control.tick()
                     self._summary.turn()
                     self._operators.look()
-                    if self._controller.delivery is not None:
-                        self._controller.delivery.look()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
                     self._service.alive(self._actuator.at_seconds, self._in_short())

@@ -19,6 +19,7 @@ from sidecar.controllers.solver_service import SolverService, SolverServiceContr
 from sidecar.delivery.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.delivery.sqs_delivery import long_poll_seconds
 from sidecar.storage.configured_stores import make_bucket
+from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ def make_controller(
     ``instead_of`` is the one whose place it will take; that goes on until it is closed.
 
     Raises:
-        DocumentError: there is no such cloud.
+        DocumentError: there is no such cloud, or the address to listen on cannot be bound.
     """
     chosen = config.controller
     kind, cloud, service = chosen.kind, chosen.cloud, chosen.service
@@ -104,8 +105,11 @@ def _delivery(
         sqs = queue_client(cloud.region, cloud.endpoint_url, deadline)
         return SqsDelivery(sqs, cloud.queue_url, inbox, metrics, aws_errors(), deadline)
     assert cloud.listen is not None
-    heir_of = before if isinstance(before, HttpDelivery) else None
-    return HttpDelivery(cloud.listen, inbox, metrics, heir_of)
+    try:
+        heir_of = before if isinstance(before, HttpDelivery) else None
+        return HttpDelivery(cloud.listen, inbox, metrics, heir_of)
+    except OSError as error:
+        raise DocumentError(f"controller.listen: {error.strerror}") from error
 
 
 def _inbox(

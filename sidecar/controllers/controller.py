@@ -55,9 +55,6 @@ class Delivery(Protocol):
     def expect(self, key: str) -> None:
         """An observation is on its way; its plan will come under ``key``."""
 
-    def look(self) -> None:
-        """Again and again: mend what keeps notifications out, as far as it can be done now."""
-
     def problem(self) -> str | None:
         """What may keep plans out now, for people."""
 

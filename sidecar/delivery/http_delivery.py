@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import socket
-import time
 from http import HTTPStatus
 
 from sidecar.base.http_journal import HttpJournal
@@ -19,10 +16,7 @@ from solver_lambda.http.message import Answer, Request
 from solver_lambda.http.router import ANY_PATH, Lane, Route, Router
 from solver_lambda.http.server import HttpServer
 
-log = logging.getLogger(__name__)
-
 LIMITS = Limits(connections=64)
-_LOOK_SECONDS = 5.0
 # SNS tries again after a 5xx, and not after a 4xx.
 _STATUS = {
     Verdict.TAKEN: HTTPStatus.OK,
@@ -45,14 +39,11 @@ def delivery_router(inbox: PlanInbox) -> Router:
 
 
 class HttpDelivery:
-    """An HTTP server in threads of its own.
+    """An HTTP server in threads of its own. It binds at once, unless ``heir_of``, whose place it
+    will take, listens at the same address: then it listens with it until that is closed.
 
-    It binds at once, unless ``heir_of``, whose place it will take, listens at the same address:
-    then it listens with it until that is closed. An address that somebody else holds is a problem,
-    and tried again.
-
-    Attributes:
-        port: that it listens at; ``None`` while it does not.
+    Raises:
+        OSError: the address cannot be bound.
     """
 
     def __init__(
@@ -64,55 +55,24 @@ class HttpDelivery:
     ) -> None:
         self._listen = listen
         self._inbox = inbox
-        self._journal = HttpJournal(metrics.notifications_refused, "notification")
-        self._listening: list[socket.socket] = []
-        self._server: HttpServer | None = None
-        self._trouble: str | None = None
-        self._tried_at = -math.inf
-        self._is_started = self._is_closed = False
-        self.port: int | None = None
+        self._listening: list[socket.socket]
         if heir_of is not None and heir_of._listen == listen:
-            self._serve([one.dup() for one in heir_of._listening])
-        self.look()
+            self._listening = [one.dup() for one in heir_of._listening]
+        else:
+            self._listening = listen_at(*listen)
+        self.port = int(self._listening[0].getsockname()[1])
+        journal = HttpJournal(metrics.notifications_refused, "notification")
+        self._server = HttpServer(self._listening, delivery_router(inbox), LIMITS, journal, "sns")
 
     def start(self) -> None:
-        self._is_started = True
-        if self._server is not None:
-            self._server.start()
+        self._server.start()
 
     def expect(self, key: str) -> None:
         """Nothing to do: plans are posted to us."""
 
     def problem(self) -> str | None:
-        return self._trouble or self._inbox.problem()
+        return self._inbox.problem()
 
     def close(self) -> None:
         """Take no more messages; those that are under way are still taken."""
-        self._is_closed = True
-        if self._server is not None:
-            self._server.close()
-
-    def look(self) -> None:
-        """Again and again, by one thread: bind what could not be bound."""
-        now = time.monotonic()
-        if self._server is not None or self._is_closed or now - self._tried_at < _LOOK_SECONDS:
-            return
-        self._tried_at = now
-        try:
-            self._serve(listen_at(*self._listen))
-        except OSError as error:
-            self._trouble = (
-                f"controller.listen: {error.strerror}, so no notification is taken there"
-            )
-            log.warning("%s; it is tried again", self._trouble)
-
-    def _serve(self, listening: list[socket.socket]) -> None:
-        if not listening:
-            return
-        self._trouble = None
-        self._listening = listening
-        self.port = int(listening[0].getsockname()[1])
-        router = delivery_router(self._inbox)
-        self._server = HttpServer(listening, router, LIMITS, self._journal, "sns")
-        if self._is_started:
-            self._server.start()
+        self._server.close()

@@ -68,9 +68,6 @@ class SqsDelivery:
         self._expected = (key, time.monotonic())
         self._expecting.set()
 
-    def look(self) -> None:
-        """Nothing to do: the queue is asked again and again."""
-
     def problem(self) -> str | None:
         return self._inbox.problem()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from http.client import HTTPConnection
@@ -16,7 +15,6 @@ import pytest
 from sidecar.base.metrics import Metrics
 from sidecar.base.worker import NoThreadError, Worker
 from sidecar.controllers.configured_controller import queue_client
-from sidecar.delivery import http_delivery
 from sidecar.delivery.http_delivery import HttpDelivery
 from sidecar.delivery.plan_inbox import Verdict
 from sidecar.delivery.sqs_delivery import long_poll_seconds
@@ -209,9 +207,6 @@ class Inbox:
         self.taken += 1
         return Verdict.TAKEN
 
-    def problem(self) -> None:
-        """Has none."""
-
 
 def test_a_delivery_takes_over_the_port_of_the_one_before() -> None:
     inboxes = Inbox(), Inbox()
@@ -230,26 +225,3 @@ def test_a_delivery_takes_over_the_port_of_the_one_before() -> None:
     finally:
         new.close()
     assert [inbox.taken for inbox in inboxes] == [0, 1]
-
-
-def test_an_address_that_somebody_holds_is_told_and_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(http_delivery, "_LOOK_SECONDS", 0.0)
-    inbox = Inbox()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        listen = taken.getsockname()
-        delivery = HttpDelivery(listen, inbox, Metrics())  # type: ignore[arg-type]
-        delivery.start()
-        delivery.look()
-        assert "controller.listen: 127.0.0.1" in str(delivery.problem())
-    try:
-        delivery.look()
-        assert delivery.port == listen[1]
-        connection = HTTPConnection(*listen, timeout=20)
-        connection.request("POST", "/", b"{}")
-        assert connection.getresponse().status == 200
-        connection.close()
-    finally:
-        delivery.close()
-    assert inbox.taken == 1

@@ -108,6 +108,14 @@ def test_the_endpoints_port_is_in_use(
     assert "Address already in use" in _refused(path, 1, capsys)
 
 
+def test_the_port_for_notifications_is_in_use(
+    write_node: Callable[..., Path], busy_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_node({"a": "redis://127.0.0.1:1"}, more=CLOUD.format(port=busy_port))
+    sentence = _refused(path, 2, capsys)
+    assert f"controller.listen: 127.0.0.1:{busy_port} cannot be bound" in sentence
+
+
 @pytest.mark.parametrize("endpoint", ["http://", "http://not_a_host_..", "http://localhost:99999"])
 def test_the_clouds_address_is_none(
     write_node: Callable[..., Path], endpoint: str, capsys: pytest.CaptureFixture[str]
