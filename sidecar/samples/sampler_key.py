@@ -14,9 +14,11 @@ class SamplerKey:
 
     Attributes:
         secret: for the server alone, which gets it by CONFIG SET.
+        is_awaited: whether it is ours who listen where it will be shown.
     """
 
     def __init__(self) -> None:
+        self.is_awaited = True
         self.secret = secrets.token_bytes(SECRET_BYTES)
         self._shown_at_seconds = time.monotonic()
 
