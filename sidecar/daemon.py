@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from sidecar.base.descriptors import make_room_for_descriptors
@@ -23,8 +22,7 @@ from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.forecast.forecast import Forecast
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
-from sidecar.samples.endpoint import bind_endpoint
-from sidecar.samples.receiver import SampleReceiver
+from sidecar.samples.late_endpoint import LateEndpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.claims import BudgetKeeper
 from sidecar.servers.hands import Hands
@@ -93,7 +91,13 @@ class Sidecar:
         self._control.follow(self._cycle)
         self._controller = make_controller(config, self._control.plans.take, self.metrics)
         self._operators = OperatorsServer(config.operators, self)
-        self._receiver: SampleReceiver | None = None
+        self._endpoint = LateEndpoint(
+            config.sampling.endpoint,
+            config.sampling.group,
+            self._sampler_keys.values(),
+            self.metrics,
+            lambda: {one.process_id for one in self._actuator.readings.values()},
+        )
 
     def _make_actuator(self) -> Actuator:
         config = self.config
@@ -151,9 +155,10 @@ class Sidecar:
         """Those that the status document does not know of."""
         found = [*self._reload_refused, *self._operators.problems(), *self._hands.contests()]
         found += filter(None, [self._controller.problem])
-        if self._receiver is not None:
+        found += filter(None, [self._endpoint.problem])
+        if (receiver := self._endpoint.receiver) is not None:
             sampled = [n for n, one in self._actuator.readings.items() if one.sampler_prefix]
-            found += self._samples.problems(self._receiver, sampled)
+            found += self._samples.problems(receiver, sampled)
         delivery = self._controller.delivery
         if delivery is not None and (words := delivery.problem()):
             found.append(words)
@@ -191,32 +196,22 @@ class Sidecar:
             OSError: the endpoint for samples cannot be bound, or another sidecar controls a server.
             DocumentError: a server cannot be brought under the budget.
         """
-        sampling = self.config.sampling
         make_room_for_descriptors(len(self.config.servers), 4 * LIMITS.connections)
-        with (
-            bind_endpoint(
-                sampling.endpoint,
-                self.metrics,
-                sampling.group,
-                len(self.config.servers),
-                lambda: {one.process_id for one in self._actuator.readings.values()},
-            ) as self._receiver,
-            self._operators,
-        ):
+        with self._endpoint as endpoint, self._operators:
             try:
-                take_samples = partial(self._samples.take_now, self._receiver, self._stop)
-                self._forecast.take_samples = self._cycle.take_samples = take_samples
+                self._forecast.take_samples = self._cycle.take_samples = self._take_samples
                 self._cycle.silent_seconds = self._samples.silent_seconds
                 self._begin()
                 self._service.ready()
                 while not self._stop.is_set():
                     self.loop_at_seconds = time.time()
-                    self._samples.take(self._receiver, self._stop)
+                    self._samples.take(endpoint.receiver, self._stop)
                     with self._lock:
                         self._budget.keep(self.config.servers)
                     self._control.tick()
                     self._summary.turn()
                     self._operators.look()
+                    endpoint.look()
                     self._cycle.supervise(self._controller, self._stop.is_set)
                     self._actuator.check()
                     self._service.alive(self._actuator.at_seconds, self._in_short())
@@ -231,6 +226,9 @@ class Sidecar:
                 with self._store.update():
                     pass  # whatever could not be written before
                 log.info("stopped: %s", self.metrics.snapshot())
+
+    def _take_samples(self) -> None:
+        self._samples.take_now(self._endpoint.receiver, self._stop)
 
     def _begin(self) -> None:
         self._actuator.claim()

@@ -56,9 +56,13 @@ class SampleIntake:
         self._salts: dict[str, tuple[int, int]] = {}
         self.by_instance: dict[int, list[str]] = {}
 
-    def take(self, receiver: SampleReceiver, stop: Event) -> None:
+    def take(self, receiver: SampleReceiver | None, stop: Event) -> None:
         """Wait for samples, and take what is there, for one slice of processor time at most; more
-        stays in the receiver's bounded queue, and when that is full, the servers drop."""
+        stays in the receiver's bounded queue, and when that is full, the servers drop. Without a
+        receiver there is nothing but to wait."""
+        if receiver is None:
+            stop.wait(WAIT_SECONDS)
+            return
         # Whoever is woken by each batch takes four times as long for it as in one go. But the last
         # of them has just come: nothing that was counted is on its way, as far as can be.
         if self._took_all and stop.wait(WAIT_SECONDS):
@@ -66,10 +70,11 @@ class SampleIntake:
         works = chain(self._old(), self._receiving(receiver, RECEIVE_SECONDS))
         self._took_all = self._slice(works, stop)
 
-    def take_now(self, receiver: SampleReceiver, stop: Event) -> None:
+    def take_now(self, receiver: SampleReceiver | None, stop: Event) -> None:
         """Take what is there, as far as a slice reaches, and hold nothing of it."""
         held = (joiner.give for joiner in self._joiners.values())
-        self._slice(chain(self._receiving(receiver, 0), held), stop)
+        there = self._receiving(receiver, 0) if receiver is not None else ()
+        self._slice(chain(there, held), stop)
 
     def silent_seconds(self, server: str) -> float:
         """Since its last batch, of which a sampler sends one a second at least, or since the

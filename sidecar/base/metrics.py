@@ -123,6 +123,9 @@ class Metrics:
         "Times that an address of [operators] could not be bound, and operators were not served",
         "key",
     )
+    listeners_not_bound = _Declared(
+        "Times that an address for samples or notifications could not be bound", "key"
+    )
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

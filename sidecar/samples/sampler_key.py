@@ -14,9 +14,11 @@ class SamplerKey:
 
     Attributes:
         secret: for the server alone, which gets it by CONFIG SET.
+        is_awaited: whether it is ours who listen where it will be shown.
     """
 
     def __init__(self) -> None:
+        self.is_awaited = True
         self.secret = secrets.token_bytes(SECRET_BYTES)
         # T and P: with others, a few samples would stand for very many reads.
         self._given: list[tuple[int, int]] = []

@@ -52,6 +52,8 @@ class ServerSampler:
                 log.warning("server %s is not sampled: %s", name, lacks)
         if self._prefix is None or not self._refused.is_over:
             return
+        if not self._server.sampler_key.is_awaited:
+            return
         is_silent = self._has_secret and self._is_silent()
         try:
             anew = is_silent or not self._has_secret

@@ -97,25 +97,6 @@ def test_the_endpoint_is_no_address_of_this_machine(
     assert "sampling.endpoint tcp://192.0.2.1:5555: cannot be bound" in sentence
 
 
-def test_the_endpoints_port_is_in_use(
-    path: Path, busy_port: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _change(
-        path,
-        f'ipc://{path.parent}/samples"',
-        f'tcp://127.0.0.1:{busy_port}"\nopen_endpoint = true',
-    )
-    assert "Address already in use" in _refused(path, 1, capsys)
-
-
-def test_the_port_for_notifications_is_in_use(
-    write_node: Callable[..., Path], busy_port: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_node({"a": "redis://127.0.0.1:1"}, more=CLOUD.format(port=busy_port))
-    sentence = _refused(path, 2, capsys)
-    assert f"controller.listen: 127.0.0.1:{busy_port} cannot be bound" in sentence
-
-
 @pytest.mark.parametrize("endpoint", ["http://", "http://not_a_host_..", "http://localhost:99999"])
 def test_the_clouds_address_is_none(
     write_node: Callable[..., Path], endpoint: str, capsys: pytest.CaptureFixture[str]

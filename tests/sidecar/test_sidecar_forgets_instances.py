@@ -42,7 +42,7 @@ def test_batches_of_strangers_leave_no_trace(
                 return (
                     sidecar.metrics.value("batches_of_unknown_instance") >= STRANGERS
                     and bool(sidecar._samples.by_instance)
-                    and {instance for instance, _ in sidecar._receiver._next_sequence}
+                    and {instance for instance, _ in sidecar._endpoint.receiver._next_sequence}
                     <= set(sidecar._samples.by_instance)
                 )
 

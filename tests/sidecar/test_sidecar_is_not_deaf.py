@@ -86,4 +86,4 @@ def test_the_budget_is_looked_at_between_slices_and_no_batch_is_lost(
     assert loaded.taken == list(range(WAITING))
     assert set(taken_when_looked) >= set(range(1, WAITING + 1))
     assert loaded.sidecar.metrics.value("sample_slices_used_up") == WAITING
-    assert loaded.sidecar._receiver.metrics.value("batches_lost") == 0
+    assert loaded.sidecar._endpoint.receiver.metrics.value("batches_lost") == 0

@@ -55,6 +55,23 @@ def _taken(listen: str, host: str) -> None:
         must("is served by the running sidecar" in _checked(target), "check does not tell of it")
 
 
+def _samples_port_is_taken() -> None:
+    """Somebody listens at the samples' port before the sidecar does."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        endpoint = f"tcp://127.0.0.1:{stranger.getsockname()[1]}"
+        lines = f'endpoint = "{endpoint}"\nopen_endpoint = true\nrate = 1.0\n'
+        with Target(sections={"sampling": lines}) as target:
+            said = target.status()["problems"]
+            must(any("no server is sampled" in one for one in said), f"no problem: {said}")
+            stranger.settimeout(2)
+            with suppress(TimeoutError):
+                stranger.accept()
+                raise AssertionError("a server sends its secret to the stranger")
+            stranger.close()
+            late = "a free port is not taken up"
+            target.until(lambda: not target.status()["problems"], late, 30)
+
+
 def _checked(target: Target) -> str:
     told = target.command("check", str(target.file), "--connect")
     return " ".join(f"{told.stdout} {told.stderr}".split())
@@ -113,6 +130,12 @@ ROWS = [
         "does not vouch for the stranger",
         _port_is_taken,
         quick=False,
+    ),
+    Attack(
+        "listeners: the samples' port is somebody else's",
+        "listens at the TCP endpoint of samples before the sidecar starts: it runs, says so, tells "
+        "no server a secret to send there, and takes the port up when it is free",
+        _samples_port_is_taken,
     ),
     Attack(
         "listeners: no descriptors left",

@@ -1,0 +1,65 @@
+"""Whoever holds an address that anybody can take does not keep the sidecar from running."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from sidecar.base.metrics import Metrics
+from sidecar.delivery import http_delivery
+from sidecar.delivery.http_delivery import HttpDelivery
+from sidecar.samples import late_endpoint
+from sidecar.samples.late_endpoint import LateEndpoint
+from sidecar.samples.sampler_key import SamplerKey
+
+
+class Inbox:
+    """Has no problem of its own."""
+
+    def problem(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_an_endpoint_of_samples_is_bound_when_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, *, is_abstract: bool
+) -> None:
+    monkeypatch.setattr(late_endpoint, "LOOK_SECONDS", 0.0)
+    keys, metrics = [SamplerKey()], Metrics()
+    with socket.socket(socket.AF_UNIX if is_abstract else socket.AF_INET) as stranger:
+        stranger.bind("" if is_abstract else ("127.0.0.1", 0))
+        stranger.listen()
+        name = stranger.getsockname()
+        where = f"ipc://@{name[1:].decode()}" if is_abstract else f"tcp://127.0.0.1:{name[1]}"
+        endpoint = LateEndpoint(where, None, keys, metrics, tuple).__enter__()
+        endpoint.look()
+        assert endpoint.receiver is None
+        assert "Address already in use, so no server is sampled" in (endpoint.problem or "")
+        assert not keys[0].is_awaited
+        assert metrics.value("listeners_not_bound", key="sampling.endpoint") == 2
+    with endpoint:
+        assert endpoint.receiver is not None
+        assert endpoint.problem is None
+        assert keys[0].is_awaited
+
+
+def test_an_endpoint_that_is_no_address_of_ours_is_refused() -> None:
+    endpoint = LateEndpoint("tcp://192.0.2.1:5", None, [], Metrics(), tuple)
+    with pytest.raises(OSError, match="cannot be bound"):
+        endpoint.__enter__()
+
+
+def test_notifications_are_taken_when_their_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_delivery, "LOOK_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        listen = stranger.getsockname()
+        delivery = HttpDelivery(listen, Inbox(), Metrics())  # type: ignore[arg-type]
+        delivery.start()
+        assert "Address already in use, so no notification comes" in (delivery.problem() or "")
+    deadline = time.monotonic() + 30
+    while delivery.problem() is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with socket.create_connection(listen):
+        delivery.close()
