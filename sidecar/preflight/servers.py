@@ -32,6 +32,7 @@ def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> 
             tcp_backlog(reading)
             readings[server_config.name] = reading
             yield from _check_reading(server_config, reading)
+            yield from _check_latency(server_config)
             yield from check_rights(server_config, server)
         except (ServerDownError, ServerRefusedError) as error:
             yield Finding("problem", server_config.name, str(error), _remedy(server_config, error))
@@ -90,14 +91,6 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
             "loadmodule /path/to/spreds.so in its file (redis_patch/build.sh module builds it), or "
             "MODULE LOAD",
         )
-    if config.backend_latency_seconds is None:
-        yield Finding(
-            "advice",
-            config.name,
-            "has no backend_latency: until enough fills of its misses are measured, it gives no "
-            "memory to others",
-            'say what a miss costs, if only roughly: backend_latency = "20ms"',
-        )
     if reading.why_no_eviction is not None:
         remedy = "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not"
         if reading.role == "slave":
@@ -122,6 +115,17 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
             config.name,
             "has no maxmemory: SPREDS gives it a limit when it sets sizes",
             "give it one now, if it must not take all that there is until then",
+        )
+
+
+def _check_latency(config: ServerConfig) -> Iterator[Finding]:
+    if config.backend_latency_seconds is None:
+        yield Finding(
+            "advice",
+            config.name,
+            "has no backend_latency: until enough fills of its misses are measured, it gives no "
+            "memory to others",
+            'say what a miss costs, if only roughly: backend_latency = "20ms"',
         )
 
 
