@@ -27,8 +27,7 @@ from solver_lambda.secret import SecretError, read_secret
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
-# Whether another sidecar has let a server go is seen after this time.
-LOOK_AGAIN_SECONDS = 5.0
+LOOK_AGAIN_SECONDS = 5.0  # whether another sidecar has let a server go
 REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
 MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.

@@ -142,6 +142,7 @@ def test_what_is_known_of_the_budget_is_told_and_no_more(
     found = check(path, 1)
     words = "has no maxmemory: SPREDS gives it a limit when it sets sizes"
     assert _one(found, "feed", words)["level"] == "advice"
+    assert _one(found, "feed", "has no backend_latency")["level"] == "advice"
     sums = _one(found, "memory.budget", "the sizes sum to 12 MiB of 24 MiB, without feed: no")
     assert sums["what"].endswith(", without down: could not be read")
     text = path.read_text().replace('budget = "24mb"', 'budget = "24mb"\nrss_budget = "1mb"')
