@@ -142,7 +142,6 @@ def test_what_is_known_of_the_budget_is_told_and_no_more(
     found = check(path, 1)
     words = "has no maxmemory: SPREDS gives it a limit when it sets sizes"
     assert _one(found, "feed", words)["level"] == "advice"
-    assert _one(found, "feed", "has no backend_latency")["level"] == "advice"
     sums = _one(found, "memory.budget", "the sizes sum to 12 MiB of 24 MiB, without feed: no")
     assert sums["what"].endswith(", without down: could not be read")
     text = path.read_text().replace('budget = "24mb"', 'budget = "24mb"\nrss_budget = "1mb"')
@@ -151,6 +150,13 @@ def test_what_is_known_of_the_budget_is_told_and_no_more(
     path = write_node({"down": "redis://127.0.0.1:1"}, budget="24mb")
     assert main(["check", str(path), "--connect"]) == 1
     assert "the sizes sum" not in capsys.readouterr().out
+
+
+def test_a_server_without_a_latency_is_told(
+    write_node: Callable[..., Path], start_server: Callable[..., LocalServer], check: Check
+) -> None:
+    path = write_node({"a": start_server("12mb").url}, server_keys="")
+    assert _one(check(path, 1), "a", "has no backend_latency")["level"] == "advice"
 
 
 def test_a_port_in_use_and_a_server_of_another_sidecar_are_told(
