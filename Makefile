@@ -27,7 +27,7 @@ PYTEST := $(PYTHON) -m pytest --dist loadgroup --no-loadscope-reorder
 test: ## the whole gate
 	@.ci/setup tests
 	@$(MAKE) --no-print-directory check
-	@$(PYTEST) -n 3
+	@$(PYTEST) -n 4
 
 check: ## format, lint and types
 	@.venv/bin/ruff format --check .

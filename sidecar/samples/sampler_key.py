@@ -8,6 +8,9 @@ import time
 
 from sidecar.samples.wire_format import SECRET_BYTES
 
+# Samplers send what they have once a second at least.
+_ON_THEIR_WAY_SECONDS = 3.0
+
 
 class SamplerKey:
     """Of one server, made anew by each sidecar; whoever sends samples shows it in each batch.
@@ -21,7 +24,8 @@ class SamplerKey:
         self.is_awaited = True
         self.secret = secrets.token_bytes(SECRET_BYTES)
         # T and P: with others, a few samples would stand for very many reads.
-        self._given: list[tuple[int, int]] = []
+        self._given: tuple[int, int] | None = None
+        self._given_at_seconds = 0.0
         self._shown_at_seconds = time.monotonic()
 
     def opens(self, shown: bytes) -> bool:
@@ -33,12 +37,16 @@ class SamplerKey:
 
     def give(self, threshold: int, modulus: int) -> None:
         """Its sampler is given these, with the secret."""
-        self._given = [*self._given, (threshold, modulus)][-2:]
+        if (threshold, modulus) != self._given:
+            self._given = threshold, modulus
+            self._given_at_seconds = time.monotonic()
 
     def fits(self, threshold: int, modulus: int) -> bool:
-        """Whether they are what it was given last, or before, as samples may still be on their way;
-        any, if it was given none."""
-        return not self._given or (threshold, modulus) in self._given
+        """Whether they are what it was given last; any, if that was none, or just now others: a
+        batch may be half full then."""
+        if self._given is None or (threshold, modulus) == self._given:
+            return True
+        return time.monotonic() - self._given_at_seconds < _ON_THEIR_WAY_SECONDS
 
     @property
     def silent_seconds(self) -> float:

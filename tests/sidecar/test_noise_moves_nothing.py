@@ -76,7 +76,7 @@ def test_a_stationary_load_of_few_samples_changes_at_most_twice_in_24_cycles(
     servers: tuple[MixServer, ...], at_best: bool
 ) -> None:
     found = {}
-    for seed in SEEDS:
+    for seed in SEEDS[:1] if at_best else SEEDS:
         mix = Mix(
             name="stationary",
             description="",

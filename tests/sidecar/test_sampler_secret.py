@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,6 +22,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.daemon import Sidecar
 from sidecar.preflight.servers import _check_reading
 from sidecar.sample_intake import SampleIntake
+from sidecar.samples import sampler_key
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.servers import server_sampler
@@ -145,12 +147,12 @@ def test_a_server_that_says_it_is_anothers_process_takes_no_samples_from_it(
 
 
 def test_samples_at_another_rate_are_dropped_and_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few of them would stand for very many reads."""
+    monkeypatch.setattr(sampler_key, "_ON_THEIR_WAY_SECONDS", 0.0)
     key, metrics, monitor = SamplerKey(), Metrics(), ServerMonitor("a")
-    for threshold in (1 << 22, 1 << 23, 1 << 24):
-        key.give(threshold, 1 << 24)
+    key.give(1 << 24, 1 << 24)
     intake = SampleIntake(
         {"a": monitor}, lambda: {"a": "0" * 15 + "7" + "0" * 24}, {"a": key}, metrics
     )
@@ -167,10 +169,24 @@ def test_samples_at_another_rate_are_dropped_and_counted(
         def have_come() -> bool:
             intake.take_now(receiver, Event())
             refused = metrics.snapshot().get("batches_malformed[reason=other_rate]")
-            return refused == 2 and metrics.value("samples") == 10
+            return refused == 3 and metrics.value("samples") == 5
 
         wait_until(have_come, metrics.snapshot)
     assert len([one for one in caplog.messages if "which the sidecar does not set" in one]) == 1
+
+
+def test_a_batch_that_was_on_its_way_is_taken_and_the_same_settings_again_open_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key, now = SamplerKey(), 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert key.fits(5, 1 << 24)  # nothing was given yet
+    key.give(1 << 20, 1 << 24)
+    assert key.fits(5, 1 << 24)
+    now += 3
+    key.give(1 << 20, 1 << 24)
+    assert not key.fits(5, 1 << 24)
+    assert key.fits(1 << 20, 1 << 24)
 
 
 def test_each_sidecar_makes_another_one() -> None:
