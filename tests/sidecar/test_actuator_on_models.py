@@ -22,7 +22,7 @@ def test_it_says_of_each_server_what_is_known(node: Node) -> None:
     node.stage.wait(2)
     assert node.actuator.run_ids() == {"s0": "s0-1", "s1": "s1-1"}
     assert node.actuator.errors() == {}
-    assert node.actuator.taken() == {}
+    assert node.actuator.taken() == node.actuator.refused() == {}
     assert node.actuator.kept() == {}
     windows = node.actuator.windows()
     assert {name: window.readings > 1 for name, window in windows.items()} == {
@@ -60,6 +60,7 @@ def test_who_looks_on_sets_nothing_and_begins_again_when_told(node: Node) -> Non
     node.stage.wait(3)
     assert [server.maxmemory_bytes for server in node.servers] == [24 * MIB, 24 * MIB]
     assert node.actuator.settled
+    assert node.actuator.taken() == node.actuator.refused() == {}
     with pytest.raises(ValueError, match=r"^much: "):
         node.actuator.engage({}, {"s0": BUDGET_BYTES}, "much")
     sizes = {"s0": 30 * MIB, "s1": 18 * MIB}

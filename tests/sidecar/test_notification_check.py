@@ -98,6 +98,7 @@ def test_a_good_one_says_which_plans_there_are(sender: Sender) -> None:
     assert [path for path, _ in sender.cloud.requests] == [
         "/SimpleNotificationService-00000000.pem"
     ]
+    assert sender.check.problem() is None
 
 
 def test_a_message_may_tell_of_several_plans_or_of_none(sender: Sender) -> None:
