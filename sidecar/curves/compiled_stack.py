@@ -94,10 +94,6 @@ class CompiledStack:
             self._library.spreds_stack_remove(self.handle, gone.ctypes.data, len(gone), forgotten)
         )
 
-    def rename(self, names: dict[int, int]) -> None:
-        keys = np.fromiter((names.get(key, key) for key in self), np.uint64)
-        self._library.spreds_stack_rename(self.handle, keys.ctypes.data)
-
     def add_weight(self, more: int) -> None:
         self._library.spreds_stack_add_weight(self.handle, more)
 

@@ -28,12 +28,6 @@ class HeldObjects:
         self.absent.discard(key)
         self.first_weights.pop(key, None)
 
-    def rename(self, names: dict[int, int]) -> None:
-        """Give objects other keys, all at once."""
-        self.absent = {names.get(key, key) for key in self.absent}
-        firsts = self.first_weights.items()
-        self.first_weights = {names.get(key, key): weight for key, weight in firsts}
-
     def add_weight(self, more: int) -> None:
         """Objects turn out to be ``more`` heavier, and were so, but 1 at least."""
         for key, weight in self.first_weights.items():

@@ -256,11 +256,6 @@ class LruStack:
             self._make_hole(self._slots.pop(key))
             self._held.remove(key)
 
-    def rename(self, names: dict[int, int]) -> None:
-        """Give objects other keys, all at once; recency stays."""
-        self._slots = {names.get(key, key): slot for key, slot in self._slots.items()}
-        self._held.rename(names)
-
     def add_weight(self, more: int) -> None:
         """Make each object ``more`` heavier (lighter, if negative), but 1 at least."""
         live = self._live()

@@ -40,7 +40,6 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_stack_grown": (_I64, [_POINTER, _POINTER, _POINTER]),
     "spreds_stack_list": (None, [*[_POINTER] * 3]),
     "spreds_stack_remove": (ctypes.c_int, [_POINTER, _POINTER, _U64, ctypes.c_int]),
-    "spreds_stack_rename": (None, [_POINTER, _POINTER]),
     "spreds_stack_add_weight": (None, [_POINTER, _I64]),
     "spreds_stack_clear": (None, [_POINTER]),
     "spreds_stack_below": (_U64, [_POINTER, _I64]),

@@ -177,19 +177,6 @@ int spreds_stack_remove(struct stack_slots *s, const uint64_t *keys, uint64_t co
     return forgotten ? slots_write_anew(s) : 0;
 }
 
-/* Gives the live objects, as they are listed, other keys. */
-void spreds_stack_rename(struct stack_slots *s, const uint64_t *keys)
-{
-    key_map_clear(&s->live);
-    for (uint64_t slot = slots_lowest(s), i = 0; slot < s->used; slot++) {
-        if (!is_live(s->kinds[slot])) continue;
-        s->keys[slot] = keys[i++];
-        /* As many as before: there is room. */
-        struct key_place *place = key_map_find(&s->live, s->keys[slot]);
-        key_map_put(&s->live, place, s->keys[slot], slot + 1);
-    }
-}
-
 static int64_t heavier(int64_t weight, int64_t more) { return weight + more > 1 ? weight + more : 1; }
 
 /* Makes each live object so much heavier, but 1 at least. */

@@ -60,9 +60,7 @@ def test_what_is_learnt_of_weights_is_no_growth(
     apply(stack, [(1, WRITE, 100), (2, WRITE, 50), (3, READ_HIT, 0), (2, WRITE, 75)])
     stack.add_weight(10)
     assert stack.grown() == (2, 110 + 60, 110 + 85)
-    stack.rename({1: 2, 2: 1})
-    assert stack.grown() == (2, 110 + 60, 110 + 85)
-    stack.forget([2])
+    stack.forget([1])
     assert stack.grown() == (1, 60, 85)
 
 

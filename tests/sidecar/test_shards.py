@@ -138,7 +138,7 @@ def test_a_swap_touches_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = map(decode_batch, messages)
     monitor.take(first)
     before = list(monitor.shards.stack)
-    for name in ("rename", "delete", "forget"):
+    for name in ("delete", "forget"):
         monkeypatch.setattr(kind, name, None)
     monkeypatch.setattr(kind, "__iter__", None)
     monitor.take(replace(second, sequence=1))
