@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.delivery.message_signature import CertificateUnavailableError
 from sidecar.delivery.notification import NotificationCheck, NotificationRefusedError
@@ -74,11 +73,11 @@ class PlanInbox:
                 self._fetch(key)
         except NotificationRefusedError as error:
             self._metrics.notifications_refused.labels(error.code).inc()
-            log.warning("notification refused: %s", error, extra=BOUNDED)
+            log.warning("notification refused: %s", error)
             return Verdict.REFUSED
         except (CertificateUnavailableError, StoreError) as error:
             self._metrics.notifications_deferred.inc()
-            log.warning("notification cannot be dealt with now: %s", error, extra=BOUNDED)
+            log.warning("notification cannot be dealt with now: %s", error)
             return Verdict.LATER
         self._check.remember(notification.digest)
         self._metrics.notifications_taken.inc()

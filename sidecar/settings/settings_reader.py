@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.settings.remembered_settings import RememberedSettings
@@ -90,7 +89,7 @@ class SettingsReader:
         self._unknown &= unknown
         for key in sorted(unknown - self._unknown)[: _MOST_UNKNOWN - len(self._unknown)]:
             self._unknown.add(key)
-            log.warning("%s is ignored: the node has no such server", key, extra=BOUNDED)
+            log.warning("%s is ignored: the node has no such server", key)
 
     def _read_one(self, server: ServerConfig, documents: SettingsDocuments) -> None:
         key = settings_key(self._config.node, server.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from sidecar.delivery.http_delivery import HttpDelivery
 from sidecar.samples import late_endpoint
 from sidecar.samples.late_endpoint import LateEndpoint
 from sidecar.samples.sampler_key import SamplerKey
+from workloads.local_node import wait_until
 
 
 class Inbox:
@@ -58,8 +58,6 @@ def test_notifications_are_taken_when_their_port_is_free(monkeypatch: pytest.Mon
         delivery = HttpDelivery(listen, Inbox(), Metrics())  # type: ignore[arg-type]
         delivery.start()
         assert "Address already in use, so no notification comes" in (delivery.problem() or "")
-    deadline = time.monotonic() + 30
-    while delivery.problem() is not None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: delivery.problem() is None, delivery.problem)
     with socket.create_connection(listen):
         delivery.close()

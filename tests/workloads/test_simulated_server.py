@@ -16,7 +16,11 @@ from workloads.experiment.gain.simulated_server import (
     REDIS_SAMPLES,
     SimulatedServer,
 )
-from workloads.experiment.real_gain.key_weights import memory_usages
+from workloads.experiment.real_gain.key_weights import (
+    counted_bytes,
+    memory_usages,
+    usages_by_size,
+)
 from workloads.local_server import built
 from workloads.zipf import key_sizes, zipf_keys
 
@@ -111,10 +115,7 @@ def play(case: Case) -> Played:
             now = tuple(stats[name] for name in names)
             counted.append(tuple(b - a for a, b in zip(before, now, strict=True)))
             before = now
-        memory = server.client.info("memory")
+        counted_now = counted_bytes(server.client)
         usages = memory_usages(server.client, len(case.sizes_bytes))
-    held = ~np.isnan(usages)
-    baseline = memory["used_memory"] - memory["mem_not_counted_for_evict"] - usages[held].sum()
-    order = np.argsort(case.sizes_bytes[held], kind="stable")
-    weights = np.interp(case.sizes_bytes, case.sizes_bytes[held][order], usages[held][order])
-    return Played(sizes, counted, weights, int(baseline))
+    baseline = counted_now - int(np.nansum(usages))
+    return Played(sizes, counted, usages_by_size(usages, case.sizes_bytes), baseline)

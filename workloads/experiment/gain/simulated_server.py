@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
-from workloads.experiment.gain.eviction_order import ExactLru, SampledLru
+from workloads.experiment.gain.eviction_order import EvictionOrder, ExactLru, SampledLru
 
 # What an empty server holds, and what a key takes beside its own bytes; about as Redis 7.0 has it.
 BASELINE_BYTES = 900_000
@@ -77,7 +77,9 @@ class SimulatedServer:
         self._has_ttls = bool(np.any(ttls_seconds))
         self._samples = samples
         self._lru_clock_seconds = lru_clock_seconds
-        self._held = ExactLru() if samples >= EXACT_SAMPLES else SampledLru(samples, number)
+        self._held: EvictionOrder = (
+            ExactLru() if samples >= EXACT_SAMPLES else SampledLru(samples, number)
+        )
         self._expiries: dict[int, float] = {}
         self._due: list[tuple[float, int]] = []  # a heap: when, which; some are gone by then
         self._removed: list[tuple[int, int, Operation]] = []

@@ -1,4 +1,4 @@
-"""``experiment real-gain``: one mix on real servers, beside the simulation of the same requests."""
+"""``experiment real-gain``: mixes on real servers, beside the simulation of the same requests."""
 
 from __future__ import annotations
 

@@ -19,17 +19,29 @@ def key_weights(
     What the server holds beside keys and beyond ``BASELINE_BYTES``, such as its hash table, is
     shared out evenly. Keys that it does not hold weigh what others of their size do.
     """
-    memory = client.info("memory")
-    counted = int(memory["used_memory"]) - int(memory["mem_not_counted_for_evict"])
+    counted = counted_bytes(client)  # before the questions, which take buffers
     usages = memory_usages(client, len(sizes_bytes))
-    held = ~np.isnan(usages)
-    if not held.any():
+    known = usages[~np.isnan(usages)]
+    if not len(known):
         return sizes_bytes.astype(np.float64)
-    known = usages[held]
-    beside = (counted - BASELINE_BYTES - known.sum()) / len(known)
+    beside = (counted - BASELINE_BYTES - float(known.sum())) / len(known)
+    return usages_by_size(usages, sizes_bytes) + np.float64(beside)
+
+
+def counted_bytes(client: redis.Redis) -> int:
+    """What the server compares with its ``maxmemory``."""
+    memory = client.info("memory")
+    return int(memory["used_memory"]) - int(memory["mem_not_counted_for_evict"])
+
+
+def usages_by_size(
+    usages: npt.NDArray[np.float64], sizes_bytes: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.float64]:
+    """``memory_usages``, and for keys that are not there what others of their size take."""
+    held = ~np.isnan(usages)
     order = np.argsort(sizes_bytes[held], kind="stable")
-    weights = np.interp(sizes_bytes, sizes_bytes[held][order], known[order]) + beside
-    return np.asarray(weights, dtype=np.float64)
+    found = np.interp(sizes_bytes, sizes_bytes[held][order], usages[held][order])
+    return np.asarray(found, dtype=np.float64)
 
 
 def memory_usages(client: redis.Redis, key_count: int) -> npt.NDArray[np.float64]:
