@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from workloads.local_server import LocalServer
 
 MB = 1 << 20
 BUDGET = 48 * MB
+PAUSE_SECONDS = 0.005  # a step takes less
 
 
 class ActuatedNode:
@@ -66,6 +68,7 @@ class ActuatedNode:
             greatest = max(greatest, sum(value or math.inf for value in self.maxmemory().values()))
             if done():
                 return greatest
+            time.sleep(PAUSE_SECONDS)
         raise AssertionError(f"never done: {self.maxmemory()}, {self.metrics.snapshot()}")
 
 

@@ -48,6 +48,7 @@ def node(
     def write(kind: str, port: int, token: str = TOKEN) -> Path:
         write_secret(tmp_path / "token", token + "\n")
         controller = f'[controller]\nkind = "{kind}"\nurl = "http://127.0.0.1:{port}/"\n'
+        controller += 'plan_deadline = "3s"\n'
         return write_node(urls, budget="24mb", more=f'{CYCLE}{controller}token_file = "token"\n')
 
     return write

@@ -17,7 +17,7 @@ from workloads.local_server import BUILD, LocalServer
 MORE = """
 [cycle]
 samples = 1000000000
-maximum_age = "3s"
+maximum_age = "1s"
 [planning]
 minimum_gain_ratio = 0.0
 [controller]
