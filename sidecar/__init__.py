@@ -1,1 +1,7 @@
 """The process beside the Redis servers: hears their samples, asks for plans, applies them."""
+
+import os
+
+# Of small matrices numpy's library gains nothing by further threads: they wait busily, on CPUs that
+# the servers need.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
