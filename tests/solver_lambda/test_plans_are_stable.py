@@ -86,8 +86,11 @@ def changes_of_a_stationary_load(make_observation, kind, servers, seed, **planni
     [
         pytest.param(
             0.005,
-            marks=pytest.mark.xfail(
-                strict=True, reason="the planner takes the noise of few samples for gain"
+            marks=(
+                pytest.mark.xfail(
+                    strict=True, reason="the planner takes the noise of few samples for gain"
+                ),
+                pytest.mark.experiment,
             ),
         ),
         0.05,

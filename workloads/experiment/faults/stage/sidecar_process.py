@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,15 @@ ENDS_LIMIT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Resources:
-    """Of the process."""
+    """Of the process; ``open_files`` says what each descriptor is of."""
 
     rss_bytes: int
     threads: int
-    descriptors: int
+    open_files: tuple[str, ...]
+
+    @property
+    def descriptors(self) -> int:
+        return len(self.open_files)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,12 @@ class MadePlan:
         _, number, free, decision, sizes = line.split()
         pairs = (size.split("=") for size in sizes.split(","))
         return cls(int(number), int(free), decision, {name: int(size) for name, size in pairs})
+
+
+def _open_files(folder: Path) -> Iterator[str]:
+    for descriptor in folder.iterdir():
+        with suppress(FileNotFoundError):  # it has just been closed
+            yield str(descriptor.readlink()).partition("[")[0]
 
 
 class SidecarProcess:
@@ -154,7 +165,7 @@ class SidecarProcess:
         return Resources(
             int(fields["VmRSS"].split()[0]) * 1024,
             int(fields["Threads"]),
-            len(list((proc / "fd").iterdir())),
+            tuple(sorted(_open_files(proc / "fd"))),
         )
 
     def order_plan(self, number: int, shares: dict[str, int]) -> None:
