@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from workloads.experiment.faults.stage.named_gaps import NamedGaps
 from workloads.experiment.faults.stage.node_servers import OBJECT_BYTES, PATCH, USER, NodeServer
-from workloads.experiment.faults.stage.sidecar_process import Resources, SidecarProcess
+from workloads.experiment.faults.stage.sidecar_process import SidecarProcess
 from workloads.experiment.faults.stage.sightings import Sightings, sightings
 from workloads.experiment.faults.stage.waiting import wait_for
 from workloads.experiment.faults.stage.wanted_sizes import divided
@@ -227,15 +227,18 @@ class FaultNode:
     def resources_grew(self) -> str:
         """What the sidecar has more of than at the beginning, in words; empty if nothing."""
         before = self.resources
+        now = before
 
-        def too_much(now: Resources) -> bool:
-            return (
+        def is_no_more() -> bool:
+            nonlocal now
+            now = self.sidecar.resources()
+            return not (
                 now.rss_bytes > before.rss_bytes + RSS_GROWTH_BYTES
                 or now.threads > before.threads
                 or now.descriptors > before.descriptors + self.spare_descriptors
             )
 
-        # A thread that answers somebody, or a connection that is being closed, is gone soon.
-        wait_for(lambda: not too_much(self.sidecar.resources()), 30.0)
-        now = self.sidecar.resources()
-        return f"the sidecar had {before}, and has {now}" if too_much(now) else ""
+        # Threads that answer somebody, and files of state that is written, are gone soon.
+        if wait_for(is_no_more, 30.0):
+            return ""
+        return f"the sidecar had {before}, and has {now}"
