@@ -8,6 +8,7 @@ from collections import deque
 
 from sidecar.samples.wire_format import MAX_BATCH_BYTES
 from sidecar.samples.zmtp import ZmtpError, ZmtpReader
+from solver_lambda.http.message import Peer
 from solver_lambda.http.peer import peer_credentials
 
 QUEUE_BATCHES = 1024
@@ -89,7 +90,7 @@ class Connection:
 
 
 def peer_of(connection: socket.socket) -> tuple[str, int | str, int]:
-    """For people; its user or address; its process, or 0."""
+    """For people; its user or party of an address; its process, or 0."""
     try:
         if connection.family == socket.AF_UNIX:
             process, user = peer_credentials(connection)
@@ -97,4 +98,4 @@ def peer_of(connection: socket.socket) -> tuple[str, int | str, int]:
         host, port, *_ = connection.getpeername()
     except OSError:
         return "somebody who is gone", "", 0
-    return f"{host}:{port}", str(host), 0
+    return f"{host}:{port}", Peer(str(host)).party, 0

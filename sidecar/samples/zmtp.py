@@ -117,12 +117,13 @@ def _command(name: bytes, rest: bytes) -> bytes:
 def _properties(rest: bytes) -> dict[bytes, bytes]:
     """Of a READY, by names in small letters. Raises ZmtpError."""
     found = {}
-    while rest:
-        name_end = 1 + rest[0]
+    at = 0
+    while at < len(rest):
+        name_end = at + 1 + rest[at]
         begin = name_end + 4
         end = begin + int.from_bytes(rest[name_end:begin], "big")
         if len(rest) < end or begin > len(rest):
             raise ZmtpError("handshake", "sends a READY that is cut short")
-        found[rest[1:name_end].lower()] = rest[begin:end]
-        rest = rest[end:]
+        found[rest[at + 1 : name_end].lower()] = rest[begin:end]
+        at = end
     return found

@@ -45,9 +45,10 @@ class Incoming:
         Raises:
             RefusedError: it is not taken, and more of it need not come.
         """
+        searched_bytes = len(self._buffer)
         self._buffer += data
         if self._call is None:
-            end = head_of(self._buffer)
+            end = head_of(self._buffer, searched_bytes)
             if end is None:
                 return False
             request = read_request(self._buffer[:end], self._peer)

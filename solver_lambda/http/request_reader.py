@@ -22,15 +22,16 @@ _HOST = re.compile(r"[\w.:\[\]-]*", re.ASCII)
 _ONCE = ("host", "content-length", "content-type", "authorization")
 
 
-def head_of(buffer: bytes | bytearray) -> int | None:
-    """Bytes of the head, with the empty line; ``None``: it is not all there.
+def head_of(buffer: bytes | bytearray, searched_bytes: int = 0) -> int | None:
+    """Bytes of the head, with the empty line; ``None``: it is not all there. So many bytes were
+    searched before: who sends one at a time costs no more than who sends all at once.
 
     Raises:
         RefusedError: it has too many, or a line that does not end as lines do.
     """
-    end = buffer.find(_END, 0, MOST_HEAD_BYTES)
-    head = buffer[: MOST_HEAD_BYTES if end < 0 else end]
-    if _LONE.search(head):
+    start = max(0, searched_bytes - len(_END))
+    end = buffer.find(_END, start, MOST_HEAD_BYTES)
+    if _LONE.search(buffer, start, MOST_HEAD_BYTES if end < 0 else end):
         raise malformed("lines must end with CR LF, and have neither of them within")
     if end >= 0:
         return end + len(_END)

@@ -85,6 +85,13 @@ def test_a_request_is_taken_in_pieces_of_any_length() -> None:
         assert doors.orders[0].by == "the holder of the token at 127.0.0.1"
 
 
+@given(st.lists(st.sampled_from([b"\r", b"\n", b"\r\n", b"x: y", b"GET /status HTTP/1.1"])))
+@example([b"GET /status HTTP/1.1", b"\r", b"\n", b"\r", b"\n"])
+def test_a_byte_at_a_time_is_read_as_all_at_once(parts: list[bytes]) -> None:
+    whole = b"".join(parts)
+    assert status(*(bytes([byte]) for byte in whole)) == status(whole)
+
+
 @pytest.mark.parametrize(
     "target",
     [
