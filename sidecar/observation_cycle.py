@@ -209,6 +209,7 @@ class ObservationCycle:
             # is only watched, and has no limit, has so far what it uses.
             planned = under_way.get(server.name, reading.size_bytes)
             planned = int(min(planned, most[server.name]))
+            wait = state.control.server_wait(server.name, time.time())
             seen.append(
                 ServerSnapshot(
                     server,
@@ -217,6 +218,7 @@ class ObservationCycle:
                     settings.get(server.name),
                     state.changed_at_seconds.get(server.name),
                     kept.get(server.name),
+                    f"waits: {wait.why}" if wait else None,
                     window.unevictable_bytes,
                     has_no_limit=not reading.maxmemory_bytes,
                     silent_seconds=self.silent_seconds(server.name),

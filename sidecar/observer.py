@@ -33,6 +33,7 @@ class ServerSnapshot:
         estimate: from its samples, ``None`` if there is none yet.
         changed_at_seconds: Unix time of its last change by a plan.
         kept: why it cannot be given another size now, ``None`` if it can.
+        waits: why it is not to be given another one, unless it breaks a bound.
         unevictable_bytes: most of its memory in the window that no eviction frees.
         has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
         silent_seconds: how long no sample has come.
@@ -45,6 +46,7 @@ class ServerSnapshot:
     settings: TeamSettings | None
     changed_at_seconds: float | None
     kept: str | None = None
+    waits: str | None = None
     unevictable_bytes: int = 0
     has_no_limit: bool = False
     silent_seconds: float = 0.0
@@ -127,10 +129,13 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
         latency, source = measured, "measured"
     keep_reason = _keep_reason(seen, latency)
     size_bytes = seen.reading.maxmemory_bytes
+    minimum_bytes = _minimum_bytes(config, seen, most_bytes)
+    if minimum_bytes <= size_bytes <= (config.maximum_bytes or size_bytes):
+        keep_reason = keep_reason or seen.waits
     observed = ServerObservation(
         name=config.name,
         maxmemory_bytes=size_bytes,
-        minimum_bytes=_minimum_bytes(config, seen, most_bytes),
+        minimum_bytes=minimum_bytes,
         maximum_bytes=config.maximum_bytes,
         weight=config.weight,
         request_rate_per_second=0.0,

@@ -7,8 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
-from sidecar.commands.printing import ratio_or, size_or, time_of_day, time_or
+from sidecar.commands.printing import ratio_or, size_or, time_or
 from sidecar.commands.status_words import (
     is_on_its_way,
     mode_words,

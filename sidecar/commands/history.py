@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.arguments import add_command
-from sidecar.commands.printing import print_wrapped, time_of_day, time_or
+from sidecar.commands.printing import print_wrapped, time_or
 from sidecar.commands.running import history_of
 from sidecar.config.node import load_config
 from solver_lambda.documents.reader import DocumentError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.printing import (
     age_words,
     percent,
@@ -12,7 +13,6 @@ from sidecar.commands.printing import (
     print_wrapped,
     ratio_or,
     size_or,
-    time_of_day,
     time_or,
 )
 from solver_lambda.documents.units import format_size

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from datetime import datetime
 
 from solver_lambda.documents.units import format_duration, format_size
 from solver_lambda.documents.words import time_words
@@ -44,14 +43,6 @@ def _count(count: int, unit_seconds: int) -> str:
 def age_words(seconds: float) -> str:
     """How long ago."""
     return f"{about(seconds)} ago"
-
-
-def time_of_day(at_seconds: float) -> str:
-    """Of a Unix time, local and with its zone; a calendar has no more than 9999 years."""
-    try:
-        return datetime.fromtimestamp(at_seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
-    except (ValueError, OverflowError, OSError):
-        return f"Unix time {at_seconds:g}"
 
 
 def size_or(size_bytes: float | None, otherwise: str = "") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.plan_words import plan_in_short
 from sidecar.commands.printing import (
     about,
@@ -13,7 +14,6 @@ from sidecar.commands.printing import (
     print_wrapped,
     ratio_or,
     size_or,
-    time_of_day,
 )
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency

@@ -90,6 +90,7 @@ class CommandPost:
             control.file_mode,
             control.pause and control.pause.until_seconds is None,
             control.wait,
+            control.server_waits,
             control.held,
             control.engaged,
             control.before_plan_bytes,
@@ -182,26 +183,29 @@ class CommandPost:
     def _resume(self, order: Order) -> str:
         control = self._control
         if order.server is not None:
-            if order.server not in control.held:
+            waits, held = dict(control.server_waits), dict(control.held)
+            if not (held.pop(order.server, None) or waits.pop(order.server, None)):
                 raise OrderRefusedError(
                     f"{order.server} is not held: it takes part in plans already"
                 )
-            held = {name: hold for name, hold in control.held.items() if name != order.server}
-            self._change(held=held)
+            waits.pop(order.server, None)
+            self._change(held=held, server_waits=waits)
             return f"{order.server} takes part in plans again"
-        self._change(held={}, wait=None)
+        self._change(held={}, wait=None, server_waits={})
         ended = []
         if control.pause is not None:
             try:
                 ended.append(f"the pause is over, {self._end_pause()}")
             except DocumentError:
-                self._change(held=control.held, wait=control.wait)
+                self._change(
+                    held=control.held, wait=control.wait, server_waits=control.server_waits
+                )
                 raise
         if control.wait is not None:
             ended.append("no plan has to wait")
-        if control.held:
-            take = "takes" if len(control.held) == 1 else "take"
-            ended.append(f"{', '.join(control.held)} {take} part in plans again")
+        if kept := [*control.held, *(control.server_waits.keys() - control.held.keys())]:
+            take = "takes" if len(kept) == 1 else "take"
+            ended.append(f"{', '.join(kept)} {take} part in plans again")
         return "; ".join(ended) or "there was nothing to resume"
 
     def _rollback(self, order: Order) -> str:

@@ -38,6 +38,11 @@ class Engagement:
         self._store = store
         self._actuator = actuator
 
+    @property
+    def budget_bytes(self) -> int:
+        """Which sizes sum to at most, as it is now."""
+        return self._actuator.budget.bytes
+
     def found(self, readings: Mapping[str, ServerReading | None]) -> None:
         """While nobody has planned anything, take what servers have for what is wanted."""
         seen = {name: reading for name, reading in readings.items() if reading}
@@ -232,6 +237,7 @@ class Engagement:
                 engaged=False,
                 held={},
                 wait=None,
+                server_waits={},
                 before_plan_bytes={},
                 restoring_bytes=sizes,
             )

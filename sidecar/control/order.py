@@ -26,11 +26,11 @@ class Order:
     Attributes:
         what: ``apply``: carry out the last recommended plan, once; ``apply_from_now_on``: and each
             that follows; ``recommend``: no more plans, sizes stay; ``pause``: set nothing at all;
-            ``resume``: end a pause, a wait after a plan that failed, and holds of servers that
+            ``resume``: end a pause, waits after a plan that failed, and holds of servers that
             somebody resized by hand; ``rollback``: back to former sizes, and to ``recommend``.
         by: who gives it.
         for_seconds: how long a pause lasts; ``None``: until ``resume``.
-        server: whose hold ``resume`` ends; ``None``: all.
+        server: whose hold and wait ``resume`` ends; ``None``: all.
         to: the sizes of a rollback: ``last``: before the last plan that was carried out;
             ``installation``: as found before SPREDS set any.
     """

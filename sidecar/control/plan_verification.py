@@ -1,4 +1,4 @@
-"""Looks what became of each plan, and takes back one that did harm."""
+"""Looks what became of each plan, and takes back what did harm of one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
 from sidecar.base.metrics import Metrics
+from sidecar.base.time_of_day import time_of_day
 from sidecar.control.engagement import Engagement
 from sidecar.control.history import History
 from sidecar.control.promise import Check, PlanPromise
@@ -17,7 +18,7 @@ from sidecar.state.control_state import Wait
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
-from solver_lambda.documents.units import format_duration
+from solver_lambda.documents.units import format_duration, format_size
 
 log = logging.getLogger(__name__)
 
@@ -75,24 +76,50 @@ class PlanVerification:
             self._promise.step(counts, seconds)
 
     def conclude(self, cycle_seconds: float) -> None:
-        """The next observation is due: judge the plan before it, and roll it back if it failed."""
+        """The next observation is due: judge the plan before it, and take back what did harm."""
         promise, self._promise = self._promise, None
         if promise is None or not self._store.now.control.sets_sizes:
             return
         check = replace(promise.check(), at_seconds=time.time())
         words = check.words
         if check.verdict == "failed":
-            words = self._roll_back(check, cycle_seconds)
+            words = self._take_back(check, cycle_seconds)
             check = replace(check, verdict="rolled_back", words=words)
         elif check.verdict == "kept":
             with self._store.update() as state:
-                state.control = replace(state.control, wait=None)
+                waits = state.control.server_waits
+                left = {name: wait for name, wait in waits.items() if name not in promise.changed}
+                state.control = replace(state.control, wait=None, server_waits=left)
         self.last = check
         self._metrics.plans_checked.labels(check.verdict).inc()
         log.log(logging.WARNING if check.verdict == "rolled_back" else logging.INFO, "%s", words)
         details = {key: value for key, value in asdict(check).items() if key != "words"}
         kind = "rollback" if check.verdict == "rolled_back" else "check"
         self._history.add(kind, words, **details, realised_ratio=check.realised_ratio)
+
+    def _take_back(self, check: Check, cycle_seconds: float) -> str:
+        name = check.at_fault
+        if name is None or not self._before_bytes.get(name):
+            return self._roll_back(check, cycle_seconds)
+        control = self._store.now.control
+        before = control.server_waits.get(name)
+        failures = (before.failures if before else 0) + 1
+        until_seconds = time.time() + wait_seconds(cycle_seconds, failures)
+        sizes = sizes_with_one_back(
+            name, self._before_bytes, self._store.now.targets_bytes, self._engagement.budget_bytes
+        )
+        purpose = f"the part of {name} in plan {check.cycle} is taken back"
+        try:
+            sizes = self._engagement.back_to(sizes, purpose)
+            done, went = f"{name} alone goes back, to {format_size(sizes[name])}", " and went back"
+        except ValueError as error:
+            done, went = f"the part of {name} cannot be taken back: {error}", ""
+        until = time_of_day(until_seconds)
+        why = f"it alone made plan {check.cycle} do harm{went}, and waits until {until}"
+        with self._store.update() as state:
+            waits = {**state.control.server_waits, name: Wait(until_seconds, why, failures)}
+            state.control = replace(state.control, server_waits=waits)
+        return f"{check.words}; {done}, for without it the plan did no harm; it waits until {until}"
 
     def _roll_back(self, check: Check, cycle_seconds: float) -> str:
         before = self._store.now.control.wait
@@ -114,3 +141,22 @@ class PlanVerification:
 def wait_seconds(cycle_seconds: float, failures: int) -> float:
     """How long no plan is carried out after so many in a row that failed."""
     return cycle_seconds * float(1 << min(failures, _MOST_DOUBLINGS))
+
+
+def sizes_with_one_back(
+    name: str, before_bytes: Mapping[str, int], now_bytes: Mapping[str, int], budget_bytes: int
+) -> dict[str, int]:
+    """All sizes now, but ``name`` has what it had before. Where that exceeds the budget, those that
+    have grown since give it back, in proportion to what they got and no more than that."""
+    sizes = {**now_bytes, name: before_bytes[name]}
+    excess_bytes = sum(sizes.values()) - budget_bytes
+    grown = {
+        other: size - before_bytes[other]
+        for other, size in sizes.items()
+        if size > (before_bytes.get(other) or size)
+    }
+    grown_bytes = sum(grown.values())
+    if excess_bytes > 0 and grown_bytes:
+        for other, more_bytes in grown.items():
+            sizes[other] -= min(more_bytes, -(-more_bytes * excess_bytes // grown_bytes))
+    return sizes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,6 +91,7 @@ def server_status(
         "settings_version": settings.version if settings else None,
         "keep_reason": _keep_reason(seen, reading, state, name),
         "held": _held(state, name),
+        "wait": _wait(state, name),
         "last_change": _last_change(state, name),
     }
 
@@ -158,8 +160,12 @@ def _keep_reason(
     """As in the last observation, unless it is over since."""
     if seen is None:
         return reading.keep_reason() if reading else None
-    was_held = (seen.keep_reason or "").startswith("held:")
-    return None if was_held and name not in state.control.held else seen.keep_reason
+    is_over = {
+        "held": name not in state.control.held,
+        "waits": state.control.server_wait(name, time.time()) is None,
+    }
+    code = (seen.keep_reason or "").partition(":")[0]
+    return None if is_over.get(code) else seen.keep_reason
 
 
 def _last_change(state: SidecarState, name: str) -> dict[str, Any] | None:
@@ -168,6 +174,10 @@ def _last_change(state: SidecarState, name: str) -> dict[str, Any] | None:
 
 def _held(state: SidecarState, name: str) -> dict[str, Any] | None:
     return asdict(hold) if (hold := state.control.held.get(name)) else None
+
+
+def _wait(state: SidecarState, name: str) -> dict[str, Any] | None:
+    return asdict(wait) if (wait := state.control.server_wait(name, time.time())) else None
 
 
 def _curve(curve: MissRatioCurve) -> dict[str, Any]:

@@ -27,7 +27,8 @@ class Pause(Told):
 
 @dataclass(frozen=True)
 class Wait:
-    """No plan is carried out until then, for so many in a row did not keep their promise."""
+    """No plan is carried out until then, for so many in a row did not keep their promise; or none
+    that changes one server, whose part alone failed so often."""
 
     until_seconds: float
     why: str
@@ -53,6 +54,7 @@ class ControlState:
         engaged: sizes are ours to keep: at least one plan was carried out, or the mode is
             ``apply``.
         wait: also when it is over, for the count of failures.
+        server_waits: of servers whose part of a plan failed alone; also when they are over.
         held: servers that somebody resized by hand.
         installed_bytes: ``maxmemory`` as found when the sidecar came first; 0 is no limit.
         before_plan_bytes: sizes before the last plan that was carried out.
@@ -65,6 +67,7 @@ class ControlState:
     engaged: bool = False
     pause: Pause | None = None
     wait: Wait | None = None
+    server_waits: dict[str, Wait] = field(default_factory=dict)
     held: dict[str, Hold] = field(default_factory=dict)
     installed_bytes: dict[str, int] = field(default_factory=dict)
     before_plan_bytes: dict[str, int] = field(default_factory=dict)
@@ -84,6 +87,11 @@ class ControlState:
     def holds(self, server: str, size_bytes: float | None) -> bool:
         """Whether this is the size that somebody gave the server by hand."""
         return server in self.held and self.held[server].bytes == size_bytes
+
+    def server_wait(self, server: str, now_seconds: float) -> Wait | None:
+        """Until when it keeps its size, as its part of a plan failed; ``None`` if that is over."""
+        wait = self.server_waits.get(server)
+        return wait if wait is not None and now_seconds < wait.until_seconds else None
 
     def objection(
         self, file_mode: str | None, now_seconds: float, *, must: bool = False
@@ -112,12 +120,13 @@ class ControlState:
             )
         }
         held = {name: dict(hold.__dict__) for name, hold in self.held.items()}
-        return {**self.__dict__, **nested, "held": held}
+        waits = {name: dict(wait.__dict__) for name, wait in self.server_waits.items()}
+        return {**self.__dict__, **nested, "held": held, "server_waits": waits}
 
     @classmethod
     def from_json(cls, fields: Fields) -> ControlState:
         """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
-        held = fields.table("held", {})
+        held, waits = fields.table("held", {}), fields.table("server_waits", {})
         return cls(
             mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
             mode_by=_told(fields.table("mode_by")) if fields.has("mode_by") else None,
@@ -125,6 +134,7 @@ class ControlState:
             engaged=fields.boolean("engaged", False),
             pause=_pause(fields.table("pause")) if fields.has("pause") else None,
             wait=_wait(fields.table("wait")) if fields.has("wait") else None,
+            server_waits={name: _wait(waits.table(name)) for name in waits.names()},
             held={name: _hold(held.table(name)) for name in held.names()},
             installed_bytes=read_sizes(fields.table("installed_bytes", {})),
             before_plan_bytes=read_sizes(fields.table("before_plan_bytes", {})),

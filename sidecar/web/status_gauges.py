@@ -206,6 +206,11 @@ OF_SERVER = (
     _Gauge("weight", "Of its access time in the mean", _at("weight")),
     _Gauge("held", "1 if an operator resized it by hand", _is_there("held")),
     _Gauge(
+        "server_waiting",
+        "1 while it keeps its size, because its part of a plan failed",
+        _is_there("wait"),
+    ),
+    _Gauge(
         "marginal_gain_seconds_per_byte",
         "Fall of the mean access time with one more byte for this server",
         _known("marginal_gain_seconds_per_mebibyte", scale=1 / MEBIBYTE),

@@ -89,6 +89,7 @@ def _server(place: int) -> dict[str, Any]:
         "settings_version": "etag-1" if place == 0 else None,
         "keep_reason": "its maxmemory-policy is noeviction" if name == "jobs" else None,
         "held": None,
+        "wait": None,
         "last_change": {
             "at_seconds": NOW_SECONDS - 9_400,
             "from_bytes": 1792 * MIB,

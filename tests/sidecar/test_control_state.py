@@ -14,6 +14,7 @@ from solver_lambda.documents.reader import Fields
 TEXT = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20)
 TIMES = st.floats(1, 1e10)
 SIZES = st.dictionaries(TEXT, st.integers(0, 1 << 40), max_size=3)
+WAITS = st.builds(Wait, TIMES, TEXT, st.integers(0, 9))
 STATES = st.builds(
     ControlState,
     mode=st.none() | st.sampled_from(MODES),
@@ -21,7 +22,8 @@ STATES = st.builds(
     file_mode=st.none() | st.sampled_from(MODES),
     engaged=st.booleans(),
     pause=st.none() | st.builds(Pause, TEXT, TIMES, st.just("") | TEXT, st.none() | TIMES),
-    wait=st.none() | st.builds(Wait, TIMES, TEXT, st.integers(0, 9)),
+    wait=st.none() | WAITS,
+    server_waits=st.dictionaries(TEXT, WAITS, max_size=3),
     held=st.dictionaries(TEXT, st.builds(Hold, st.integers(1, 1 << 40), TIMES), max_size=3),
     installed_bytes=SIZES,
     before_plan_bytes=SIZES,
@@ -31,6 +33,12 @@ STATES = st.builds(
 @given(STATES)
 def test_it_is_read_back_as_it_was_written(control: ControlState) -> None:
     assert ControlState.from_json(Fields(control.to_json(), "state")) == control
+
+
+@given(STATES)
+def test_a_file_from_before_servers_waited_is_read(control: ControlState) -> None:
+    old = {key: value for key, value in control.to_json().items() if key != "server_waits"}
+    assert ControlState.from_json(Fields(old, "state")) == replace(control, server_waits={})
 
 
 @given(STATES, st.none() | st.sampled_from(MODES), TIMES)

@@ -27,17 +27,19 @@ CYCLE = '[cycle]\nsamples = 4000\nmaximum_age = "6s"\n[planning]\nminimum_gain_r
 
 
 class Load:
-    """Reads through two servers all the time: one fits into 2 MB, the other needs all it gets."""
+    """Reads so many keys through each server all the time; by default one fits into 2 MB, and the
+    other needs all it gets."""
 
-    def __init__(self, servers: list[LocalServer]) -> None:
+    def __init__(self, servers: list[LocalServer], keys: tuple[int, ...] = (400, 40_000)) -> None:
         self._servers = servers
+        self._keys = keys
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         choice = random.Random(1)
         while not self._stop.wait(PAUSE_SECONDS):
-            for server, keys in zip(self._servers, (400, 40_000), strict=True):
+            for server, keys in zip(self._servers, self._keys, strict=True):
                 names = [f"key{int(keys * choice.random() ** 2)}" for _ in range(100)]
                 pipe = server.client.pipeline(transaction=False)
                 for name in names:

@@ -240,3 +240,15 @@ def test_sizes_from_before_spreds_are_told_where_they_are_known() -> None:
     seen = _seen(_estimate())
     assert _observe(seen).servers[0].installed_bytes is None
     assert _observe(dataclasses.replace(seen, installed_bytes=0)).servers[0].installed_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "keeps"),
+    [({}, True), ({"minimum_bytes": 17 * MB}, False), ({"maximum_bytes": 15 * MB}, False)],
+)
+def test_one_that_waits_keeps_its_size_unless_that_breaks_a_bound(
+    bounds: dict[str, int], keeps: bool
+) -> None:
+    seen = _seen(_estimate(), backend_latency_seconds=0.1, **bounds)
+    (server,) = _observe(dataclasses.replace(seen, waits="waits: it failed")).servers
+    assert server.keep_reason == ("waits: it failed" if keeps else None)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.time_of_day import time_of_day
 from sidecar.cli import main
-from sidecar.commands.printing import about, age_words, time_of_day
+from sidecar.commands.printing import about, age_words
 
 
 @given(st.floats() | st.integers(-(10**30), 10**30))

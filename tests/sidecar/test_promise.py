@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sidecar.control.plan_verification import sizes_with_one_back
 from sidecar.control.promise import Check, PlanPromise
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.server_reading import ServerReading
@@ -197,3 +200,99 @@ def test_counters_that_go_back_are_left_out() -> None:
     for hits in (50_000, 10, 20_010):
         made.look({name: reading(name, hits, 0, 4 * MB, 4 * MB) for name in "ab"})
     assert [server.reads for server in made._servers] == [20_000, 20_000]
+
+
+# Of one server: how much it grew (MB), hits and misses that came, miss ratio before, weight.
+SERVER = st.tuples(
+    st.integers(-6, 6),
+    st.integers(0, 5000),
+    st.integers(0, 5000),
+    st.floats(0, 1),
+    st.sampled_from((0.5, 1.0, 4.0)),
+)
+
+
+def seen_to_the_end(servers: dict[str, tuple[int, int, int, float, float]]) -> Check:
+    """The check of a plan for these servers and no others."""
+    curve = MissRatioCurve(np.array([1.0 * MB]), np.array([1.0]))
+    seen = tuple(
+        ServerObservation(
+            name, 10 * MB, MB, weight, 1000.0, CACHE, BACKEND, curve,
+            miss_ratio=before, curve_error_ratio=0.02,
+        )
+        for name, (_, _, _, before, weight) in servers.items()
+    )  # fmt: skip
+    planned = tuple(
+        ServerPlan(name, 10 * MB, (10 + more) * MB, 0.5, 0.5, None, None, None, "")
+        for name, (more, *_) in servers.items()
+    )
+    budget = 16 * MB * len(servers)
+    observation = Observation("n", 7, 1.0, 60.0, budget, seen)
+    plan = AdaptationPlan(
+        "n", 7, 1.0, 1.0, budget, "dirichlet", "apply", "gain", 0.0, None, None, planned
+    )
+    made = PlanPromise(observation, plan, dict.fromkeys(servers, 10 * MB))
+    for came in (0, 1):
+        made.look(
+            {
+                name: reading(name, came * hits, came * misses, (10 + more) * MB, 4 * MB)
+                for name, (more, hits, misses, _, _) in servers.items()
+            }
+        )
+    return made.check()
+
+
+@given(st.lists(SERVER, min_size=2, max_size=5))
+def test_one_is_at_fault_if_a_plan_without_it_would_not_have_failed(
+    drawn: list[tuple[int, int, int, float, float]],
+) -> None:
+    servers = dict(zip("abcde", drawn, strict=False))
+    alone = {
+        name
+        for name, (more, *_) in servers.items()
+        if more
+        and seen_to_the_end({n: one for n, one in servers.items() if n != name}).verdict != "failed"
+    }
+    check = seen_to_the_end(servers)
+    if check.verdict != "failed" or not alone:
+        assert check.at_fault is None
+    else:
+        harm = {
+            name: weight * (misses - (hits + misses) * before)
+            for name, (_, hits, misses, before, weight) in servers.items()
+            if name in alone
+        }
+        assert check.at_fault is not None
+        assert harm[check.at_fault] == pytest.approx(max(harm.values()))
+
+
+def test_one_liar_is_told_from_two_that_were_harmed() -> None:
+    good, harmed, liar = (2, 4500, 500, 0.5, 1.0), (-2, 500, 4500, 0.1, 1.0), (2, 0, 5000, 0.1, 4.0)
+    assert seen_to_the_end({"a": good, "b": good, "c": liar}).at_fault == "c"
+    check = seen_to_the_end({"a": harmed, "b": harmed, "c": liar})
+    assert (check.verdict, check.at_fault) == ("failed", None)
+    # A margin that is so thin that others explain it as well makes nobody else guilty.
+    thin = (2, 1800, 2500, 0.1, 1.0)
+    a_little = (-2, 4100, 900, 0.1, 1.0)
+    assert seen_to_the_end({"a": good, "b": good, "c": thin}).verdict != "failed"
+    assert seen_to_the_end({"a": good, "b": a_little, "c": thin}).at_fault == "c"
+
+
+BYTES = st.integers(1, 1000)
+
+
+@given(st.dictionaries(st.sampled_from("abcde"), st.tuples(BYTES, BYTES), min_size=1), BYTES)
+def test_one_goes_back_and_only_who_has_grown_makes_room(
+    drawn: dict[str, tuple[int, int]], spare: int
+) -> None:
+    before = {name: pair[0] for name, pair in drawn.items()}
+    now = {name: pair[1] for name, pair in drawn.items()}
+    name = min(drawn)
+    budget = max(sum(before.values()), sum(now.values())) + spare % 3
+    sizes = sizes_with_one_back(name, before, now, budget)
+    assert sizes[name] == before[name]
+    assert sum(sizes.values()) <= budget
+    for other in drawn.keys() - {name}:
+        assert min(before[other], now[other]) <= sizes[other] <= now[other]
+    if sum({**now, name: before[name]}.values()) <= budget:
+        assert sizes == {**now, name: before[name]}

@@ -117,6 +117,7 @@ CONTROL: dict[str, Any] = {
     "engaged": True,
     "pause": {"by": "bob", "at_seconds": 1795262460.5, "why": "", "until_seconds": None},
     "wait": {"until_seconds": 1795262460.5, "why": "a plan failed", "failures": 2},
+    "server_waits": {"pages": {"until_seconds": 1795262460.5, "why": "it failed", "failures": 1}},
     "held": {"pages": {"bytes": 8388608, "at_seconds": 1795262460.5}},
     "installed_bytes": {"pages": 0, "sessions": 8388608},
     "before_plan_bytes": {"pages": 8388608},
