@@ -58,18 +58,25 @@ class ServiceConfig:
         token: that it wants to see; ``None``: none.
         key: by which observations are signed and plans must be; ``None``: none.
         ssl_ca_certs: PEM file by which an https service is believed; ``None``: the system's.
+        allow_plain_http: whoever answers without a key and TLS is believed.
     """
 
     url: str
     token: str | None = field(default=None, repr=False)
     ssl_ca_certs: Path | None = None
     key: bytes | None = field(default=None, repr=False)
+    allow_plain_http: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether plans come as plain text from another machine, and nothing proves whose they
         are."""
-        return self.url.startswith("http:") and self.key is None and not is_own(self.url)
+        return self.is_unproven and not is_own(self.url)
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether nothing in what comes proves who made it."""
+        return self.url.startswith("http:") and self.key is None
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
     service = _read_service(fields, folder) if kind == "http" or fields.has("url") else None
     if cloud is not None and service is not None:
         raise fields.refuse("url", "and observations_bucket are two places: give one of them")
-    if service is not None and service.is_open and not fields.boolean("allow_plain_http", False):
+    if service is not None and service.is_open and not service.allow_plain_http:
         raise fields.refuse(
             "url",
             f"is {service.url!r}, plain text to another machine, and whoever is on the way could "
@@ -166,7 +173,8 @@ def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
                 "ssl_ca_certs", f"is for an https url, and this one is {shown_url(url)!r}"
             )
         check_ca_certs(fields, ca_certs)
-    return ServiceConfig(url, _token(fields, folder), ca_certs, _key(fields, folder))
+    allows = url.startswith("http:") and fields.boolean("allow_plain_http", False)
+    return ServiceConfig(url, _token(fields, folder), ca_certs, _key(fields, folder), allows)
 
 
 def _token(fields: Fields, folder: Path) -> str | None:

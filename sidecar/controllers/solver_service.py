@@ -7,14 +7,17 @@ import http.client
 import io
 import json
 import logging
+import os
 import secrets
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from sidecar.base.listening_sockets import listening_sockets
 from sidecar.base.metrics import Metrics
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ServiceConfig
@@ -31,6 +34,7 @@ from solver_lambda.documents.document_key import (
 )
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
+from solver_lambda.http.message import user_of
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +127,7 @@ class SolverService:
         connection = self._connection()
         try:
             connection.connect()
+            self._check_listener(connection.sock)
             with _ended_after(self._limit_seconds, connection.sock):
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
@@ -139,6 +144,23 @@ class SolverService:
         if answer.status != 200:
             raise self._failure(f"says {answer.status}: {_reason(text)}", answer.status)
         return text
+
+    def _check_listener(self, connected: socket.socket) -> None:
+        """Any user of this machine may take the solver's port while it is down: nothing is sent in
+        plain text to another one than root and our own. Raises ServiceError."""
+        config = self._config
+        address = ip_address(connected.getpeername()[0])
+        is_at_stake = config.is_unproven or (config.url.startswith("http:") and config.token)
+        if not is_at_stake or config.allow_plain_http or not address.is_loopback:
+            return
+        sockets = listening_sockets((address,), connected.getpeername()[1])
+        users = {listening.user_id for listening in sockets}
+        if not users or users - {0, os.geteuid()}:
+            who = " and ".join(user_of(one) for one in sorted(users)) or "nobody who can be seen"
+            raise self._failure(
+                f"there listens {who}, not our user or root, and nothing was sent: give "
+                "controller.key_file and no token, or set controller.allow_plain_http = true"
+            )
 
     def _check_signature(
         self, question: bytes, text: bytes, answer: http.client.HTTPResponse

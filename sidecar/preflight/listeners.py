@@ -5,16 +5,14 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
+from sidecar.base.listening_sockets import listening_sockets
 from sidecar.preflight.finding import Finding
 from solver_lambda.http.peer import peer_credentials
-
-_LISTENS = "0A"
 
 
 class Listener(Enum):
@@ -28,7 +26,8 @@ class Listener(Enum):
 
 def tcp_listener(hosts: Collection[str], port: int, process: int) -> Listener:
     """At these numbers of addresses; ``process`` is that of the sidecar, 0 if it is not known."""
-    found = _listening({ipaddress.ip_address(host) for host in hosts}, port)
+    sockets = listening_sockets({ipaddress.ip_address(host) for host in hosts}, port)
+    found = {f"socket:[{one.inode}]" for one in sockets}
     if not found:
         return Listener.NOBODY
     try:
@@ -86,22 +85,3 @@ def listener_finding(key: str, shown: str, has_it: str, who: Listener) -> Findin
             "check as the sidecar's user, or as root",
         )
     return None
-
-
-def _listening(hosts: set[ipaddress.IPv4Address | ipaddress.IPv6Address], port: int) -> set[str]:
-    """The sockets at these addresses; if there are none, those at all addresses."""
-    exact, at_all = set(), set()
-    for table in ("tcp", "tcp6"):
-        path = Path(f"/proc/net/{table}")
-        for line in path.read_text().splitlines()[1:] if path.exists() else ():
-            fields = line.split()
-            number, _, of_port = fields[1].partition(":")
-            if fields[3] != _LISTENS or int(of_port, 16) != port:
-                continue
-            words = [int(number[at : at + 8], 16) for at in range(0, len(number), 8)]
-            host = ipaddress.ip_address(b"".join(one.to_bytes(4, sys.byteorder) for one in words))
-            if host in hosts:
-                exact.add(f"socket:[{fields[9]}]")
-            elif host.is_unspecified:
-                at_all.add(f"socket:[{fields[9]}]")
-    return exact or at_all

@@ -80,7 +80,7 @@ class ServerLock:
 
     def _refuse_if_ours(self) -> None:
         process_id, user_id = _holder(self.run_id) or (None, None)
-        if process_id == os.getpid():
+        if (process_id, user_id) == (os.getpid(), os.geteuid()):
             raise SameServerError(
                 "it is one server with another of the configuration: give it one name, or it lies "
                 "about its run_id"

@@ -215,6 +215,23 @@ def test_a_lock_that_was_asked_for_often_still_answers(monkeypatch: pytest.Monke
     lock.release()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_another_user_with_the_process_id_of_ours_is_not_us(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The kernel keeps the process id of who began to listen, also after his end."""
+    run_id = "d" * 40
+    with socket.socket(socket.AF_UNIX) as stranger:
+        os.seteuid(65534)
+        try:
+            stranger.bind(server_lock._address(run_id))
+            stranger.listen()
+        finally:
+            os.seteuid(0)
+        ServerLock(run_id).close()
+    assert "the user 65534 holds the name of a server's lock" in caplog.text
+
+
 def test_a_lock_is_free_again_when_it_is_closed() -> None:
     lock = ServerLock("f" * 40)
     with pytest.raises(SameServerError, match="one server with another"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,6 +181,27 @@ def test_a_service_that_says_the_token_again_is_not_quoted() -> None:
     shown = url.partition("?")[0] + "?..."  # a query may be a secret as well
     assert str(refused.value) == f"{shown}: says 401: [2JAuthorization: Bearer (secret)"
     assert TOKEN not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_another_user_at_the_solvers_port_is_sent_nothing(host: str) -> None:
+    os.seteuid(65534)
+    try:
+        listening = socket.create_server((host, 0))
+    finally:
+        os.seteuid(0)
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    with listening:
+        with pytest.raises(ServiceError, match=r"there listens nobody .*nothing was sent"):
+            SolverService(ServiceConfig(url, TOKEN), 30).answer(b"{}")
+        connected, _ = listening.accept()
+        assert connected.recv(1) == b""
+        # Who is told to believe whoever answers, asks; so does who knows the solver by its key.
+        believing = ServiceConfig(url, TOKEN, allow_plain_http=True)
+        for config in (believing, ServiceConfig(url, key=b"k" * 32)):
+            with pytest.raises(ServiceError, match=r"timed out|no answer"):
+                SolverService(config, 0.2).answer(b"{}")
 
 
 @pytest.mark.parametrize("token", ["two lines\nof-it", "two words", "", "\u00e9", "a\x00b"])
