@@ -19,6 +19,8 @@ ERRORS = 2.0
 _EXPLAINED = 0.02
 # By so much of its size a cache grows that is still filling.
 _FILLING_RATIO = 0.02
+# Of a window's reads so many may be sampled in the next one.
+_LATE_RATIO = 0.05
 
 
 class PromisedServer:
@@ -143,4 +145,11 @@ class PromisedServer:
             before = self._curve_misses_before / self._curve_reads
             if abs(now - ratio) <= _EXPLAINED + ERRORS * self.error:
                 return min(1.0, max(0.0, ratio + before - now))
-        return ratio if self._miss_ratio_before is None else self._miss_ratio_before
+        if self._miss_ratio_before is None:
+            return ratio
+        # Any client can send look-ups such as EXISTS: the server counts them, and no size helps.
+        looked_up = 1 - self._curve_reads / self.reads
+        if looked_up < _LATE_RATIO or not self._curve_reads:
+            looked_up = 0.0
+        without = self._miss_ratio_before * (1 - looked_up) + looked_up
+        return max(self._miss_ratio_before, min(ratio, without))

@@ -129,6 +129,20 @@ def test_one_that_is_missed_is_taken_back_whatever_is_wrong(
     assert check.realised_ratio < 0
 
 
+@pytest.mark.parametrize(("looked_up", "verdict"), [(0.0, "failed"), (0.5, "worse")])
+def test_look_ups_that_no_sampler_counts_are_no_harm_of_a_plan(
+    looked_up: float, verdict: str
+) -> None:
+    """Half of what the server counted may be EXISTS of one absent key."""
+    made = promise(predicted=0.1)
+    made.look({name: reading(name, 0, 0, 10 * MB, 10 * MB) for name in "ab"})
+    counts = {"a": (9000, 1000), "b": (4500, 5500)}
+    made.look({name: reading(name, *read, 10 * MB, 10 * MB) for name, read in counts.items()})
+    sampled = 10_000 * (1 - looked_up)
+    made.step({"a": Counted(1000, FLAT), "b": Counted(sampled / 10, FLAT)}, 10.0)
+    assert made.check().verdict == verdict
+
+
 def test_one_that_is_missed_as_the_load_has_changed_stays() -> None:
     check = after(promise(predicted=0.2), 0.8, {4 * MB: 0.8, 10 * MB: 0.79})
     assert check.verdict == "worse"
