@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from aws_cdk import Aws, aws_iam, aws_s3, aws_sns
 from constructs import Construct
 
-from infra.here import HERE
 from infra.notifications import key_filter
+from infra.stack_environment import HERE
 
 
 class BucketTopic(Construct):

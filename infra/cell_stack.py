@@ -12,10 +12,10 @@ from infra.bucket_topic import BucketTopic, topic_notification
 from infra.configuration import Cell, Configuration
 from infra.document_bucket import DocumentBucket
 from infra.fleet_tables import FleetTables
-from infra.here import HERE
 from infra.plan_delivery import PlanDelivery
 from infra.solver_function import SolverFunction, function_notification
 from infra.solver_task import SolverTask, task_notification
+from infra.stack_environment import HERE
 from infra.tagged_access import only_teams_write_settings
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX
 

@@ -8,7 +8,7 @@ from aws_cdk import aws_sns, aws_sqs
 from constructs import Construct
 
 from infra.configured_nodes import Node
-from infra.here import HERE
+from infra.stack_environment import HERE
 from solver_lambda.documents.keys import PLANS_PREFIX
 
 RECEIVES_BEFORE_DEAD_LETTER = 5

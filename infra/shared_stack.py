@@ -15,8 +15,8 @@ from infra import names
 from infra.configuration import Configuration
 from infra.dead_letters import AlarmTopic, DeadLetters
 from infra.fleet_tables import FleetDatabase
-from infra.here import HERE
 from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
+from infra.stack_environment import HERE
 from infra.tagged_access import TaggedAccess
 
 

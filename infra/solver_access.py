@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aws_cdk import aws_iam
 
-from infra.here import HERE
 from infra.review_exceptions import OWN_PREFIX, accept_wildcards
+from infra.stack_environment import HERE
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX
 
 

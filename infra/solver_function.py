@@ -17,10 +17,10 @@ from aws_cdk import (
 from constructs import Construct
 
 from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS, Workload
-from infra.here import HERE
 from infra.notifications import key_filter
 from infra.review_exceptions import OWN_LOG_STREAMS, accept_wildcards
 from infra.solver_access import grant_documents, solver_environment
+from infra.stack_environment import HERE
 
 
 class SolverFunction(Construct):

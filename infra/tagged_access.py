@@ -16,9 +16,9 @@ from aws_cdk import aws_iam, aws_s3
 from constructs import Construct
 
 from infra import names
-from infra.here import HERE
 from infra.names import NODE_TAG, SERVER_TAG
 from infra.review_exceptions import OWN_BY_TAG, accept_wildcards
+from infra.stack_environment import HERE
 from solver_lambda.documents.keys import (
     OBSERVATIONS_PREFIX,
     PLANS_PREFIX,

@@ -14,18 +14,18 @@ from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
 from sidecar.base.service_notice import ServiceNotice
 from sidecar.config.node import SidecarConfig
-from sidecar.control.control_room import ControlRoom
+from sidecar.control.control_plane import ControlPlane
 from sidecar.control.order import Order
 from sidecar.control.status_document import status_document
 from sidecar.controllers.configured_controller import make_controller
 from sidecar.curves.guarded_monitor import GuardedMonitor
-from sidecar.forecast.forecast import Forecast
+from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.late_endpoint import LateEndpoint
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.claims import BudgetKeeper
-from sidecar.servers.hands import Hands
+from sidecar.servers.budget_keeper import BudgetKeeper
+from sidecar.servers.manual_resizes import ManualResizes
 from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.remembered_settings import RememberedSettings, remembered_path
 from sidecar.settings.settings_in_time import SettingsInTime
@@ -63,7 +63,7 @@ class Sidecar:
             one.name: GuardedMonitor(one.name, config, self.metrics) for one in config.servers
         }
         self._actuator = self._make_actuator()
-        self._control = ControlRoom(config, self._store, self._lock, self._actuator, self.metrics)
+        self._control = ControlPlane(config, self._store, self._lock, self._actuator, self.metrics)
         self._service = ServiceNotice(self.metrics)
         self._samples = SampleIntake(
             self._monitors, self._actuator.run_ids, self._sampler_keys, self.metrics
@@ -73,7 +73,7 @@ class Sidecar:
         remembered = RememberedSettings(remembered_path(config.state_file))
         self._settings = SettingsReader(store, config, self.metrics, remembered)
         self._settings_in_time = SettingsInTime(self._settings, self.metrics)
-        self._forecast = Forecast(
+        self._forecast = PlanningBasis(
             config, self._monitors, time.monotonic(), self._store.now.first_bytes
         )
         self._forecast.on_step = self._control.note_step
@@ -103,7 +103,7 @@ class Sidecar:
         config = self.config
         servers = [RedisServer(server) for server in config.servers]
         self._sampler_keys = {server.name: server.sampler_key for server in servers}
-        self._hands = Hands(
+        self._manual_resizes = ManualResizes(
             self._store,
             lambda: self._actuator.budget.bytes,
             {server.name: server.minimum_bytes for server in config.servers},
@@ -117,7 +117,7 @@ class Sidecar:
             self._store,
             self.metrics,
             gradual=config.forecasts,
-            hands=self._hands,
+            manual_resizes=self._manual_resizes,
         )
 
     @property
@@ -153,7 +153,11 @@ class Sidecar:
 
     def _problems(self) -> list[str]:
         """Those that the status document does not know of."""
-        found = [*self._reload_refused, *self._operators.problems(), *self._hands.contests()]
+        found = [
+            *self._reload_refused,
+            *self._operators.problems(),
+            *self._manual_resizes.contests(),
+        ]
         found += filter(None, [self._controller.problem])
         found += filter(None, [self._endpoint.problem])
         if (receiver := self._endpoint.receiver) is not None:
@@ -222,7 +226,7 @@ class Sidecar:
                 self._settings_in_time.close()
                 self._controller.close()
                 self._actuator.stop()
-                self._hands.tell_gathered(all_of_them=True)
+                self._manual_resizes.tell_gathered(all_of_them=True)
                 with self._store.update():
                     pass  # whatever could not be written before
                 log.info("stopped: %s", self.metrics.snapshot())

@@ -15,11 +15,11 @@ from sidecar.config.node import SidecarConfig
 from sidecar.controllers.controller import Controller
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import STEPS_A_CYCLE
-from sidecar.forecast.forecast import Forecast
+from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.claims import excess_bytes, to_put_back
-from sidecar.servers.counted_claims import claims_bytes
+from sidecar.servers.budget_keeper import excess_bytes, to_put_back
+from sidecar.servers.reserved_memory import reserved_by_server
 from sidecar.settings.settings_in_time import SettingsInTime
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.asked_observations import AskedObservations
@@ -52,7 +52,7 @@ class ObservationCycle:
         self,
         config: SidecarConfig,
         monitors: Mapping[str, ServerMonitor],
-        forecast: Forecast,
+        forecast: PlanningBasis,
         actuator: Actuator,
         store: StateStore,
         lock: threading.RLock,
@@ -162,11 +162,12 @@ class ObservationCycle:
                 cycle,
                 now_seconds,
                 seen,
-                reserved(claims_bytes(states), seen),
+                reserved(reserved_by_server(states), seen),
                 excess_bytes(states),
                 self._actuator.budget.bytes,
             )
-            self._actuator.waypoints.bounds_bytes = pending_request(observation).bounds_bytes
+            bounds_bytes = pending_request(observation).bounds_bytes
+            self._actuator.intermediate_sizes.bounds_bytes = bounds_bytes
             basis = self._forecast.basis
             observation = _with_unlimited(self._forecast.judged(observation), seen)
             with self._store.update() as state:

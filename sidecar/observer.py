@@ -229,7 +229,7 @@ def _bounds(server: ServerObservation, minimum_bytes: int) -> tuple[int, int | N
     return minimum_bytes, server.maximum_bytes
 
 
-def reserved(claims_bytes: Mapping[str, int], seen: list[ServerSnapshot]) -> int:
+def reserved(reserved_by_server: Mapping[str, int], seen: list[ServerSnapshot]) -> int:
     """Bytes that belong to servers that are not seen."""
     names = {item.config.name for item in seen}
-    return sum(size for name, size in claims_bytes.items() if name not in names)
+    return sum(size for name, size in reserved_by_server.items() if name not in names)

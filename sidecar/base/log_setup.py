@@ -34,7 +34,7 @@ def set_up_log(form: str = "text", *, verbose: bool = False, servers: Collection
     text = PlainFormatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     if not verbose:
-        handler.addFilter(NotAgain(servers=servers))
+        handler.addFilter(RepeatFilter(servers=servers))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     if verbose:
         logging.getLogger("sidecar").setLevel(logging.DEBUG)
@@ -90,7 +90,7 @@ def _names_and_numbers(names: Collection[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-])(?P<name>{either})(?![\w-]|\.\w)|{_NUMBER}")
 
 
-class NotAgain(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Drops a line that says what the last one from the same place said.
 
     Of warnings and errors, and of what is marked as ``routine`` (``extra=ROUTINE``), the numbers

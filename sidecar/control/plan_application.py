@@ -12,7 +12,7 @@ from typing import Any
 from sidecar.base.log_setup import ROUTINE
 from sidecar.base.metrics import Metrics, reason_code
 from sidecar.config.node import SidecarConfig
-from sidecar.control.engagement import Engagement
+from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History
 from sidecar.control.order import OrderRefusedError
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
@@ -56,7 +56,7 @@ class PlanApplication:
         config: SidecarConfig,
         store: StateStore,
         lock: threading.RLock,
-        engagement: Engagement,
+        enforcement: Enforcement,
         metrics: Metrics,
         history: History,
         asked: Callable[[int], Asked],
@@ -72,7 +72,7 @@ class PlanApplication:
         self._made_with = config.servers
         self._store = store
         self._lock = lock
-        self._engagement = engagement
+        self._enforcement = enforcement
         self._metrics = metrics
         self._history = history
         self._asked = asked
@@ -150,12 +150,12 @@ class PlanApplication:
             now = self._store.now.targets_bytes
             for server in plan.servers:
                 is_same = now[server.name] == server.maxmemory_before_bytes
-                if not is_same and self._engagement.has_limit(server.name):
+                if not is_same and self._enforcement.has_limit(server.name):
                     raise OrderRefusedError(
                         f"{server.name} has another size than when the plan was made: wait for "
                         "the next one"
                     )
-            if why := self._engagement.objection_to(plan, self._made_with):
+            if why := self._enforcement.objection_to(plan, self._made_with):
                 raise OrderRefusedError(f"{why}: wait for the next plan")
             try:
                 self._set_targets(plan, self._seen_for(plan))
@@ -191,9 +191,9 @@ class PlanApplication:
     def _set_targets(self, plan: AdaptationPlan, asked: Observation) -> None:
         """Raises PlanRefusedError."""
         sizes = _sizes(plan)
-        before, wanted = self._engagement.sizes_in_force(), self._store.now.targets_bytes
+        before, wanted = self._enforcement.sizes_in_force(), self._store.now.targets_bytes
         try:
-            self._engagement.move(sizes, f"cycle {plan.cycle}", asked)
+            self._enforcement.move(sizes, f"cycle {plan.cycle}", asked)
         except ValueError as error:
             raise PlanRefusedError("over_budget", str(error)) from error
         changed = [name for name in sizes if wanted.get(name) != sizes[name]]

@@ -9,9 +9,9 @@ from dataclasses import asdict, replace
 
 from sidecar.base.metrics import Metrics
 from sidecar.base.time_of_day import time_of_day
-from sidecar.control.engagement import Engagement
+from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History
-from sidecar.control.promise import Check, PlanPromise
+from sidecar.control.plan_outcome import Check, PlanOutcome
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import Wait
@@ -39,45 +39,45 @@ class PlanVerification:
     def __init__(
         self,
         store: StateStore,
-        engagement: Engagement,
+        enforcement: Enforcement,
         history: History,
         metrics: Metrics,
         asked: Callable[[int], Observation | None],
     ) -> None:
         self._store = store
-        self._engagement = engagement
+        self._enforcement = enforcement
         self._history = history
         self._metrics = metrics
         self._asked = asked
-        self._promise: PlanPromise | None = None
+        self._outcome: PlanOutcome | None = None
         self._before_bytes: dict[str, int] = {}
         self.last: Check | None = None
 
     def begin(self, plan: AdaptationPlan) -> None:
         """A plan is being carried out, from now on."""
         observation = self._asked(plan.cycle)
-        self._promise = None
+        self._outcome = None
         if observation is not None:
             self._before_bytes = dict(self._store.now.control.before_plan_bytes)
-            self._promise = PlanPromise(observation, plan, self._before_bytes)
+            self._outcome = PlanOutcome(observation, plan, self._before_bytes)
 
     def forget(self) -> None:
         """The sizes are no longer those of the plan."""
-        self._promise = None
+        self._outcome = None
 
     def look(self, readings: Mapping[str, ServerReading | None]) -> None:
         """Count what the servers say, again and again."""
-        if self._promise is not None:
-            self._promise.look(readings)
+        if self._outcome is not None:
+            self._outcome.look(readings)
 
     def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over that took so long."""
-        if self._promise is not None:
-            self._promise.step(counts, seconds)
+        if self._outcome is not None:
+            self._outcome.step(counts, seconds)
 
     def conclude(self, cycle_seconds: float) -> None:
         """The next observation is due: judge the plan before it, and take back what did harm."""
-        promise, self._promise = self._promise, None
+        promise, self._outcome = self._outcome, None
         if promise is None or not self._store.now.control.sets_sizes:
             return
         check = replace(promise.check(), at_seconds=time.time())
@@ -106,11 +106,11 @@ class PlanVerification:
         failures = (before.failures if before else 0) + 1
         until_seconds = time.time() + wait_seconds(cycle_seconds, failures)
         sizes = sizes_with_one_back(
-            name, self._before_bytes, self._store.now.targets_bytes, self._engagement.budget_bytes
+            name, self._before_bytes, self._store.now.targets_bytes, self._enforcement.budget_bytes
         )
         purpose = f"the part of {name} in plan {check.cycle} is taken back"
         try:
-            sizes = self._engagement.back_to(sizes, purpose)
+            sizes = self._enforcement.back_to(sizes, purpose)
             done, went = f"{name} alone goes back, to {format_size(sizes[name])}", " and went back"
         except ValueError as error:
             done, went = f"the part of {name} cannot be taken back: {error}", ""
@@ -126,7 +126,7 @@ class PlanVerification:
         failures = (before.failures if before else 0) + 1
         pause_seconds = wait_seconds(cycle_seconds, failures)
         try:
-            self._engagement.back_to(self._before_bytes, f"plan {check.cycle} is taken back")
+            self._enforcement.back_to(self._before_bytes, f"plan {check.cycle} is taken back")
             done = "back to the sizes before it"
         except ValueError as error:
             done = f"it cannot be taken back: {error}"

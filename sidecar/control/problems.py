@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sidecar.controllers.silence import Silence
+from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observer import SILENT_SECONDS
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.state.sidecar_state import SidecarState
@@ -25,7 +25,7 @@ def problems_of(
     budget: Mapping[str, Any],
     state: SidecarState,
     mode: str,
-    silence: Silence | None,
+    silence: PlannerOutage | None,
     counted_bytes: Mapping[str, int],
     silent_seconds: Callable[[str], float],
     takers: Collection[str] = (),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sidecar.config.node import ServerConfig
 from sidecar.control.series import access_seconds
-from sidecar.curves.unknown import no_curve_reason
+from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
@@ -20,7 +20,7 @@ from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import ServerPlan
 
 if TYPE_CHECKING:
-    from sidecar.control.control_room import ControlRoom
+    from sidecar.control.control_plane import ControlPlane
 
 _MOST_CURVE_POINTS = 200
 # Codes of servers whose curve says nothing, and what one may be off by that says hardly more.
@@ -38,7 +38,7 @@ class KnownServers(NamedTuple):
     errors: dict[str, str]
 
     @classmethod
-    def of(cls, actuator: Actuator, cycle: ObservationCycle, room: ControlRoom) -> KnownServers:
+    def of(cls, actuator: Actuator, cycle: ObservationCycle, room: ControlPlane) -> KnownServers:
         """As it is now."""
         observation, plan = cycle.last_observation, room.plans.last_plan
         return cls(
@@ -54,7 +54,7 @@ def server_status(
     state: SidecarState,
     actuator: Actuator,
     cycle: ObservationCycle,
-    room: ControlRoom,
+    room: ControlPlane,
     known: KnownServers,
 ) -> dict[str, Any]:
     """JSON's types only."""
@@ -119,7 +119,7 @@ def _seen_part(seen: ServerObservation | None, has_curve: bool) -> dict[str, Any
 
 
 def _recommended_part(
-    room: ControlRoom, seen: ServerObservation | None, planned: ServerPlan | None
+    room: ControlPlane, seen: ServerObservation | None, planned: ServerPlan | None
 ) -> dict[str, Any]:
     """What the last plan says of the server's own figures, if it would change sizes."""
     plan = room.plans.last_plan

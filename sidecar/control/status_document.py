@@ -18,15 +18,15 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.problems import problems_of
 from sidecar.control.server_status import KnownServers, server_status
-from sidecar.controllers.silence import Silence
+from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.claims import not_put_back
-from sidecar.servers.counted_claims import takers
+from sidecar.servers.budget_keeper import not_put_back
+from sidecar.servers.reserved_memory import takers
 from sidecar.state.sidecar_state import SidecarState
 
 if TYPE_CHECKING:
-    from sidecar.control.control_room import ControlRoom
+    from sidecar.control.control_plane import ControlPlane
 
 KIND, VERSION = "spreds.status", 1
 
@@ -36,9 +36,9 @@ def status_document(
     state: SidecarState,
     actuator: Actuator,
     cycle: ObservationCycle,
-    room: ControlRoom,
+    room: ControlPlane,
     metrics: Metrics,
-    silence: Silence | None,
+    silence: PlannerOutage | None,
     more_problems: Sequence[str],
     silent_seconds: Callable[[str], float],
     *,
@@ -150,7 +150,7 @@ def _of_servers(actuator: Actuator) -> list[str]:
     return [*missing, *(f"{name} is left alone: {who}" for name, who in actuator.taken().items())]
 
 
-def _last_plan(room: ControlRoom, silence: Silence | None) -> dict[str, Any] | None:
+def _last_plan(room: ControlPlane, silence: PlannerOutage | None) -> dict[str, Any] | None:
     plan = room.plans.last_plan
     if plan is None:
         return None
@@ -165,7 +165,7 @@ def _last_plan(room: ControlRoom, silence: Silence | None) -> dict[str, Any] | N
     }
 
 
-def _gain(room: ControlRoom) -> dict[str, Any]:
+def _gain(room: ControlPlane) -> dict[str, Any]:
     """Both of the last plan that was held against what came."""
     check = room.verification.last
     return {
@@ -174,14 +174,14 @@ def _gain(room: ControlRoom) -> dict[str, Any]:
     }
 
 
-def _recommended_gain(room: ControlRoom) -> dict[str, Any] | None:
+def _recommended_gain(room: ControlPlane) -> dict[str, Any] | None:
     if room.mode != "recommend":
         return None
     recommended = room.recommended
     return {"since_seconds": recommended.since_seconds, "ratio": recommended.ratio}
 
 
-def _controller(config: SidecarConfig, silence: Silence | None) -> dict[str, Any]:
+def _controller(config: SidecarConfig, silence: PlannerOutage | None) -> dict[str, Any]:
     return {
         "kind": config.controller.kind,
         "silence": asdict(silence) if silence is not None else None,

@@ -7,7 +7,7 @@ import logging
 from sidecar.base.metrics import Metrics
 from sidecar.base.worker import Worker
 from sidecar.controllers.controller import Delivery, Failed, log_failure
-from sidecar.controllers.silence import Silence
+from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.storage.store import Store, StoreError
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
@@ -21,7 +21,7 @@ class CloudController:
     ``failed`` is told of an observation that could not be put, and why.
     """
 
-    silence: Silence | None = None  # ``failed`` is told of each, and counts them
+    silence: PlannerOutage | None = None  # ``failed`` is told of each, and counts them
     problem: str | None = None
 
     def __init__(

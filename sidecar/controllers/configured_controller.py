@@ -12,9 +12,9 @@ from sidecar.config.controller_config import CloudConfig
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.cloud import CloudController
 from sidecar.controllers.controller import Controller, Delivery, Failed
-from sidecar.controllers.elsewhere import ElsewhereController
 from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.controllers.remote_with_fallback import RemoteWithFallback
 from sidecar.controllers.solver_service import SolverService, SolverServiceController
 from sidecar.delivery.plan_inbox import PlanInbox, TakePlan, confirmer
 from sidecar.delivery.sqs_delivery import long_poll_seconds
@@ -54,7 +54,7 @@ def make_controller(
         def make_service(take: TakePlan, failed: Failed) -> SolverServiceController:
             return SolverServiceController(asked, take, metrics, documents, failed)
 
-        return ElsewhereController("the service", make_service, *common)
+        return RemoteWithFallback("the service", make_service, *common)
     if kind == "embedded" or cloud is None:
         log.info("controller %s: plans are made here, no cloud is asked", kind)
         return embedded
@@ -72,7 +72,7 @@ def make_controller(
         delivery = _delivery(config, cloud, take, metrics, before)
         return CloudController(observations, delivery, metrics, failed)
 
-    return ElsewhereController("the cloud", make_cloud, *common)
+    return RemoteWithFallback("the cloud", make_cloud, *common)
 
 
 def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:

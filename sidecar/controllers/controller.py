@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol
 
-from sidecar.controllers.silence import Silence
+from sidecar.controllers.planner_outage import PlannerOutage
 from solver_lambda.documents.observation import Observation
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Controller(Protocol):
     def delivery(self) -> Delivery | None: ...
 
     @property
-    def silence(self) -> Silence | None: ...
+    def silence(self) -> PlannerOutage | None: ...
 
     @property
     def problem(self) -> str | None: ...

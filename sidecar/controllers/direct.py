@@ -5,7 +5,7 @@ from __future__ import annotations
 from sidecar.base.worker import Worker
 from sidecar.controllers.controller import Delivery, log_failure
 from sidecar.controllers.kept_folder import KeptFolder
-from sidecar.controllers.silence import Silence
+from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.delivery.plan_inbox import TakePlan
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
@@ -16,7 +16,7 @@ class DirectController:
     ``documents``."""
 
     delivery: Delivery | None = None
-    silence: Silence | None = None
+    silence: PlannerOutage | None = None
     problem: str | None = None
 
     def __init__(self, thread: str, take_plan: TakePlan, documents: KeptFolder) -> None:

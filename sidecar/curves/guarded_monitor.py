@@ -11,7 +11,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import Memory
+from sidecar.curves.remembered import HalfLife
 from sidecar.samples.batch import Batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
@@ -49,7 +49,7 @@ class GuardedMonitor(ServerMonitor):
         reading: ServerReading,
         budget_bytes: int,
         window: ReadingWindow | None = None,
-        memory: Memory | None = None,
+        memory: HalfLife | None = None,
     ) -> Estimate | None:
         """Close a window as ``ServerMonitor`` does; ``None`` also where that cannot be done."""
 

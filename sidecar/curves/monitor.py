@@ -13,13 +13,15 @@ from sidecar.curves.compiled_batch import new_batch_taker
 from sidecar.curves.compiled_lifetimes import new_lifetimes
 from sidecar.curves.curve_error import least_depth_bytes, stated_error
 from sidecar.curves.curve_points import FloatArray, curve_through
+from sidecar.curves.curve_readiness import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
 from sidecar.curves.objects_beside import ObjectsBeside
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
+from sidecar.curves.rate_increase import RateIncrease
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import CYCLE, Memory
+from sidecar.curves.remembered import CYCLE, HalfLife
 from sidecar.curves.served_reads import (
     FULL_RATIO,
     ServedReads,
@@ -29,10 +31,8 @@ from sidecar.curves.served_reads import (
     was_full,
 )
 from sidecar.curves.shards import Shards
-from sidecar.curves.unknown import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.whole_databases import DatabaseNumbers
-from sidecar.curves.widening import Widening
 from sidecar.samples.batch import Batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
@@ -74,7 +74,7 @@ class ServerMonitor:
         self.warm_up = WarmUp(self.cycle_seconds)
         # Reads sampled under the present policy.
         self._samples_taken = 0
-        self._widening = Widening(self.cycle_seconds)
+        self._rate_increase = RateIncrease(self.cycle_seconds)
         self._databases = DatabaseNumbers()
         self._take = new_batch_taker()
         self._previous: ServerReading | None = None
@@ -90,12 +90,12 @@ class ServerMonitor:
             self.shards.clear()
             self.latency.clear_pending()
             self.lifetimes.keep_only(())
-            self._widening.give_up()
-            self.counts.outlook.forget()
+            self._rate_increase.give_up()
+            self.counts.growth_margin.forget()
             last = last if last.instance == batch.instance else None
         parts, numbered = self._parts(), self._databases.numbered(batch)
         taken = self._take(numbered, parts)
-        self._widening.take(numbered, parts)
+        self._rate_increase.take(numbered, parts)
         self._samples_taken += taken.reads
         self._window_misses += taken.missed
         reads = batch_reads(last, batch, taken.reads, taken.rate)
@@ -121,7 +121,7 @@ class ServerMonitor:
         rate = self.shards.rate
         weight_bytes = self.shards.stack.total_weight / rate if rate else 0.0
         # What lies deeper is dropped with each observation, and its coming back is no growth.
-        self.counts.outlook.step(min(weight_bytes, self._most_depth_bytes), len(self.shards))
+        self.counts.growth_margin.step(min(weight_bytes, self._most_depth_bytes), len(self.shards))
         self.counts.follow_eviction()
         factor = 0.5**cycles
         self.latency.decay(factor)
@@ -146,7 +146,7 @@ class ServerMonitor:
         reading: ServerReading,
         budget_bytes: int,
         window: ReadingWindow | None = None,
-        memory: Memory | None = None,
+        memory: HalfLife | None = None,
     ) -> Estimate | None:
         """Close the window that the previous call opened; the first call only opens one.
 
@@ -198,7 +198,7 @@ class ServerMonitor:
         seconds: float,
         budget_bytes: int,
         swing_bytes: int,
-        memory: Memory | None,
+        memory: HalfLife | None,
     ) -> Estimate:
         length = memory.shape if memory else CYCLE
         depths, raw = self.counts.miss_ratios(length)
@@ -212,7 +212,7 @@ class ServerMonitor:
         if keep_reason and served.miss_ratio is not None and self._samples_taken < FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
-        ahead = self.counts.outlook.depths(depths) if memory else depths
+        ahead = self.counts.growth_margin.depths(depths) if memory else depths
         remembered = self.counts.reads(memory) if memory else None
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
         self.counts.window_error.predict(curve)
@@ -234,12 +234,12 @@ class ServerMonitor:
 
     def _error(
         self,
-        memory: Memory | None,
+        memory: HalfLife | None,
         curve: tuple[FloatArray, FloatArray],
         budget_bytes: int,
         swing_bytes: int,
     ) -> float:
-        if memory and self.counts.outlook.is_unknown:
+        if memory and self.counts.growth_margin.is_unknown:
             return 1.0
         return stated_error(
             self.counts,
@@ -257,7 +257,7 @@ class ServerMonitor:
         self._follow_policy(reading, budget_bytes)
         self._most_depth_bytes = _DEPTH_MARGIN * budget_bytes
         self.shards.forget_below(self._most_depth_bytes)
-        self.shards = self._widening.step(self.shards, self._last)
+        self.shards = self._rate_increase.step(self.shards, self._last)
         self.shards.is_libc = reading.allocator == "libc"
         self._beside.prune(self.shards, self.lifetimes)
         self.lifetimes.refresh(reading.average_ttl_seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sidecar.curves.growth_margin import GrowthMargin
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.miss_ratio_histogram import (
     COARSE_EDGES_BYTES,
@@ -12,8 +13,7 @@ from sidecar.curves.miss_ratio_histogram import (
     MissRatioHistogram,
 )
 from sidecar.curves.object_groups import GROUPS
-from sidecar.curves.outlook import Outlook
-from sidecar.curves.remembered import CYCLE, Memory, Remembered
+from sidecar.curves.remembered import CYCLE, HalfLife, Remembered
 from sidecar.curves.sampled_eviction import GRID_BYTES, MOST_SAMPLES, SampledEviction
 from sidecar.curves.window_error import WindowError
 
@@ -27,7 +27,7 @@ class ReadCounts:
         eviction: what the server's eviction makes of exact LRU; ``None`` until it is known.
         pinned_bytes: of keys that are never evicted.
         seconds: in which it was counted.
-        outlook: how much deeper reads will reach.
+        growth_margin: how much deeper reads will reach.
         window_error: how far off predictions were.
         empty_bytes: what the server takes without any key.
         object_bytes: what a key takes.
@@ -41,7 +41,7 @@ class ReadCounts:
         self._samples = MOST_SAMPLES + 1
         self._full_bytes = 0.0
         self.seconds = Remembered()
-        self.outlook = Outlook()
+        self.growth_margin = GrowthMargin()
         self.window_error = WindowError()
         # The sum of its steps, which are as many as there are until somebody observes the server.
         self._window: FloatArray | None = None
@@ -82,7 +82,7 @@ class ReadCounts:
         exact = self.histogram.miss_ratios(CYCLE)
         held = GRID_BYTES + self.pinned_bytes
         ratios = np.interp(held, EDGES_BYTES, exact)
-        filled = self.outlook.filled_shares(held, self._full_bytes)
+        filled = self.growth_margin.filled_shares(held, self._full_bytes)
         self.eviction = SampledEviction(self._samples, ratios, filled)
 
     def bending(self, least_bytes: float, most_bytes: float) -> float:
@@ -151,7 +151,7 @@ class ReadCounts:
         found = np.stack([np.interp(held, depths_bytes, row) for row in rows])
         return eviction.bent(found), held
 
-    def reads(self, memory: Memory | None) -> float:
+    def reads(self, memory: HalfLife | None) -> float:
         """Reads a second: by a memory, or in the last step (``None``)."""
         reads, seconds = self.histogram.reads, self.seconds
         if memory is None:
@@ -159,7 +159,7 @@ class ReadCounts:
         return float(reads.faded[memory.rate]) / max(1e-9, float(seconds.faded[memory.rate]))
 
     def misses(
-        self, sizes_bytes: FloatArray, memory: Memory | None, *, by_group: bool = False
+        self, sizes_bytes: FloatArray, memory: HalfLife | None, *, by_group: bool = False
     ) -> FloatArray:
         """Misses a second of servers of these sizes: by a memory and looking ahead, or as they
         were in the last step (``None``). Shape as given.
@@ -172,7 +172,7 @@ class ReadCounts:
             return np.zeros((GROUPS, len(sizes_bytes)) if by_group else len(sizes_bytes))
         counted, depths = self._tails(memory, by_group=by_group)
         if memory is not None:
-            depths = self.outlook.depths(depths)
+            depths = self.growth_margin.depths(depths)
         held = np.maximum(0.0, sizes_bytes - self.empty_bytes)
         found = np.stack([np.interp(held, depths, row) for row in counted])
         return np.asarray((found if by_group else found[0]) / read * self.reads(memory))
@@ -181,7 +181,7 @@ class ReadCounts:
         """By the misses of the last step, of servers of these sizes; shape as given."""
         return self.misses(sizes_bytes, None) * float(self.seconds.last) * self.object_bytes
 
-    def _tails(self, memory: Memory | None, *, by_group: bool) -> tuple[FloatArray, FloatArray]:
+    def _tails(self, memory: HalfLife | None, *, by_group: bool) -> tuple[FloatArray, FloatArray]:
         """Misses that were counted, shape (1 or GROUPS, k), of servers with keys of k sizes."""
         if self.simulation is not None:
             misses, depths = self.simulation.misses, self.simulation.depths_bytes

@@ -17,7 +17,7 @@ CYCLE = 2
 STEPS_A_CYCLE = 12
 
 
-class Memory(NamedTuple):
+class HalfLife(NamedTuple):
     """How far back one looks, as places in ``HALF_LIVES_CYCLES``: for the rate of reads, which is
     known exactly, and for the shape of the curve, which takes many samples."""
 
@@ -25,7 +25,7 @@ class Memory(NamedTuple):
     shape: int
 
 
-MEMORIES = (Memory(0, 0), Memory(1, 1), Memory(2, 2), Memory(0, 3), Memory(3, 3))
+MEMORIES = (HalfLife(0, 0), HalfLife(1, 1), HalfLife(2, 2), HalfLife(0, 3), HalfLife(3, 3))
 
 
 class Remembered:

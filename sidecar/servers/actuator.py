@@ -13,18 +13,19 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.servers.arrival import Arrival
+from sidecar.servers.apply_transitions import apply_in_order, cut_who_came, due
 from sidecar.servers.budget_fit import bounded_needs, fitted_to_budget, unmovable_bytes
-from sidecar.servers.carrying_out import carry_out_in_order, cut_who_came, due
-from sidecar.servers.claiming import claim_all
-from sidecar.servers.counted_claims import with_counted
-from sidecar.servers.hands import Hands, note_hands
-from sidecar.servers.leaving import leave_in_order
-from sidecar.servers.looking_on import want_what_is_found
+from sidecar.servers.convergence import Convergence
+from sidecar.servers.intermediate_sizes import IntermediateSizes
+from sidecar.servers.manual_resizes import ManualResizes, note_manual_resizes
 from sidecar.servers.memory_budget import MemoryBudget
+from sidecar.servers.observe_only import want_what_is_found
+from sidecar.servers.orderly_stop import leave_in_order
+from sidecar.servers.ownership import claim_ownership
 from sidecar.servers.pace import PORTION_SECONDS, Pace
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.reserved_memory import with_counted
 from sidecar.servers.restoring import end_shrink_modes, go_on_restoring
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
@@ -33,7 +34,6 @@ from sidecar.servers.side_by_side import answers, ask_all, one_comes_back
 from sidecar.servers.sizes_in_words import sizes_in_words
 from sidecar.servers.stepping_thread import SteppingThread
 from sidecar.servers.transitions import ServerState
-from sidecar.servers.waypoints import Waypoints
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.units import format_size
 
@@ -51,12 +51,12 @@ class Actuator:
 
     ``start`` runs it in a thread of its own; every public method may be called from any thread.
     ``gradual``: memory is handed over as it is filled; otherwise the targets count at once.
-    ``hands`` is told of sizes that somebody else sets.
+    ``manual_resizes`` is told of sizes that somebody else sets.
 
     Attributes:
         looks_on: it sets no ``maxmemory``: after ``watch``, until ``engage``.
         budget, configs: what all sizes may sum to; of the servers, a reload may bring others.
-        waypoints, pace, guard: on the way to the targets, how fast, and which may be had.
+        intermediate_sizes, pace, guard: on the way to the targets, how fast, and which may be had.
         at_seconds, readings: of the last step, Unix time and who answered.
         latest, latest_least_bytes: what ``states`` and ``least_bytes`` said then: without a wait.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
@@ -71,13 +71,13 @@ class Actuator:
         metrics: Metrics,
         *,
         gradual: bool = True,
-        hands: Hands | None = None,
+        manual_resizes: ManualResizes | None = None,
     ) -> None:
         self.configs: Sequence[ServerConfig] = [server.config for server in servers]
         minima_bytes = sum(one.minimum_bytes for one in self.configs)
         self.budget = MemoryBudget(memory, metrics, len(servers), minima_bytes)
-        self._hands = hands
-        self.waypoints = Waypoints(self.budget.bytes, gradual=gradual)
+        self._manual_resizes = manual_resizes
+        self.intermediate_sizes = IntermediateSizes(self.budget.bytes, gradual=gradual)
         self._watches = {
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
@@ -94,7 +94,7 @@ class Actuator:
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
-        self._arrival = Arrival(store)
+        self._convergence = Convergence(store)
         self.pace, self.guard = Pace(), ShrinkGuard(metrics)
 
     def start(self) -> None:  # begin to step
@@ -106,9 +106,9 @@ class Actuator:
         """Have these sizes, and go on from there to the targets. Raises as ``set_targets``."""
         with self._lock:
             if not self._store.now.control.engaged:
-                note_hands(self._watches, None, counts=False)  # what was set before is no matter
+                note_manual_resizes(self._watches, None, counts=False)  # set before: no matter
             self.set_targets(targets_bytes, purpose, asked)
-            self.waypoints.begin(sizes_bytes)
+            self.intermediate_sizes.begin(sizes_bytes)
             self.looks_on = False
         self._thread.wake()
 
@@ -117,8 +117,8 @@ class Actuator:
         with self._lock:
             self.looks_on = True
             self.guard.rest()
-            self.waypoints.begin({**self.targets(), **self.waypoints.sizes_bytes})
-            self._arrival.rest()
+            self.intermediate_sizes.begin({**self.targets(), **self.intermediate_sizes.sizes_bytes})
+            self._convergence.rest()
 
     def restore(self) -> dict[str, str]:
         """Look on, after ``go_on_restoring``, which goes on."""
@@ -156,17 +156,17 @@ class Actuator:
                 if sum(state.targets_bytes.values()) > self.budget.bytes:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
             self.guard.take(self._store.now.targets_bytes)
-            self.waypoints.retarget(self._store.now.targets_bytes)
-            self._arrival.depart(purpose)
+            self.intermediate_sizes.retarget(self._store.now.targets_bytes)
+            self._convergence.depart(purpose)
         self._thread.wake()
 
     @property
     def settled(self) -> bool:  # nothing more happens by itself until a server fills
-        return self._arrival.is_settled
+        return self._convergence.is_settled
 
     def claim(self) -> None:  # raises NodeLockedError
         with self._lock:
-            claim_all(self._watches)
+            claim_ownership(self._watches)
 
     def read_all(self) -> dict[str, ServerReading | None]:
         """What every server says now; ``None`` for one that does not answer, or after ``hurry``."""
@@ -182,7 +182,7 @@ class Actuator:
 
     def under_way(self) -> dict[str, int]:  # the sizes that come next, as far as can be; bytes
         with self._lock:
-            return self.waypoints.under_way(self.states())
+            return self.intermediate_sizes.under_way(self.states())
 
     def states(self) -> list[ServerState]:  # of all servers, as last seen, with their targets
         targets = self.targets()
@@ -190,7 +190,7 @@ class Actuator:
             return [replace(state, target_bytes=targets[state.name]) for state in self._steps()]
 
     def _steps(self) -> list[ServerState]:  # with the sizes that they are to have now
-        sizes = self.waypoints.sizes_bytes
+        sizes = self.intermediate_sizes.sizes_bytes
         states = [watch.state(sizes[name]) for name, watch in self._watches.items()]
         return with_counted(self.configs, states, self.budget.bytes, self.latest_least_bytes)
 
@@ -235,7 +235,7 @@ class Actuator:
                 if self._stop.is_set():
                     return
                 if not self.looks_on:
-                    cut_who_came(watch, self.waypoints.sizes_bytes, self._metrics)
+                    cut_who_came(watch, self.intermediate_sizes.sizes_bytes, self._metrics)
             for watch in self._watches.values():
                 watch.follow_up(sets_sizes=not self.looks_on)
             self.at_seconds = time.time()
@@ -245,16 +245,16 @@ class Actuator:
                 self._look_on()
                 return
             needs = {name: watch.need() for name, watch in self._watches.items()}
-            self.waypoints.follow(self.states(), needs)
+            self.intermediate_sizes.follow(self.states(), needs)
             self.latest = self.states()
             self.latest_least_bytes = self.least_bytes()
             self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
             transitions = due(self._paced(), self.budget)
-            moved = carry_out_in_order(transitions, self._watches, self._metrics, self._stop)
-            self._arrival.note(
+            moved = apply_in_order(transitions, self._watches, self._metrics, self._stop)
+            self._convergence.note(
                 moved=moved or self.pace.is_waiting,
                 freeing=any(state.reachable and state.still_frees for state in self.latest),
-                is_there=self.waypoints.is_there(self.latest),
+                is_there=self.intermediate_sizes.is_there(self.latest),
                 in_words=lambda: sizes_in_words(self.states(), self.under_way()),
             )
 
@@ -262,14 +262,14 @@ class Actuator:
         """Who set sizes by hand, and the budget: where it has fallen below what is wanted, all give
         at once; where it has risen, the next plan says who gets it."""
         counts = not self.looks_on or self._store.now.control.engaged
-        note_hands(self._watches, self._hands, counts=counts)
+        note_manual_resizes(self._watches, self._manual_resizes, counts=counts)
         self.budget.refresh(list(self.readings.values()), acts=not self.looks_on)
-        self.waypoints.budget_bytes = budget_bytes = self.budget.bytes
-        if self.looks_on or not self.waypoints.sizes_bytes:
+        self.intermediate_sizes.budget_bytes = budget_bytes = self.budget.bytes
+        if self.looks_on or not self.intermediate_sizes.sizes_bytes:
             return
         fitted = fitted_to_budget(
             self.configs,
-            (self._store.now.targets_bytes, self.waypoints.sizes_bytes),
+            (self._store.now.targets_bytes, self.intermediate_sizes.sizes_bytes),
             unmovable_bytes(self._steps()),
             budget_bytes,
             self.least_bytes(),
@@ -277,20 +277,20 @@ class Actuator:
         )
         if fitted is not None:
             self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
-            self.waypoints.begin(fitted[1])
+            self.intermediate_sizes.begin(fitted[1])
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)
         control = self._store.now.control
         if control.restoring_bytes and control.pause is None:
             self.restore()
-        want_what_is_found(self.readings, self._store, self.waypoints)
+        want_what_is_found(self.readings, self._store, self.intermediate_sizes)
         self.latest = self.states()
-        self._arrival.rest()
+        self._convergence.rest()
 
     def _paced(self) -> Sequence[ServerState]:
         states, least = self._steps(), self.latest_least_bytes
-        if not self.waypoints.gradual:
+        if not self.intermediate_sizes.gradual:
             return states
         return self.pace.slowed(states, self.readings, least, self.budget.bytes)
 

@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 
 from sidecar.base.metrics import Metrics
-from sidecar.servers.asking import PATIENCE_SECONDS, Asking
-from sidecar.servers.reach import Reach
+from sidecar.servers.background_reading import PATIENCE_SECONDS, BackgroundReading
+from sidecar.servers.reachability import Reachability
 from sidecar.servers.redis_server import (
     TIMEOUT_SECONDS,
     RedisServer,
@@ -53,28 +53,28 @@ class ServerContact:
         self._server = server
         self._metrics = metrics
         self._lock = CurrentProcessLock()
-        self._reach = Reach()
-        self._asking = Asking(server)
+        self._reachability = Reachability()
+        self._asking = BackgroundReading(server)
 
     @property
     def is_up(self) -> bool:
         """It answered when it was last asked, or may still do so in time."""
-        return self._reach.is_up
+        return self._reachability.is_up
 
     @property
     def is_free(self) -> bool:
         """Something can be asked of it now."""
-        return self._reach.is_up and not self._asking.is_pending
+        return self._reachability.is_up and not self._asking.is_pending
 
     @property
     def error(self) -> str | None:
         """Why it does not answer, ``None`` if it does."""
-        return self._reach.error
+        return self._reachability.error
 
     @property
     def is_down(self) -> bool:
         """Nobody is there, or it cannot be read; one that only has not answered may be there."""
-        return self._reach.error is not None and not self._reach.is_silent
+        return self._reachability.error is not None and not self._reachability.is_silent
 
     def meet(self) -> str | None:
         """The process that it is, if it answers; changes nothing on it."""
@@ -116,9 +116,9 @@ class ServerContact:
         One that is slow to answer is not asked again until something could be done by its answer.
         """
         may_act, self._may_act = self._may_act, False
-        if self._asking.is_pending or not self._reach.is_due or may_act:
+        if self._asking.is_pending or not self._reachability.is_due or may_act:
             return None
-        self._reach.ask()
+        self._reachability.ask()
         return self._asking.begin()
 
     @property
@@ -145,7 +145,7 @@ class ServerContact:
         self.answered_at = time.monotonic()
         took_seconds = self.answered_at - self._asking.asked_at
         self._is_slow = self._may_act = took_seconds > PATIENCE_SECONDS
-        self.is_back = self._reach.answer()
+        self.is_back = self._reachability.answer()
         if self.is_back:
             log.info("server %s answers again", self.name)
         return reading
@@ -156,7 +156,7 @@ class ServerContact:
 
     def awaits(self, since: float) -> bool:
         """Whether it may still answer in time, and has not since then (monotonic)."""
-        return self._reach.is_up and self.answered_at < since
+        return self._reachability.is_up and self.answered_at < since
 
     def hung_up(self) -> bool:
         """Whether the server has closed the connection since it last answered; sends nothing."""
@@ -171,7 +171,7 @@ class ServerContact:
         began = time.monotonic()
         if began < self._sets_again_at:
             raise ServerDownError("it was slow to take a setting: it gets one a second")
-        self._reach.ask()
+        self._reachability.ask()
         try:
             self._server.set(settings)
         except (ServerRefusedError, ServerDownError) as error:
@@ -192,7 +192,7 @@ class ServerContact:
     def settle(self) -> None:
         """Before the end: wait for what it was asked, if it still answers, and then set at once."""
         self._sets_again_at = -math.inf
-        if self._reach.is_up:
+        if self._reachability.is_up:
             self._asking.wait(TIMEOUT_SECONDS)
             self.take()
 
@@ -205,7 +205,7 @@ class ServerContact:
     def _lose(self, error: Exception) -> None:
         if not isinstance(error, ServerDownError):
             self._server.close()
-        if self._reach.lose(error):
+        if self._reachability.lose(error):
             self._metrics.servers_lost.labels(self.name).inc()
             how = "is out of reach"
             if not isinstance(error, ServerDownError):

@@ -9,8 +9,9 @@ from dataclasses import replace
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.servers.asking import PATIENCE_SECONDS
+from sidecar.servers.background_reading import PATIENCE_SECONDS
 from sidecar.servers.held_memory import HeldMemory
+from sidecar.servers.intermediate_sizes import MemoryNeed
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_changes import tell_changes
@@ -21,7 +22,6 @@ from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
-from sidecar.servers.waypoints import Need
 from sidecar.state.state_store import StateStore, note_installed
 from solver_lambda.documents.units import format_size
 
@@ -197,10 +197,10 @@ class ServerWatch:
             window.add(self._last)
         return window
 
-    def need(self) -> Need:
+    def need(self) -> MemoryNeed:
         """For the handover."""
         used_bytes = self._last.counted_bytes if self._last else 0
-        return Need(used_bytes, self.least_bytes() or 0)
+        return MemoryNeed(used_bytes, self.least_bytes() or 0)
 
     def least_bytes(self) -> int | None:
         """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if unknown."""

@@ -81,7 +81,7 @@ class ServerState:
         return self.moves and self.goal_bytes > self.target_bytes
 
     @property
-    def claim_bytes(self) -> float:
+    def reserved_bytes(self) -> float:
         """What nobody else may have."""
         return self.held_bytes if self.is_freeing else self.maxmemory_bytes
 
@@ -90,19 +90,19 @@ class ServerState:
         """What others make room for. What one takes above it, it takes from nobody: the budget is
         exceeded."""
         if self.moves:
-            return self.claim_bytes
+            return self.reserved_bytes
         if not (self.reachable or self.contested):
             # Who hangs may have grown by what we sent ourselves.
-            return min(self.claim_bytes, max(self.most_counted_bytes, self.target_bytes))
+            return min(self.reserved_bytes, max(self.most_counted_bytes, self.target_bytes))
         if self.maxmemory_bytes == math.inf:
             return self.target_bytes
         most = self.target_bytes if self.contested else self.most_counted_bytes
-        return self.claim_bytes - max(0, self.maxmemory_bytes - most)
+        return self.reserved_bytes - max(0, self.maxmemory_bytes - most)
 
     @property
     def takes_more(self) -> bool:
         """Whether it has more than others make room for."""
-        return self.claim_bytes > self.counted_bytes
+        return self.reserved_bytes > self.counted_bytes
 
     @property
     def is_freeing(self) -> bool:
@@ -177,7 +177,7 @@ def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transi
 def left_bytes(stay: Sequence[ServerState], given_bytes: int, budget_bytes: int) -> float:
     """What is left of the budget beside servers that keep their sizes. Where these take more than
     they count with, the others keep what they were given, and may exchange that."""
-    left = budget_bytes - sum(state.claim_bytes for state in stay)
+    left = budget_bytes - sum(state.reserved_bytes for state in stay)
     if not any(state.takes_more for state in stay):
         return left
     counted = sum(state.counted_bytes for state in stay)
@@ -190,7 +190,7 @@ def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Trans
     for state in states:
         if state.moves:
             after = replace(state, maxmemory_bytes=min(state.maxmemory_bytes, state.goal_bytes))
-            free -= after.claim_bytes
+            free -= after.reserved_bytes
     for state in states:
         missing = state.goal_bytes - state.maxmemory_bytes
         if not missing > 0:  # also of two that are unlimited

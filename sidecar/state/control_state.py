@@ -10,7 +10,7 @@ from solver_lambda.documents.reader import MOST_BYTES, Fields
 
 
 @dataclass(frozen=True)
-class Told:
+class OrderOrigin:
     """Who gave an order, when (Unix time) and why."""
 
     by: str
@@ -19,7 +19,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Pause(Told):
+class Pause(OrderOrigin):
     """Nothing is set until then; ``None``: until ``resume``."""
 
     until_seconds: float | None = None
@@ -62,7 +62,7 @@ class ControlState:
     """
 
     mode: str | None = None
-    mode_by: Told | None = None
+    mode_by: OrderOrigin | None = None
     file_mode: str | None = None
     engaged: bool = False
     pause: Pause | None = None
@@ -106,7 +106,7 @@ class ControlState:
             return self.wait.why
         return None
 
-    def ordered(self, mode: str, file_mode: str | None, told: Told) -> ControlState:
+    def ordered(self, mode: str, file_mode: str | None, told: OrderOrigin) -> ControlState:
         """The same with another mode."""
         return replace(self, mode=mode, mode_by=told, file_mode=file_mode)
 
@@ -142,8 +142,8 @@ class ControlState:
         )
 
 
-def _told(fields: Fields) -> Told:
-    return Told(fields.text("by"), fields.number("at_seconds", low=0), _why(fields))
+def _told(fields: Fields) -> OrderOrigin:
+    return OrderOrigin(fields.text("by"), fields.number("at_seconds", low=0), _why(fields))
 
 
 def _pause(fields: Fields) -> Pause:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sidecar.state.control_state import ControlState, Told, read_sizes
+from sidecar.state.control_state import ControlState, OrderOrigin, read_sizes
 from sidecar.state.room_made import RoomMade
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
@@ -166,7 +166,7 @@ class SidecarState:
 # Of a sidecar that knew no modes: it carried out every plan, and goes on with that.
 _CONTROL_BEFORE_MODES = ControlState(
     mode="apply",
-    mode_by=Told("spreds", 0.0, "it carried out plans before modes existed"),
+    mode_by=OrderOrigin("spreds", 0.0, "it carried out plans before modes existed"),
     engaged=True,
 )
 

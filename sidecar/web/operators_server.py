@@ -10,7 +10,7 @@ from socket import socket
 from sidecar.base.http_journal import HttpJournal
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.order_rate import OrderRate
-from sidecar.control.watched import Watched
+from sidecar.control.sidecar_view import SidecarView
 from sidecar.web.routes import Documents, operators_router
 from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.connection import Limits
@@ -35,7 +35,7 @@ class OperatorsServer:
         port: that is bound, if one is.
     """
 
-    def __init__(self, config: OperatorsConfig, watched: Watched) -> None:
+    def __init__(self, config: OperatorsConfig, watched: SidecarView) -> None:
         self._config = config
         self._watched = watched
         documents = Documents(watched)

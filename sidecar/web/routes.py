@@ -11,7 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.order_rate import OrderRate
-from sidecar.control.watched import Watched
+from sidecar.control.sidecar_view import SidecarView
 from sidecar.web.access import OwnNames
 from sidecar.web.exposition import exposition
 from sidecar.web.health import why_not_live, why_not_ready
@@ -32,7 +32,7 @@ _MOST_DIGITS = 15
 class Documents:
     """What is answered to readers, from any thread; all listeners of a sidecar share it."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: SidecarView) -> None:
         self._watched = watched
         self._page = load_page()
         self._status: Shared[dict[str, Any]] = Shared(watched.status)
@@ -75,7 +75,7 @@ class Documents:
 
 def operators_router(
     documents: Documents,
-    watched: Watched,
+    watched: SidecarView,
     guard: Callable[[Request], Authorised],
     rate: OrderRate,
     *,
@@ -115,7 +115,7 @@ def _charge(proof: Authorised, rate: OrderRate) -> None:
         )
 
 
-def _order(request: Request, proof: Authorised, watched: Watched) -> Answer:
+def _order(request: Request, proof: Authorised, watched: SidecarView) -> Answer:
     try:
         fields = parse_json(request.body, "the order", MOST_BODY_BYTES, keys_once=True)
         order = Order.from_json(fields, known_by=proof.by)

@@ -37,7 +37,7 @@ MORE_MEMORY_UNITS = 16_384
 MORE_MEMORY_GAP_RATIO = 0.0005
 
 
-class Circumstances(NamedTuple):
+class PlanContext(NamedTuple):
     """What the whole plan means for each server.
 
     Attributes:
@@ -64,7 +64,7 @@ class Circumstances(NamedTuple):
 
 
 def explain_server(
-    server: ServerObservation, size_bytes: int, share: float, circumstances: Circumstances
+    server: ServerObservation, size_bytes: int, share: float, circumstances: PlanContext
 ) -> ServerPlan:
     """The part of the plan for one server; ``share`` is its part in the node's mean access time."""
     eat = EffectiveAccessTime.of(server)
@@ -115,7 +115,7 @@ def _reason(
     size_bytes: int,
     before: float,
     after: float,
-    circumstances: Circumstances,
+    circumstances: PlanContext,
 ) -> str:
     if size_bytes == server.maxmemory_bytes:
         why = circumstances.held.get(server.name)
@@ -135,7 +135,7 @@ def _reason(
     return f"{text} {_effect(before, after, circumstances) or idle}"
 
 
-def _at_bound(server: ServerObservation, circumstances: Circumstances) -> str | None:
+def _at_bound(server: ServerObservation, circumstances: PlanContext) -> str | None:
     """Which bound is less than a unit away from the size in force."""
     minimum = circumstances.minima_bytes[server.name]
     for kind, bound, distance in (
@@ -147,7 +147,7 @@ def _at_bound(server: ServerObservation, circumstances: Circumstances) -> str | 
     return None
 
 
-def _effect(before: float, after: float, circumstances: Circumstances) -> str | None:
+def _effect(before: float, after: float, circumstances: PlanContext) -> str | None:
     """What another size does to one server; ``None``: nothing."""
     words = f"{time_words(before)} to {time_words(after)}"
     if after > before:
@@ -161,11 +161,11 @@ def _effect(before: float, after: float, circumstances: Circumstances) -> str | 
     return f"hardly change its mean access time of {time_words(before)}" if after < before else None
 
 
-def _code(circumstances: Circumstances) -> str:
+def _code(circumstances: PlanContext) -> str:
     return circumstances.decision.partition(":")[0]
 
 
-def _bound_note(bound: Bound, size_bytes: float, circumstances: Circumstances) -> str:
+def _bound_note(bound: Bound, size_bytes: float, circumstances: PlanContext) -> str:
     amount = bound.amount(size_bytes)
     if amount <= bound.most:
         return f"; its bound of {bound.words(bound.most)} is met"
@@ -176,7 +176,7 @@ def _bound_note(bound: Bound, size_bytes: float, circumstances: Circumstances) -
     return f"; its bound of {bound.words(bound.most)} {why}, {bound.words(amount)} is what it gets"
 
 
-def _minimum_note(server: ServerObservation, circumstances: Circumstances) -> str:
+def _minimum_note(server: ServerObservation, circumstances: PlanContext) -> str:
     had = circumstances.minima_bytes[server.name]
     if server.keep_reason is not None or had >= server.minimum_bytes:
         return ""

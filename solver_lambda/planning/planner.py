@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.planning.decision import Decision, Gain, decide, gain_of
-from solver_lambda.planning.explanation import Circumstances, explain_server, what_if
+from solver_lambda.planning.explanation import PlanContext, explain_server, what_if
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import (
     InfeasibleError,
@@ -74,8 +74,8 @@ def _circumstances(
     found: FoundSplit | None,
     decision: Decision,
     gain: Gain,
-) -> Circumstances:
-    return Circumstances(
+) -> PlanContext:
+    return PlanContext(
         decision=decision.reason,
         keeps=decision.word == "keep",
         mean_falls=gain.after < gain.before,

@@ -20,7 +20,7 @@ from workloads.experiment.faults.model.model import maker
 from workloads.experiment.faults.model.model_stage import ModelStage
 from workloads.experiment.faults.model.simulated_time import simulated_time
 from workloads.local_server import BUILD, LocalServer
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 from workloads.supported_servers import supported_servers
 
 StartServer = Callable[..., LocalServer]
@@ -146,14 +146,14 @@ def waiting(
 @pytest.fixture
 def node() -> Iterator[Node]:
     """Two models of servers with half of the budget each, in simulated time."""
-    with silence(), simulated_time() as clock:
+    with quiet_log(), simulated_time() as clock:
         yield Node(clock)
 
 
 @pytest.fixture(params=["actuator", "handover"])
 def three(request: pytest.FixtureRequest) -> Iterator[ThreeServers]:
     """Models with a third of the budget each."""
-    with silence(), simulated_time() as clock:
+    with quiet_log(), simulated_time() as clock:
         stage = ModelStage(clock, 3, maker(request.param, clock))
         stage.wait(3)
         yield ThreeServers(stage)

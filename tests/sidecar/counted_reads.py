@@ -31,7 +31,7 @@ def count(counts: ReadCounts, depths_bytes: Iterable[float], groups: npt.ArrayLi
 def step(counts: ReadCounts, objects: int = 10**18, part: float = 1.0) -> None:
     """A step, or a part of one, is over; so many objects leave next to no margin for chance. Each
     miss fills a mebibyte."""
-    counts.outlook.step(1.0, objects)
+    counts.growth_margin.step(1.0, objects)
     counts.object_bytes = MEBIBYTE
     counts.step(part * STEP_SECONDS, part / STEPS_A_CYCLE)
 

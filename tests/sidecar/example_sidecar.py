@@ -149,7 +149,7 @@ def _plan() -> dict[str, Any]:
 
 
 def example_status() -> dict[str, Any]:
-    """As ``Watched.status`` has it: in recommend mode, with a plan that waits for approval."""
+    """As ``SidecarView.status`` has it: in recommend mode, with a plan that waits for approval."""
     servers = [_server(place) for place in range(len(_SERVERS))]
     return {
         "kind": "spreds.status",
@@ -288,7 +288,7 @@ def example_history() -> list[dict[str, Any]]:
 
 
 class ExampleSidecar:
-    """A ``Watched`` whose documents a test may change.
+    """A ``SidecarView`` whose documents a test may change.
 
     Attributes:
         orders: those given.

@@ -76,7 +76,7 @@ class Mark:
 
 
 class Engaged:
-    """In the place of ``Engagement``: notes the cycles whose sizes are wanted."""
+    """In the place of ``Enforcement``: notes the cycles whose sizes are wanted."""
 
     def __init__(self) -> None:
         self.moves: list[int] = []

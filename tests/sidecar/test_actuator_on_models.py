@@ -15,7 +15,7 @@ from tests.sidecar.model_node import Node
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.experiment.faults.model.simulated_time import simulated_time
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 
 def test_it_says_of_each_server_what_is_known(node: Node) -> None:
@@ -207,7 +207,7 @@ def test_who_comes_back_with_no_more_than_its_size_is_not_cut(node: Node, mebiby
 
 
 def test_where_memory_is_handed_over_a_shrink_takes_its_time() -> None:
-    with silence(), simulated_time() as clock:
+    with quiet_log(), simulated_time() as clock:
         node = Node(clock, "handover")
         node.stage.wait(3)
         node.stage.plan(3, 1)

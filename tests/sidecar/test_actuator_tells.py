@@ -25,8 +25,8 @@ def test_before_its_first_step_it_knows_nothing_and_may_set_sizes(node: Node) ->
         node.metrics,
     )
     assert fresh.looks_on is False
-    assert fresh.waypoints.gradual
-    assert fresh.waypoints.budget_bytes == BUDGET_BYTES
+    assert fresh.intermediate_sizes.gradual
+    assert fresh.intermediate_sizes.budget_bytes == BUDGET_BYTES
     assert (fresh.readings, fresh.latest, fresh.latest_least_bytes, fresh.too_small) == (
         {}, [], {}, set(),
     )  # fmt: skip
@@ -67,9 +67,11 @@ def test_hands_are_told_where_somebody_may_have_set_a_size(
 ) -> None:
     noted: list[tuple[object, bool]] = []
     monkeypatch.setattr(
-        module, "note_hands", lambda _watches, hands, *, counts: noted.append((hands, counts))
+        module,
+        "note_manual_resizes",
+        lambda _watches, hands, *, counts: noted.append((hands, counts)),
     )
-    node.actuator._hands = hands = object()  # type: ignore[assignment]
+    node.actuator._manual_resizes = hands = object()  # type: ignore[assignment]
     node.actuator.step()
     node.actuator.watch()
     node.actuator.step()
@@ -123,7 +125,7 @@ def test_its_arrival_is_told_what_happened_in_the_step(
 ) -> None:
     node.stage.wait(3)
     told: list[dict[str, object]] = []
-    monkeypatch.setattr(node.actuator._arrival, "note", lambda **what: told.append(what))
+    monkeypatch.setattr(node.actuator._convergence, "note", lambda **what: told.append(what))
     node.actuator.step()
     assert (told[-1]["moved"], told[-1]["freeing"], told[-1]["is_there"]) == (False, False, True)
     node.actuator.pace.is_waiting = True
@@ -134,7 +136,7 @@ def test_its_arrival_is_told_what_happened_in_the_step(
     node.actuator.set_targets({"s0": 10 * MIB}, "less")
     node.actuator.step()
     assert told[-1]["moved"] is True
-    monkeypatch.setattr(node.actuator.waypoints, "is_there", lambda states: not states)
+    monkeypatch.setattr(node.actuator.intermediate_sizes, "is_there", lambda states: not states)
     node.servers[0].used_bytes = 20 * MIB
     node.actuator.step()
     assert (told[-1]["freeing"], told[-1]["is_there"]) == (True, False)
@@ -147,7 +149,7 @@ def test_its_arrival_is_told_what_happened_in_the_step(
 def test_shrinks_take_their_time_only_where_memory_is_handed_over(
     node: Node, monkeypatch: pytest.MonkeyPatch, gradual: bool
 ) -> None:
-    node.actuator.waypoints.gradual = gradual
+    node.actuator.intermediate_sizes.gradual = gradual
     slowed: list[int] = []
 
     def note(

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import CYCLE, MEMORIES, Memory
-from sidecar.forecast.evidence import chance_ratio
-from sidecar.forecast.virtual_plans import PlannedServer, VirtualPlanner, cost_of
+from sidecar.curves.remembered import CYCLE, MEMORIES, HalfLife
+from sidecar.half_lives.chance_of_gain import chance_ratio
+from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner, cost_of
 from tests.sidecar.counted_reads import MEBIBYTE, count, step
 
 BUDGET = 100 * MEBIBYTE
-MEMORY = Memory(CYCLE, CYCLE)
+MEMORY = HalfLife(CYCLE, CYCLE)
 PLANNER = VirtualPlanner(
     [PlannedServer(name, 0.1, 10.0, MEBIBYTE) for name in ("one", "two")], BUDGET
 )
@@ -89,7 +89,7 @@ def test_the_best_plan_has_no_gain_that_could_be_chance() -> None:
     st.sampled_from(MEMORIES),
 )
 def test_chance_is_finite_and_more_errors_never_leave_less_of_it(
-    one: Reads, two: Reads, share: int, errors: float, memory: Memory
+    one: Reads, two: Reads, share: int, errors: float, memory: HalfLife
 ) -> None:
     counts = counts_of(one, two)
     sizes = {"one": share * MEBIBYTE, "two": (100 - share) * MEBIBYTE}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.state.control_state import MODES, ControlState, Hold, Pause, Told, Wait
+from sidecar.state.control_state import MODES, ControlState, Hold, OrderOrigin, Pause, Wait
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.reader import Fields
 
@@ -18,7 +18,7 @@ WAITS = st.builds(Wait, TIMES, TEXT, st.integers(0, 9))
 STATES = st.builds(
     ControlState,
     mode=st.none() | st.sampled_from(MODES),
-    mode_by=st.none() | st.builds(Told, TEXT, TIMES, st.just("") | TEXT),
+    mode_by=st.none() | st.builds(OrderOrigin, TEXT, TIMES, st.just("") | TEXT),
     file_mode=st.none() | st.sampled_from(MODES),
     engaged=st.booleans(),
     pause=st.none() | st.builds(Pause, TEXT, TIMES, st.just("") | TEXT, st.none() | TIMES),
@@ -57,10 +57,10 @@ def test_a_new_installation_recommends() -> None:
 
 
 def test_an_order_holds_until_the_line_in_the_file_is_edited() -> None:
-    ordered = ControlState().ordered("apply", "recommend", Told("ann", 1.0))
+    ordered = ControlState().ordered("apply", "recommend", OrderOrigin("ann", 1.0))
     assert ordered.mode_with("recommend") == "apply"
     assert ordered.mode_with("apply") == "apply"
-    back = ControlState().ordered("recommend", "apply", Told("ann", 1.0))
+    back = ControlState().ordered("recommend", "apply", OrderOrigin("ann", 1.0))
     assert back.mode_with("apply") == "recommend"
     assert back.mode_with(None) == "recommend"
 

@@ -16,14 +16,14 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation
 from tests.sidecar.plan_messages import FORGED, NEW, OLD, Receiving, observation, plan
 from tests.sidecar.signed_cloud import SignedCloud
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 NEEDED = MissRatioCurve(np.array([16.0 * (1 << 20)]), np.array([0.0]))
 
 
 @pytest.fixture
 def receiving(cloud: SignedCloud) -> Iterator[Receiving]:
-    with silence():
+    with quiet_log():
         yield Receiving(cloud, SignatureCheck(cloud.topic_arn, cloud.endpoint_url))
 
 

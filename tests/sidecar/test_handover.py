@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.servers import waypoints
+from sidecar.servers import intermediate_sizes
 from sidecar.servers.handover import Holding, attainable, handover
+from sidecar.servers.intermediate_sizes import IntermediateSizes, MemoryNeed
 from sidecar.servers.transitions import Grow, ServerState, Shrink, resolve
-from sidecar.servers.waypoints import Need, Waypoints
 
 MB = 1 << 20
 BUDGET = 100 * MB
@@ -148,11 +148,11 @@ class Node:
 
     states: list[ServerState]
     targets: dict[str, int]
-    way: Waypoints
+    way: IntermediateSizes
 
     def step(self, carried_out: int | None = None) -> None:
         planned = [replace(s, target_bytes=self.targets[s.name]) for s in self.states]
-        self.way.follow(planned, {s.name: Need(s.held_bytes, 0) for s in self.states})
+        self.way.follow(planned, {s.name: MemoryNeed(s.held_bytes, 0) for s in self.states})
         wanted = self.way.sizes_bytes
         before = sum(state.maxmemory_bytes for state in self.states)
         states = [replace(s, target_bytes=wanted[s.name]) for s in self.states]
@@ -180,8 +180,8 @@ def test_with_the_resolver_it_keeps_the_budget_whatever_happens_and_arrives_when
     begun = {f"s{place}": size for place, size in enumerate(_divided(first))}
     states = [ServerState(name, size, 0, size) for name, size in begun.items()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(waypoints, "LOOK_SECONDS", 0.0)
-        way = Waypoints(BUDGET, gradual=True)
+        patch.setattr(intermediate_sizes, "LOOK_SECONDS", 0.0)
+        way = IntermediateSizes(BUDGET, gradual=True)
         way.begin(begun)
         node = Node(states, begun, way)
         new_shares = st.lists(st.integers(1, 50), min_size=len(first), max_size=len(first))
@@ -223,12 +223,12 @@ def _fill(node: Node, share: float) -> None:
     ]
 
 
-def _way(sizes_bytes: dict[str, int]) -> tuple[Waypoints, Callable[..., dict[str, int]]]:
-    way = Waypoints(BUDGET, gradual=True)
+def _way(sizes_bytes: dict[str, int]) -> tuple[IntermediateSizes, Callable[..., dict[str, int]]]:
+    way = IntermediateSizes(BUDGET, gradual=True)
     way.begin(sizes_bytes)
 
-    def follow(states: list[ServerState], **needs: Need) -> dict[str, int]:
-        way.follow(states, {state.name: Need(0, 0) for state in states} | needs)
+    def follow(states: list[ServerState], **needs: MemoryNeed) -> dict[str, int]:
+        way.follow(states, {state.name: MemoryNeed(0, 0) for state in states} | needs)
         return way.sizes_bytes
 
     return way, follow
@@ -237,19 +237,19 @@ def _way(sizes_bytes: dict[str, int]) -> tuple[Waypoints, Callable[..., dict[str
 def test_who_would_refuse_writes_does_not_wait_for_the_next_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waypoints, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(intermediate_sizes, "LOOK_SECONDS", 3600.0)
     way, follow = _way({"a": 20 * MB, "b": 80 * MB})
     states = [ServerState("a", 20 * MB, 0, 50 * MB), ServerState("b", 80 * MB, 0, 50 * MB)]
-    assert follow(states, a=Need(19 * MB, 0), b=Need(80 * MB, 0))["a"] == 20 * MB
-    assert follow(states, a=Need(20 * MB, 0), b=Need(80 * MB, 0))["a"] == 20 * MB
-    assert follow(states, a=Need(20 * MB, 30 * MB), b=Need(80 * MB, 0)) == {
+    assert follow(states, a=MemoryNeed(19 * MB, 0), b=MemoryNeed(80 * MB, 0))["a"] == 20 * MB
+    assert follow(states, a=MemoryNeed(20 * MB, 0), b=MemoryNeed(80 * MB, 0))["a"] == 20 * MB
+    assert follow(states, a=MemoryNeed(20 * MB, 30 * MB), b=MemoryNeed(80 * MB, 0)) == {
         "a": 30 * MB,
         "b": 70 * MB,
     }
     # Nor does a new plan.
     way.retarget({"a": 60 * MB, "b": 40 * MB})
     states = [ServerState("a", 30 * MB, 0, 60 * MB), ServerState("b", 70 * MB, 0, 40 * MB)]
-    assert follow(states, a=Need(30 * MB, 0), b=Need(70 * MB, 0))["a"] > 30 * MB
+    assert follow(states, a=MemoryNeed(30 * MB, 0), b=MemoryNeed(70 * MB, 0))["a"] > 30 * MB
 
 
 def test_what_cannot_be_had_beside_a_server_that_keeps_its_size_is_not_under_way() -> None:
@@ -268,7 +268,7 @@ def test_a_donor_that_frees_nothing_does_not_hold_up_another() -> None:
     stuck = ServerState("stuck", 30 * MB, 36 * MB, 10 * MB, stuck=True)
     donor = ServerState("donor", 40 * MB, 40 * MB, 20 * MB)
     grower = ServerState("a", 20 * MB, 20 * MB, 60 * MB)
-    needs = {state.name: Need(state.held_bytes, 0) for state in (stuck, donor, grower)}
+    needs = {state.name: MemoryNeed(state.held_bytes, 0) for state in (stuck, donor, grower)}
     sizes = follow([stuck, donor, grower], **needs)
     assert sizes["stuck"] == 30 * MB
     assert 20 * MB < sizes["a"] <= BUDGET - 36 * MB - sizes["donor"]
@@ -278,12 +278,12 @@ def test_who_holds_more_than_it_may_because_nothing_can_be_evicted_still_grows()
     _, follow = _way({"donor": 80 * MB, "a": 20 * MB})
     donor = ServerState("donor", 80 * MB, 70 * MB, 60 * MB)
     grower = ServerState("a", 20 * MB, 25 * MB, 40 * MB, stuck=True)
-    sizes = follow([donor, grower], donor=Need(70 * MB, 0), a=Need(25 * MB, 28 * MB))
+    sizes = follow([donor, grower], donor=MemoryNeed(70 * MB, 0), a=MemoryNeed(25 * MB, 28 * MB))
     assert sizes["a"] >= 28 * MB
 
 
 def test_without_gradual_the_targets_count_at_once() -> None:
-    way = Waypoints(BUDGET, gradual=False)
+    way = IntermediateSizes(BUDGET, gradual=False)
     way.begin({"a": 20 * MB, "b": 80 * MB})
     way.retarget({"a": 80 * MB, "b": 20 * MB})
     way.follow([ServerState("a", 20 * MB, 0, 80 * MB), ServerState("b", 80 * MB, 0, 20 * MB)], {})

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
-from sidecar.servers import waypoints
-from sidecar.servers.claims import BudgetKeeper
+from sidecar.servers import intermediate_sizes
+from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.state.control_state import ControlState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
@@ -24,7 +24,7 @@ WriteNode = Callable[..., Path]
 
 @pytest.fixture
 def looks_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waypoints, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(intermediate_sizes, "LOOK_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_a_sidecar_that_finds_more_than_the_budget_does_not_wait(
 def test_who_would_refuse_writes_does_not_wait_for_its_turn(
     path: Path, servers: dict[str, LocalServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waypoints, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(intermediate_sizes, "LOOK_SECONDS", 3600.0)
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         # Scripts cannot be evicted: first they fit into its plan, then they do not.

@@ -18,7 +18,7 @@ from sidecar.base.log_setup import (
     MOST_A_MINUTE,
     ROUTINE,
     JsonFormatter,
-    NotAgain,
+    RepeatFilter,
     event_of,
 )
 from sidecar.base.metrics import Metrics
@@ -47,7 +47,7 @@ class Lines(logging.Handler):
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(logging.INFO)
-        self.addFilter(NotAgain(clock, ["cache-1", "cache-12", "6379"]))
+        self.addFilter(RepeatFilter(clock, ["cache-1", "cache-12", "6379"]))
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self.lines: list[str] = []
 

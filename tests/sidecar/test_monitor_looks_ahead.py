@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sidecar.curves.monitor import CYCLE_SECONDS
-from sidecar.curves.remembered import MEMORIES, Memory
+from sidecar.curves.remembered import MEMORIES, HalfLife
 from tests.sidecar.monitored_load import BASELINE, BUDGET, STATS, batches, later, monitor_of, zipf
 
 
@@ -34,7 +34,7 @@ def test_a_memory_tells_its_own_rate_and_a_curve_with_a_margin() -> None:
     monitor.step(CYCLE_SECONDS / 12)
     monitor.step(CYCLE_SECONDS / 12)  # of silence
     (short, _), (_, long) = MEMORIES[0], MEMORIES[-1]
-    told = monitor.observe(later(STATS), BUDGET, memory=Memory(short, long))
+    told = monitor.observe(later(STATS), BUDGET, memory=HalfLife(short, long))
     assert told is not None
     # Half of the reads, in one and a half of the time.
     assert told.request_rate_per_second == pytest.approx(30_000 / 2 / (300 * 1.5))
@@ -60,6 +60,6 @@ def test_keys_that_come_back_after_they_were_dropped_are_no_growth() -> None:
         stats = later(STATS, seconds=number * CYCLE_SECONDS, misses=number * len(cycle))
         told = monitor.observe(stats, budget_bytes, memory=MEMORIES[0])
     assert min(known_bytes) > 1.5 * budget_bytes  # they do come back
-    assert monitor.counts.outlook.growth_ratio == 0
+    assert monitor.counts.growth_margin.growth_ratio == 0
     assert told is not None
     assert told.curve_error_ratio < 0.1

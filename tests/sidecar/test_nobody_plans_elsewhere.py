@@ -12,12 +12,12 @@ from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.controllers.cloud import CloudController
 from sidecar.controllers.controller import Failed
-from sidecar.controllers.elsewhere import ElsewhereController
 from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.controllers.remote_with_fallback import RemoteWithFallback
 from sidecar.daemon import Sidecar
 from sidecar.delivery.plan_inbox import TakePlan
-from sidecar.forecast.forecast import _going_back
+from sidecar.half_lives.planning_basis import _going_back
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key
 from solver_lambda.documents.plan import AdaptationPlan
@@ -135,7 +135,7 @@ def test_an_observation_counts_once_and_a_plan_that_is_believed_ends_it(tmp_path
         return document == b"plan"
 
     embedded = EmbeddedController(believes, metrics, KeptFolder(None, 1, metrics))
-    controller = ElsewhereController("the cloud", make, believes, embedded, False, 30.0, metrics)
+    controller = RemoteWithFallback("the cloud", make, believes, embedded, False, 30.0, metrics)
     first = realistic_observation(2)
     second = replace(first, cycle=first.cycle + 1, made_at_seconds=first.made_at_seconds + 60)
     (tmp_path / "bucket").write_text("no folder")
@@ -175,7 +175,7 @@ def test_who_did_harm_has_no_say_in_the_way_back(tmp_path: Path) -> None:
         return True
 
     embedded = EmbeddedController(believes, metrics, KeptFolder(None, 1, metrics))
-    controller = ElsewhereController("the cloud", make, believes, embedded, False, 30.0, metrics)
+    controller = RemoteWithFallback("the cloud", make, believes, embedded, False, 30.0, metrics)
     first = realistic_observation(2)
     sizes = [int(0.9 * server.maxmemory_bytes) for server in first.servers]
     servers = tuple(

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.base.log_setup import MOST_A_MINUTE, NotAgain
+from sidecar.base.log_setup import MOST_A_MINUTE, RepeatFilter
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
@@ -148,7 +148,7 @@ def test_anybodys_malformed_address_is_refused_and_leaves_little_in_the_log(
     request: pytest.FixtureRequest,
 ) -> None:
     port = serve(listen=("127.0.0.1", 0)).port
-    once = NotAgain()
+    once = RepeatFilter()
     caplog.handler.addFilter(once)
     request.addfinalizer(lambda: caplog.handler.removeFilter(once))
     caplog.set_level(logging.INFO)

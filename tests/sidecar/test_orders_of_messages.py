@@ -32,7 +32,7 @@ from tests.sidecar.plan_messages import (
 )
 from tests.sidecar.signed_cloud import SignedCloud
 from workloads.local_node import wait_until
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 NEWS = {"old": OLD, "new": NEW, "new again": NEW}
 MOST = 6
@@ -40,7 +40,7 @@ MOST = 6
 
 @pytest.fixture
 def silent() -> Iterator[None]:
-    with silence():
+    with quiet_log():
         yield
 
 
@@ -156,7 +156,7 @@ def test_a_stray_plan_of_a_later_cycle_ends_no_wait_but_its_own(cloud: SignedClo
     stray, waited = (plan_key(NODE, cycle) for cycle in (104, NEW))
     receiving.plans.documents[stray] = plan(104).dumps()
     message = cloud.sign(cloud.message(cloud.event(stray)))
-    with silence():
+    with quiet_log():
         assert receiving.take(json.dumps(message).encode()) is Verdict.TAKEN
     assert receiving.metrics.value("plans_refused", reason="unasked_cycle") == 1
     assert receiving.inbox.has_taken(stray)

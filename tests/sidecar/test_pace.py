@@ -142,7 +142,7 @@ def test_a_lowered_maximum_takes_many_small_shrinks(make_node: MakeNode) -> None
     node.actuator.set_targets({"s0": 24 * MB, "s1": 24 * MB}, "as they are")
     node.step_until(lambda: node.actuator.settled)
     before = node.metrics.value("config_set_maxmemory", instance="s0")
-    node.actuator.waypoints.bounds_bytes = {"s0": (0, 22 * MB)}
+    node.actuator.intermediate_sizes.bounds_bytes = {"s0": (0, 22 * MB)}
     node.actuator.set_targets({"s0": 22 * MB, "s1": 24 * MB}, "maximum")
     node.step_until(lambda: node.maxmemory()["s0"] == 22 * MB)
     node.step_until(lambda: node.actuator.settled)

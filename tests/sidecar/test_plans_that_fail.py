@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sidecar import observation_cycle
-from sidecar.control.engagement import Engagement
+from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order
 from sidecar.control.plan_verification import PlanVerification
@@ -148,7 +148,7 @@ class Liar:
     ) -> dict[str, ServerReading | None]:
         before, now = verification._before_bytes, verification._store.now.targets_bytes
         reading = readings.get("s2")
-        has_grown = verification._promise is not None and all(
+        has_grown = verification._outcome is not None and all(
             now[name] > before[name] for name in ("s1", "s2")
         )
         if self.after or not has_grown or reading is None:
@@ -173,18 +173,18 @@ def test_one_whose_counters_lie_goes_back_alone(
         more=MORE.replace('maximum_age = "6s"', 'maximum_age = "1h"'),
     )
     liar = Liar()
-    look, back_to = PlanVerification.look, Engagement.back_to
+    look, back_to = PlanVerification.look, Enforcement.back_to
 
     def lie(verification: PlanVerification, readings: Mapping[str, ServerReading | None]) -> None:
         look(verification, liar.readings(verification, readings))
 
-    def note(engagement: Engagement, wanted: Mapping[str, int], purpose: str) -> dict[str, int]:
-        liar.now = dict(engagement._store.now.targets_bytes)
-        liar.after = back_to(engagement, wanted, purpose)
+    def note(enforcement: Enforcement, wanted: Mapping[str, int], purpose: str) -> dict[str, int]:
+        liar.now = dict(enforcement._store.now.targets_bytes)
+        liar.after = back_to(enforcement, wanted, purpose)
         return liar.after
 
     monkeypatch.setattr(PlanVerification, "look", lie)
-    monkeypatch.setattr(Engagement, "back_to", note)
+    monkeypatch.setattr(Enforcement, "back_to", note)
     with Load(list(servers.values()), (400, 40_000, 40_000)), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.metrics.value("plans_checked", verdict="rolled_back"), sidecar)
         assert liar.after == {**liar.now, "s2": liar.before["s2"]}

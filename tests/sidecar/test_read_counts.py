@@ -12,7 +12,7 @@ from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.miss_ratio_histogram import COARSE_EDGES_BYTES, EDGES_BYTES
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import CYCLE, HALF_LIVES_CYCLES, STEPS_A_CYCLE, Memory
+from sidecar.curves.remembered import CYCLE, HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife
 from sidecar.samples.wire_format import Operation
 from tests.sidecar.counted_reads import STEP_SECONDS, at_depth, count, ids_of, step
 from tests.sidecar.monitored_load import accesses
@@ -64,7 +64,7 @@ def test_misses_are_reads_that_reach_deeper_at_the_rate_of_another_memory(
             for w, some in zip(of_shape, steps, strict=True)
         )
         expected.append(deeper / all_reads * reads_a_second if all_reads else 0.0)
-    counts, memory = counted(steps), Memory(rate, shape)
+    counts, memory = counted(steps), HalfLife(rate, shape)
     assert counts.reads(memory) == pytest.approx(reads_a_second)
     assert counts.misses(EDGES_BYTES[::50] + EMPTY_BYTES, memory) == pytest.approx(
         expected, abs=TOLERANCE
@@ -75,15 +75,17 @@ def test_misses_are_reads_that_reach_deeper_at_the_rate_of_another_memory(
 @given(past)
 def test_those_of_the_last_step_are_neither_faded_nor_looked_ahead_of(steps: Past) -> None:
     counts = counted(steps)
-    counts.outlook.step(1.0, 0)  # would be a margin of a half
+    counts.growth_margin.step(1.0, 0)  # would be a margin of a half
     naive = [sum(d > size for d, _ in steps[-1]) / STEP_SECONDS for size in EDGES_BYTES[::50]]
     assert counts.reads(None) == pytest.approx(len(steps[-1]) / STEP_SECONDS)
     assert counts.misses(EDGES_BYTES[::50] + EMPTY_BYTES, None) == pytest.approx(naive)
 
 
 @QUICK
-@given(past, st.sampled_from([None, Memory(0, 3), Memory(2, 2)]))
-def test_the_groups_mean_is_the_whole_on_a_coarse_grid(steps: Past, memory: Memory | None) -> None:
+@given(past, st.sampled_from([None, HalfLife(0, 3), HalfLife(2, 2)]))
+def test_the_groups_mean_is_the_whole_on_a_coarse_grid(
+    steps: Past, memory: HalfLife | None
+) -> None:
     counts = counted(steps)
     at_edges = COARSE_EDGES_BYTES + EMPTY_BYTES
     whole = counts.misses(at_edges, memory)
@@ -110,9 +112,9 @@ def test_a_group_speaks_for_all_objects_by_its_own_only(steps: Past) -> None:
 
 
 @QUICK
-@given(past, st.sampled_from([None, Memory(1, 1), Memory(3, 3)]))
+@given(past, st.sampled_from([None, HalfLife(1, 1), HalfLife(3, 3)]))
 def test_a_larger_server_never_misses_more_and_none_misses_more_than_is_read(
-    steps: Past, memory: Memory | None
+    steps: Past, memory: HalfLife | None
 ) -> None:
     counts = counted(steps)
     misses = counts.misses(np.linspace(0, 2e7, 300), memory)
@@ -123,8 +125,8 @@ def test_a_larger_server_never_misses_more_and_none_misses_more_than_is_read(
 
 def test_an_outlook_moves_the_curve_to_the_right() -> None:
     counts = at_depth(1e6)
-    counts.outlook.step(1.0, 0)  # 16 objects at least: half as deep again
-    misses = counts.misses(np.array([1.4e6, 1.6e6]), Memory(CYCLE, CYCLE))
+    counts.growth_margin.step(1.0, 0)  # 16 objects at least: half as deep again
+    misses = counts.misses(np.array([1.4e6, 1.6e6]), HalfLife(CYCLE, CYCLE))
     assert misses == pytest.approx([counts.reads(None), 0.0])
 
 
@@ -138,7 +140,7 @@ def test_a_simulated_policy_counts_its_own_misses() -> None:
     counts.simulation.access(accesses(keys, operations, 10), 10, 0, 1.0)
     counts.histogram.reads.new += len(keys)
     step(counts)
-    for memory in (None, Memory(CYCLE, CYCLE)):
+    for memory in (None, HalfLife(CYCLE, CYCLE)):
         # Too small for one object, and large enough for all three.
         assert counts.misses(sizes * NEARLY_ONE, memory) * STEP_SECONDS == pytest.approx([6, 3])
         groups = counts.misses(sizes * NEARLY_ONE, memory, by_group=True) * STEP_SECONDS
@@ -152,17 +154,17 @@ def test_a_simulated_policy_counts_its_own_misses() -> None:
     assert counts.misses(sizes, None) * STEP_SECONDS == pytest.approx([6, 0])
     # Of the first one's three, so much is left in six cycles' memory of the curve.
     left = 0.5 ** (1 / STEPS_A_CYCLE / 6)
-    misses = counts.misses(sizes * NEARLY_ONE, Memory(0, 3)) * STEP_SECONDS
+    misses = counts.misses(sizes * NEARLY_ONE, HalfLife(0, 3)) * STEP_SECONDS
     assert misses == pytest.approx([6, 6 * 3 * left / (6 + 6 * left)])
 
 
 def test_without_reads_there_are_no_misses() -> None:
     counts = ReadCounts()
     sizes = np.array([0.0, 1e6])
-    for memory in (None, Memory(0, 3)):
+    for memory in (None, HalfLife(0, 3)):
         assert counts.reads(memory) == 0
         assert not counts.misses(sizes, memory).any()
         assert counts.misses(sizes, memory, by_group=True).shape == (GROUPS, 2)
     known = at_depth(1e6)
     known.forget()
-    assert known.reads(Memory(0, 0)) == known.reads(None) == 0
+    assert known.reads(HalfLife(0, 0)) == known.reads(None) == 0

@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sidecar.servers import asking, redis_server, server_contact, server_watch, side_by_side
+from sidecar.servers import (
+    background_reading,
+    redis_server,
+    server_contact,
+    server_watch,
+    side_by_side,
+)
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from sidecar.servers.unanswered_sizes import UnansweredSizes
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode
@@ -23,8 +29,8 @@ def endless_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a server that hangs waits for longer than any test."""
     for module, name in (
         (redis_server, "TIMEOUT_SECONDS"),
-        (asking, "TIMEOUT_SECONDS"),
-        (asking, "ANSWER_SECONDS"),
+        (background_reading, "TIMEOUT_SECONDS"),
+        (background_reading, "ANSWER_SECONDS"),
     ):
         monkeypatch.setattr(module, name, 4 * WAIT_LIMIT_SECONDS)
 
@@ -58,7 +64,7 @@ def test_a_server_that_restarts_is_cut_while_another_hangs(node: ActuatedNode) -
 def test_an_observation_leaves_out_who_hangs(
     node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(background_reading, "TIMEOUT_SECONDS", 0.1)
     readings = node.actuator.read_all()
     assert [name for name, reading in readings.items() if reading] == ["s0", "s2"]
     assert "no answer within" in node.actuator.errors()["s1"]
@@ -68,7 +74,7 @@ def test_an_observation_leaves_out_who_hangs(
 def test_its_answer_is_taken_when_it_comes_at_last(
     node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(background_reading, "TIMEOUT_SECONDS", 0.1)
     node.actuator.start()
     wait_until(lambda: "s1" in node.actuator.errors(), node.metrics.snapshot)
     connections = len(node.servers["s0"].client.client_list())

@@ -12,7 +12,7 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from tests.sidecar.model_node import Node
 from workloads.experiment.faults.model.model_server import MIB
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 
 def seen(node: Node, keep_reason: str | None = None) -> Observation:
@@ -51,7 +51,7 @@ def test_sizes_that_came_past_every_check_are_not_set(node: Node) -> None:
     with node.store.update() as state:
         state.targets_bytes = {"s0": 4 * MIB, "s1": 44 * MIB}
     before = node.metrics.value("sizes_held_back")
-    with silence():
+    with quiet_log():
         node.stage.wait(30)
     assert limits(node) == [24 * MIB, 24 * MIB]
     assert node.metrics.value("sizes_held_back") == before + 1

@@ -16,7 +16,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.daemon import Sidecar
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS
-from sidecar.servers.claims import BudgetKeeper
+from sidecar.servers.budget_keeper import BudgetKeeper
 from workloads.sample_batches import SampledServer, number_hashes
 
 WAITING = 20

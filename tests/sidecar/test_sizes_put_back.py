@@ -16,8 +16,8 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers import back_off
 from sidecar.servers.budget_fit import unmovable_bytes
-from sidecar.servers.claims import BudgetKeeper, not_put_back, to_put_back
-from sidecar.servers.counted_claims import claims_bytes
+from sidecar.servers.budget_keeper import BudgetKeeper, not_put_back, to_put_back
+from sidecar.servers.reserved_memory import reserved_by_server
 from sidecar.servers.transitions import ServerState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill
@@ -134,7 +134,7 @@ def test_what_is_to_be_put_back_counts_with_what_is_planned() -> None:
         for size in (46, math.inf):
             state = server("a", size, 16, contested=True, **how)
             assert kept(state, b, c) is None
-            assert claims_bytes([state]) == to_put_back([state]) == {"a": 16 * MB}
+            assert reserved_by_server([state]) == to_put_back([state]) == {"a": 16 * MB}
             assert unmovable_bytes([state]) == {}
             assert "cannot be put back" in not_put_back([state])["a"]
     # Who may have more for any other reason has it.

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.base.log_setup import NotAgain
+from sidecar.base.log_setup import RepeatFilter
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, SidecarConfig, load_config
@@ -336,7 +336,7 @@ def test_names_of_no_server_fill_neither_log_nor_memory(
     reader, _ = _reader(store, config)
     store.put("settings/n1/sessions.json", _settings(weight=2.0).dumps())
     folder = tmp_path / "documents" / "settings" / "n1"
-    with caplog.filtering(NotAgain()):
+    with caplog.filtering(RepeatFilter()):
         for turn in "xy":
             for letters in product("abcdefghijkl", repeat=3):
                 (folder / f"{turn}{''.join(letters)}.json").touch()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.forecast.virtual_division import VirtualDivision
-from sidecar.forecast.virtual_plans import UNITS
+from sidecar.half_lives.virtual_division import VirtualDivision
+from sidecar.half_lives.virtual_plans import UNITS
 
 GRID = np.arange(UNITS + 1)
 UNIT_ROWS = np.stack([1000.0 - GRID, 2000.0 - 2 * GRID])

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.remembered import MEMORIES
-from sidecar.forecast import virtual_plans
-from sidecar.forecast.virtual_plans import UNITS, PlannedServer, VirtualPlanner, cost_of
+from sidecar.half_lives import virtual_plans
+from sidecar.half_lives.virtual_plans import UNITS, PlannedServer, VirtualPlanner, cost_of
 from tests.sidecar.counted_reads import MEBIBYTE, at_depth
 
 FEW_UNITS = 12

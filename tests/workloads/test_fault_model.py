@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sidecar.servers import carrying_out, server_watch, transitions
+from sidecar.servers import apply_transitions, server_watch, transitions
 from sidecar.servers.transitions import ServerState
 from workloads.experiment.faults.model import model_stage
 from workloads.experiment.faults.model.model import (
@@ -24,7 +24,7 @@ from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
 from workloads.experiment.faults.model.simulated_time import SimulatedClock, simulated_time
 from workloads.experiment.faults.stage.script import POLICIES, dumps, loads
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 places = st.integers(0, 2)
 sizes = st.sampled_from([0, 1, 4, 8, 16, 24, 48, 96])
@@ -37,7 +37,7 @@ class FaultyNode(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._time: Any = simulated_time()
-        self._silence: Any = silence()
+        self._silence: Any = quiet_log()
         self._silence.__enter__()
         clock: SimulatedClock = self._time.__enter__()
         self._clock = clock
@@ -145,7 +145,7 @@ test_a_node_under_faults = FaultyNode.TestCase
 
 @pytest.fixture
 def clock() -> Iterator[SimulatedClock]:
-    with silence(), simulated_time() as clock:
+    with quiet_log(), simulated_time() as clock:
         yield clock
 
 
@@ -201,7 +201,7 @@ BREAKS = {
         "does not evict",
     ),
     "settings of a shrink that stay": (
-        carrying_out,
+        apply_transitions,
         "LeaveShrinkMode",
         type("Never", (), {}),
         "left in a shrink",
@@ -221,7 +221,7 @@ def test_what_is_broken_is_found_and_told_as_a_short_script(
     script = loads(failure.script)
     assert dumps(script) == failure.script
     assert len(script) <= 8
-    with silence(), simulated_time() as clock:
+    with quiet_log(), simulated_time() as clock:
         assert not play_on_model(script, clock, failure.servers, failure.kind).ok
         monkeypatch.undo()
         assert play_on_model(script, clock, failure.servers, failure.kind).ok
@@ -241,7 +241,7 @@ def test_a_lost_reply_to_a_growth_would_be_found(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(server_watch.ServerWatch, "set_maxmemory", forgetful)
     script = loads("plan 9 6 7\ndrop_replies 0\nplan 6 6 4\n")
-    with silence(), simulated_time() as clock:
+    with quiet_log(), simulated_time() as clock:
         assert "beside" in play_on_model(script, clock, 3, "actuator").words
 
 

@@ -213,7 +213,7 @@ def test_the_oracles_sizes_are_better_than_equal_ones_and_within_the_budget(
     assert oracle.best_of_each_window().access_seconds() <= static < equal
 
 
-class Watched(Division):
+class SidecarView(Division):
     """Looks at the sizes in force each time that a server is asked."""
 
     def __init__(self, inner: Division) -> None:
@@ -239,7 +239,7 @@ def test_who_divides_moves_memory_and_never_exceeds_the_budget(
     uneven: tuple[Mix, list[Requests]], division: Division
 ) -> None:
     mix, requests = uneven
-    watched = Watched(division)
+    watched = SidecarView(division)
     outcome = simulate(mix, requests, watched)
     assert max(watched.totals) <= mix.budget_bytes
     assert 0 < outcome.moves <= outcome.changes

@@ -259,7 +259,7 @@ def _looking_ahead(monitor: ServerMonitor, budget_bytes: int) -> MissRatioCurve:
     """What the monitor would say for a plan, of the memory that it has anyway."""
     counts = monitor.counts
     depths, ratios = counts.miss_ratios(CYCLE)
-    ahead = counts.outlook.depths(depths)
+    ahead = counts.growth_margin.depths(depths)
     return curve_through(counts.empty_bytes, ahead, monitor.anchor.anchored(ratios), budget_bytes)
 
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from workloads.experiment.fuzz.parser import Parser
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 # Longer than the longest that says where, what and why; in words that a terminal and a log show.
 MOST_MESSAGE = 10_000
@@ -39,7 +39,7 @@ def fuzz(parser: Parser, mutants: int, seed: int) -> Outcome:
     draw = random.Random(f"{parser.name}/{seed}")
     outcome = Outcome(parser.name)
     began = time.process_time()
-    with silence():  # what a reader refuses it may log
+    with quiet_log():  # what a reader refuses it may log
         for data in parser.seeds:
             parser.read(data)  # a seed that is refused would be a mistake of ours
         for _ in range(mutants):

@@ -10,7 +10,7 @@ import numpy as np
 
 from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.forecast.forecast import Forecast
+from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observer import ServerSnapshot, observe
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS
@@ -67,7 +67,7 @@ class SpredsDivision(Division):
             for name in self._names
         ]
         followed = dict(zip(self._names, self._monitors, strict=True))
-        self._forecast = Forecast(self._config, followed, 0.0)
+        self._forecast = PlanningBasis(self._config, followed, 0.0)
         self._verified = VerifiedPlans(mix.cycle_seconds)
         self._forecast.on_step = self._verified.step
         self._changed_at: dict[str, float] = {}

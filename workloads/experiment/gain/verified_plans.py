@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sidecar.control.plan_outcome import PlanOutcome
 from sidecar.control.plan_verification import wait_seconds
-from sidecar.control.promise import PlanPromise
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation
@@ -22,7 +22,7 @@ class VerifiedPlans:
     def __init__(self, cycle_seconds: float) -> None:
         self.rolled_back = 0
         self._cycle_seconds = cycle_seconds
-        self._promise: PlanPromise | None = None
+        self._promise: PlanOutcome | None = None
         self._before: dict[str, int] = {}
         self._failures = 0
         self._waits_until = 0.0
@@ -35,7 +35,7 @@ class VerifiedPlans:
         self, observation: Observation, plan: AdaptationPlan, before_bytes: dict[str, int]
     ) -> None:
         """A plan is carried out, in place of these sizes."""
-        self._promise = PlanPromise(observation, plan, before_bytes)
+        self._promise = PlanOutcome(observation, plan, before_bytes)
         self._before = before_bytes
 
     def look(self, readings: Mapping[str, ServerReading]) -> None:

@@ -92,13 +92,13 @@ def running_actuator(server: LocalServer, *, gradual: bool) -> Iterator[Actuator
 
 def shrink_to(actuator: Actuator, size_bytes: int) -> None:
     """As a maximum that was lowered: nobody wants the memory, so that it would be kept."""
-    actuator.waypoints.bounds_bytes = {"server": (0, size_bytes)}
+    actuator.intermediate_sizes.bounds_bytes = {"server": (0, size_bytes)}
     actuator.set_targets({"server": size_bytes}, "less of it")
 
 
 def grow_to(actuator: Actuator, size_bytes: int) -> None:
     """As a plan says it: memory comes as it is filled."""
-    actuator.waypoints.bounds_bytes = {}
+    actuator.intermediate_sizes.bounds_bytes = {}
     actuator.set_targets({"server": size_bytes}, "more of it")
 
 

@@ -14,7 +14,7 @@ from workloads.experiment.study.study import Data, Headline, Scope, Study, Study
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
 from workloads.process_environment import process_environment
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 from workloads.table import milliseconds
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def measure(scope: Scope) -> Data:
     }
     scope.progress("starting the emulator, deploying the stack", 0.0)
     with (
-        silence(),  # of the queue that is gone before its reader
+        quiet_log(),  # of the queue that is gone before its reader
         tempfile.TemporaryDirectory(prefix="spreds-cycle-") as folder,
         local_cloud(Path(folder)) as cloud,
         # The sidecar is in this process, and looks for credentials there.

@@ -13,7 +13,7 @@ from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelSta
 from workloads.experiment.faults.model.resolver_sidecar import ResolverFile, ResolverSidecar
 from workloads.experiment.faults.model.simulated_time import SimulatedClock, simulated_time
 from workloads.experiment.faults.stage.script import Step, Verdict, dumps, play, random_script
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 _SERVERS = (2, 3, 4)
 # What is under the faults: the real actuator, with targets that count at once or are handed over
@@ -56,7 +56,7 @@ def run_model(count: int, seed: int, kind: str = "resolver", most_failures: int 
     began_at = time.monotonic()
     failures: list[Failure] = []
     scripts = steps = 0
-    with silence(), simulated_time() as clock:
+    with quiet_log(), simulated_time() as clock:
         for number in range(seed, seed + count):
             servers = _SERVERS[number % len(_SERVERS)]
             script = random_script(number, servers)

@@ -16,7 +16,7 @@ from workloads.experiment.faults.model.model import (
 )
 from workloads.experiment.faults.model.simulated_time import simulated_time
 from workloads.experiment.faults.stage.script import loads
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 _PROCESSES = 2
 _SCRIPTS_AT_ONCE = 5_000
@@ -52,7 +52,7 @@ def replay(file: Path, kind: str) -> int:
     text = file.read_text()
     servers = servers_of(loads(text))
     script = loads(text, servers)
-    with silence(), simulated_time() as clock:
+    with quiet_log(), simulated_time() as clock:
         verdict = play_on_model(script, clock, servers, kind)
     print("all held" if verdict.ok else "\n".join(verdict.words.split("; ")))
     print(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.asking import PATIENCE_SECONDS
+from sidecar.servers.background_reading import PATIENCE_SECONDS
 from sidecar.servers.redis_server import (
     TIMEOUT_SECONDS,
     MissingRightError,
@@ -129,7 +129,7 @@ class ModelLine(RedisServer):
         words = {knob: str(value) for knob, value in settings.items()}
         size_bytes = int(words["maxmemory"]) or math.inf if "maxmemory" in words else None
 
-        def carry_out() -> None:
+        def apply_transition() -> None:
             if server.starts == starts and not server.refuses:
                 self._watch.takes(server, size_bytes, self._life)
                 server.take(words)
@@ -137,12 +137,12 @@ class ModelLine(RedisServer):
         self._watch.sends(server, size_bytes)
         if server.hangs:
             self._watch.waits(server, size_bytes)
-            server.late.append(carry_out)
+            server.late.append(apply_transition)
         self._reach()
         if server.refuses:
             self._reply()
             raise MissingRightError("CONFIG SET: the user may not")
-        carry_out()
+        apply_transition()
         self._watch.took()
         self._reply()
 

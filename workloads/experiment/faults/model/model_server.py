@@ -78,8 +78,8 @@ class ModelServer:
         """Go on, with what came meanwhile."""
         self.hangs = False
         late, self.late = self.late, []
-        for carry_out in late:
-            carry_out()
+        for apply_transition in late:
+            apply_transition()
 
     def start(self, maxmemory_bytes: int) -> None:
         """As a new process, with the settings of its own file."""

@@ -10,9 +10,9 @@ from typing import Any
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.control.engagement import Engagement
+from sidecar.control.enforcement import Enforcement
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.claims import BudgetKeeper
+from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.servers.redis_server import RedisServer
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
@@ -33,7 +33,7 @@ class ModelSidecar:
         self._configs = configs
         self._actuator = Actuator(lines, memory, _SAMPLING, store, _METRICS, gradual=gradual)
         config: Any = SimpleNamespace(servers=tuple(configs))
-        self._engagement = Engagement(config, store, self._actuator)
+        self._enforcement = Enforcement(config, store, self._actuator)
         self._keeper = BudgetKeeper(self._actuator, store, _METRICS, lambda *_: None)
         self._is_begun = False
 
@@ -45,7 +45,7 @@ class ModelSidecar:
     def begin(self) -> None:
         """Look at the servers, and keep their sizes from now on, if that can be had."""
         self._actuator.claim()
-        self._engagement.found(self._actuator.read_all())
+        self._enforcement.found(self._actuator.read_all())
         self._engage(None)
 
     def plan(self, sizes_bytes: Mapping[str, int]) -> None:
@@ -76,9 +76,9 @@ class ModelSidecar:
     def _engage(self, sizes_bytes: Mapping[str, int] | None) -> None:
         try:
             if sizes_bytes is None:
-                self._engagement.begin()
+                self._enforcement.begin()
             else:
-                self._engagement.move(sizes_bytes, "plan", None)
+                self._enforcement.move(sizes_bytes, "plan", None)
             self._is_begun = True
         except DocumentError:  # as the control room has it: it is tried again
             self._actuator.watch()

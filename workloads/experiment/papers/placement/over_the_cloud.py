@@ -16,7 +16,7 @@ from workloads.experiment.papers.placement.delay_proxy import delayed
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
 from workloads.process_environment import process_environment
-from workloads.silence import silence
+from workloads.quiet_log import quiet_log
 
 CYCLES = 10
 WARM_UP_CYCLES = 2
@@ -35,7 +35,7 @@ def measure_cloud(place: str, one_way_seconds: float) -> dict[str, Any]:
         OSError, RuntimeError: the stack cannot be deployed here, or a cycle did not end.
     """
     with (
-        silence(),  # of the queue that is gone before its reader
+        quiet_log(),  # of the queue that is gone before its reader
         tempfile.TemporaryDirectory(prefix="spreds-placement-") as folder,
         local_cloud(Path(folder)) as cloud,
         # The sidecar is in this process, and looks for credentials there.

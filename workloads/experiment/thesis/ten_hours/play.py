@@ -30,7 +30,7 @@ STEP_SECONDS = 0.05
 LOOKS_AN_HOUR = 4
 _RSS_WAIT_HOURS = 60 / 3600  # the default, of an hour's cycle
 
-Told = dict[str, Any]
+OrderOrigin = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def play(
     hour_seconds: float,
     cloud: Cloud | None,
     tell: Callable[[float], None],
-) -> Told:
+) -> OrderOrigin:
     """Send the same requests to the servers of all ways, evenly in time.
 
     Args:
@@ -131,7 +131,7 @@ def _sidecar(
     return stack.enter_context(started_sidecar(node, stand.servers, stand.folder, environment))
 
 
-def _plans(state: Path) -> Told:
+def _plans(state: Path) -> OrderOrigin:
     """How many came, how many moved memory, and the reason of the last."""
     plans = [entry for entry in read_history(history_path(state)) if entry["kind"] == "plan"]
     carried_out = sum(bool(plan["carried_out"]) for plan in plans)
@@ -145,11 +145,11 @@ def _drive(
     hours: int,
     hour_seconds: float,
     tell: Callable[[float], None],
-) -> tuple[dict[str, Told], float]:
+) -> tuple[dict[str, OrderOrigin], float]:
     steps_an_hour = max(LOOKS_AN_HOUR, round(hour_seconds / STEP_SECONDS))
     steps = hours * steps_an_hour
     backends = {name: load.backend_seconds.tolist() for name, load in asked.items()}
-    told: dict[str, Told] = {
+    told: dict[str, OrderOrigin] = {
         stand.way.name: {"sizes_bytes": [_sizes(stand)], "hours": []} for stand in stands
     }
     before = {stand.way.name: _tallies(stand) for stand in stands}

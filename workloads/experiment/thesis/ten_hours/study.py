@@ -25,8 +25,8 @@ from workloads.experiment.thesis.ten_hours.loads import (
 from workloads.experiment.thesis.ten_hours.play import Way, play
 from workloads.experiment.thesis.ten_hours.told import tables
 from workloads.experiment.thesis.ten_hours.ways import BEST, EQUAL, QUICK_WAYS, WAYS
+from workloads.quiet_log import quiet_log
 from workloads.shared_traces import TWITTER, trace_file
-from workloads.silence import silence
 from workloads.table import signed_percent
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def measure(scope: Scope) -> Data:
         cloud = None
         if any(way.controller == "cloud" for way in ways):
             scope.progress("starting the emulator, deploying the stack", 0.0)
-            stack.enter_context(silence())
+            stack.enter_context(quiet_log())
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spreds-cloud-")))
             nodes = sorted({way.node for way in ways if way.controller == "cloud"})
             cloud = stack.enter_context(local_cloud(folder, nodes))

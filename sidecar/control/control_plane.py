@@ -1,0 +1,238 @@
+"""Who decides: brings plans, orders, checks and history of one sidecar together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import SidecarConfig
+from sidecar.control.enforcement import Enforcement
+from sidecar.control.history import History, history_path
+from sidecar.control.order_handler import OrderHandler
+from sidecar.control.plan_application import PlanApplication
+from sidecar.control.plan_verification import PlanVerification
+from sidecar.control.recommended_gain import RecommendedGain
+from sidecar.control.series import Series
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.observation_cycle import ObservationCycle
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.server_reading import ServerReading
+from sidecar.state.asked_observations import AskedObservations, asked_path
+from sidecar.state.sidecar_state import SizeChange
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_size
+
+LOOK_SECONDS = 1.0
+# Where sizes cannot be set, somebody may have made room since.
+TRY_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class ControlPlane:
+    """Of one sidecar. ``lock`` keeps plans, observations and orders apart; all methods take it.
+
+    Attributes:
+        plans, post, verification, history, series: its parts.
+        trouble: why no size can be set, for people; ``None``: it can.
+        recommended: what plans that are not carried out would have saved.
+    """
+
+    def __init__(
+        self,
+        config: SidecarConfig,
+        store: StateStore,
+        lock: threading.RLock,
+        actuator: Actuator,
+        metrics: Metrics,
+    ) -> None:
+        self._store = store
+        self._lock = lock
+        self._actuator = actuator
+        self._config = config
+        self._cycle: ObservationCycle | None = None
+        self._looked_at = self._next_try_at = 0.0
+        self.trouble: str | None = None
+        self.history = History(history_path(config.state_file) if config.state_file else None)
+        self._asked = asked = AskedObservations(asked_path(config.state_file))
+        self._enforcement = Enforcement(config, store, actuator)
+        self.plans = PlanApplication(
+            config, store, lock, self._enforcement, metrics, self.history, asked.get
+        )
+        self.verification = PlanVerification(
+            store, self._enforcement, self.history, metrics, asked.get
+        )
+        self.post = OrderHandler(
+            config,
+            store,
+            lock,
+            actuator,
+            self._enforcement,
+            self.plans,
+            self.verification,
+            self.history,
+        )
+        self.series = Series(config.cycle.maximum_age_seconds)
+        self.recommended = RecommendedGain(time.time())
+        self._enforcement.changed = self._resized
+        self.plans.on_carried_out = self._carried_out
+        self.plans.on_recommended = self._recommended
+
+    def follow(self, cycle: ObservationCycle) -> None:
+        """Judge plans by these observations."""
+        self._cycle = cycle
+        cycle.before_observation = self._conclude
+        cycle.asked = self._asked
+
+    @property
+    def observation(self) -> Observation | None:
+        """The last one."""
+        return self._cycle.last_observation if self._cycle else None
+
+    @property
+    def mode(self) -> str:
+        """``recommend`` or ``apply``."""
+        return self._store.now.control.mode_with(self._config.mode)
+
+    def begin(self, readings: Mapping[str, ServerReading | None]) -> None:
+        """Take over the servers as they were found, or only watch them, also while a server cannot
+        be brought under the budget."""
+        with self._lock:
+            self._enforcement.found(readings)
+            went = self._take_over_or_watch()
+            does = "keeps sizes" if self._store.now.control.sets_sizes else "sets nothing"
+            words = f"the sidecar started; its mode is {self.mode}, it {does}{went}"
+            self.history.add("start", words)
+
+    def _take_over_or_watch(self) -> str:
+        """Which sizes changed by it, see ``Enforcement.begin``."""
+        control = self._store.now.control
+        self._next_try_at = time.monotonic() + TRY_SECONDS
+        self.trouble = None
+        if control.pause is None and (control.engaged or self.mode == "apply"):
+            try:
+                return self._enforcement.begin()
+            except DocumentError as error:
+                self.trouble = f"no size can be set: {error}"
+                log.warning("%s", self.trouble)
+        self._actuator.watch()
+        return ""
+
+    def _take_over(self) -> None:
+        if went := self._take_over_or_watch():
+            self.history.add("budget", f"sizes are kept from now on{went}")
+
+    def use(self, config: SidecarConfig) -> None:
+        """Go on with another configuration."""
+        with self._lock:
+            self._config = config
+            self.plans.config = self.post.config = self._enforcement.config = config
+            if self.mode == "apply" and not self._store.now.control.engaged:
+                self._take_over()
+
+    def tick(self) -> None:
+        """Again and again."""
+        now_seconds = time.time()
+        with self._lock:
+            self.post.tick(now_seconds)
+            if abs(now_seconds - self._looked_at) < LOOK_SECONDS:
+                return
+            self._looked_at = now_seconds
+            if self.trouble is not None and time.monotonic() >= self._next_try_at:
+                self._take_over()
+            readings = self._actuator.readings
+            self.verification.look(readings)
+            self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
+
+    def fitted(
+        self, before_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int], why: str
+    ) -> None:
+        """Sizes were changed for the budget's sake, and by no plan."""
+        with self._lock:
+            moved = {n: size for n, size in sizes_bytes.items() if size != before_bytes[n]}
+            held = self._store.now.control.held
+            for name, size_bytes in moved.items():
+                words = "somebody set it by hand" if name in held else why
+                self._resized(name, before_bytes[name], size_bytes, words)
+            ways = ", ".join(
+                f"{name} {format_size(before_bytes[name])} -> {format_size(size)}"
+                for name, size in moved.items()
+            )
+            self.history.add("budget", f"{why}: {ways}")
+
+    def note_step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
+        """A step of the curves is over that took so long."""
+        with self._lock:
+            self.verification.step(counts, seconds)
+            if self.mode == "apply":
+                self.recommended = RecommendedGain(time.time())
+            else:
+                readings = self._actuator.readings
+                in_force = {name: reading.size_bytes for name, reading in readings.items()}
+                self.recommended.step(counts, in_force, seconds)
+
+    def problems(self) -> list[str]:
+        """What keeps decisions from being carried out or kept, for people."""
+        waiting = ", ".join(self._store.now.control.restoring_bytes)
+        return [
+            *(
+                one
+                for one in (self.trouble, self.plans.problem, self._actuator.guard.problem)
+                if one
+            ),
+            *([] if self._store.is_saved else ["the state file cannot be written"]),
+            *([f"still to be given back as before SPREDS: {waiting}"] if waiting else []),
+        ]
+
+    def predicted_hit_ratios(self) -> dict[str, float]:
+        """By the last plan, at the sizes that are wanted now."""
+        plan = self.plans.last_plan
+        if plan is None:
+            return {}
+        ratios = {
+            server.name: server.hit_ratio
+            if self.plans.not_carried_out_because is None
+            else server.hit_ratio_before
+            for server in plan.servers
+        }
+        return {name: ratio for name, ratio in ratios.items() if ratio is not None}
+
+    def _conclude(self) -> None:
+        with self._lock:
+            self.verification.look(self._actuator.read_all())
+            self.verification.conclude(self._config.cycle.maximum_age_seconds)
+
+    def _carried_out(self, plan: AdaptationPlan) -> None:
+        self.verification.begin(plan)
+        self.verification.look(self._actuator.read_all())
+        before = self._store.now.control.before_plan_bytes
+        for server in plan.servers:
+            if server.maxmemory_bytes != server.maxmemory_before_bytes:
+                from_bytes = before.get(server.name, server.maxmemory_before_bytes)
+                self._note_change(
+                    server.name, from_bytes, server.maxmemory_bytes, server.reason, plan.cycle
+                )
+        self.recommended = RecommendedGain(time.time())
+
+    def _resized(self, name: str, from_bytes: int, to_bytes: int, words: str) -> None:
+        """By no plan: what was recommended is told from then on."""
+        self._note_change(name, from_bytes, to_bytes, words)
+        self.recommended = RecommendedGain(time.time())
+
+    def _note_change(
+        self, name: str, from_bytes: int, to_bytes: int, words: str, cycle: int | None = None
+    ) -> None:
+        change = SizeChange(time.time(), from_bytes, to_bytes, cycle, words)
+        with self._store.update() as state:
+            state.last_changes = {**state.last_changes, name: change}
+
+    def _recommended(self, plan: AdaptationPlan) -> None:
+        if self.observation is not None and self.observation.cycle == plan.cycle:
+            sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
+            self.recommended.recommend(self.observation.servers, sizes, time.time())

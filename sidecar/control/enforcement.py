@@ -1,0 +1,257 @@
+"""From servers that are only watched to servers whose sizes are kept, and back."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.budget_fit import (
+    bounded_claims,
+    fitted_sizes,
+    unmovable_bytes,
+    with_minima_that_fit,
+)
+from sidecar.servers.initial_sizes import sizes_to_begin_with
+from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.shrink_guard import Asked
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.units import format_size
+
+log = logging.getLogger(__name__)
+
+
+class Enforcement:
+    """Of one node's servers.
+
+    Attributes:
+        changed: told of each size that goes back: the server, from, to (bytes), and why.
+    """
+
+    def __init__(self, config: SidecarConfig, store: StateStore, actuator: Actuator) -> None:
+        self.changed: Callable[[str, int, int, str], None] = lambda *_: None
+        self.config = config
+        self._store = store
+        self._actuator = actuator
+
+    @property
+    def budget_bytes(self) -> int:
+        """Which sizes sum to at most, as it is now."""
+        return self._actuator.budget.bytes
+
+    def found(self, readings: Mapping[str, ServerReading | None]) -> None:
+        """While nobody has planned anything, take what servers have for what is wanted."""
+        seen = {name: reading for name, reading in readings.items() if reading}
+        with self._store.update() as state:
+            share_bytes = self._actuator.budget.bytes // len(self.config.servers)
+            wanted = {server.name: share_bytes for server in self.config.servers}
+            wanted |= {name: reading.size_bytes for name, reading in seen.items()}
+            if state.control.engaged:
+                wanted |= {n: size for n, size in state.targets_bytes.items() if n in wanted}
+            state.targets_bytes = wanted
+
+    def begin(self) -> str:
+        """Keep sizes from now on: those that there are, within the budget, or those to which the
+        servers were on the way; which of them are others, for people.
+
+        Raises:
+            DocumentError: as ``initial_sizes``.
+        """
+        before = self.sizes_in_force()
+        sizes = self._engage(None, "initial sizes")
+        changed = {name: size for name, size in sizes.items() if size != before.get(name, size)}
+        ways = (
+            f"{name} {_size_words(before[name])} -> {format_size(size)}"
+            for name, size in changed.items()
+        )
+        return f"; to fit into the budget at once: {', '.join(ways)}" if changed else ""
+
+    def move(self, sizes_bytes: Mapping[str, int], purpose: str, asked: Asked) -> None:
+        """Go to these sizes, from now on if they were only watched so far. ``asked``: what they
+        answer.
+
+        Raises:
+            ValueError: they exceed the budget; nothing changes.
+            PlanRefusedError: as ``ShrinkGuard.judge``.
+            DocumentError: as ``initial_sizes``.
+        """
+        if self._store.now.control.engaged and not self._actuator.looks_on:
+            self._actuator.set_targets(sizes_bytes, purpose, asked)
+        else:
+            self._engage(sizes_bytes, purpose, asked)
+
+    def back_to(self, sizes_bytes: Mapping[str, int], purpose: str) -> dict[str, int]:
+        """Have these sizes at once, or as near to them as budget and bounds allow; which they are.
+
+        Raises:
+            DocumentError: as ``initial_sizes``.
+            ValueError: nothing may be set now.
+        """
+        if not self._store.now.control.sets_sizes:
+            raise ValueError("nothing is set now")
+        sizes = fitted_sizes(
+            self.config.servers,
+            {**self._store.now.targets_bytes, **sizes_bytes},
+            unmovable_bytes(self._actuator.states()),
+            self._actuator.budget.bytes,
+            self._actuator.least_bytes(),
+        )
+        before = self.sizes_in_force()
+        self._actuator.engage(sizes, sizes, purpose)
+        self._tell_changes(before, sizes, purpose)
+        return sizes
+
+    def sizes_in_force(self) -> dict[str, int]:
+        """``maxmemory`` as last read (0: no limit); of who does not answer, what is wanted."""
+        limits = {
+            name: reading.maxmemory_bytes for name, reading in self._actuator.readings.items()
+        }
+        return {**self._store.now.targets_bytes, **limits}
+
+    def stop(self) -> dict[str, int] | None:
+        """Let the servers that are given other sizes have what they have, in a pause from its end
+        on; all sizes then, ``None`` where nothing was under way.
+
+        Raises:
+            DocumentError: as ``initial_sizes``.
+        """
+        state = self._store.now
+        last_known = {
+            one.name: int(one.maxmemory_bytes)
+            for one in self._actuator.latest
+            if not one.reachable and one.maxmemory_bytes < math.inf
+        }
+        under_way = {
+            name: size
+            for name, size in {**self.sizes_in_force(), **last_known}.items()
+            if size and size != state.targets_bytes[name] and name not in state.control.held
+        }
+        if not state.control.engaged or not under_way:
+            return None
+        if state.control.sets_sizes:
+            return self.back_to(under_way, "stopped")
+        with self._store.update() as state:
+            state.targets_bytes = {**state.targets_bytes, **under_way}
+            return state.targets_bytes
+
+    def objection_to(self, plan: AdaptationPlan, made_with: tuple[ServerConfig, ...]) -> str | None:
+        """Why its sizes cannot be had now, though they could when it was made, with these
+        servers' bounds: one that had to cut them may."""
+        planned = {server.name: server.maxmemory_bytes for server in plan.servers}
+        for server, then in zip(self.config.servers, made_with, strict=True):
+            size_bytes = planned.get(server.name)
+            if size_bytes is None or server == then:
+                continue
+            if size_bytes < server.minimum_bytes:
+                least = format_size(server.minimum_bytes)
+                return f"{server.name} would get less than its minimum, {least}"
+            if server.maximum_bytes is not None and size_bytes > server.maximum_bytes:
+                most = format_size(server.maximum_bytes)
+                return f"{server.name} would get more than its maximum, {most}"
+        for state in self._actuator.states():
+            moves_to = planned.get(state.name, state.maxmemory_bytes)
+            if state.contested or not state.reachable:
+                continue  # it is brought there when it can be
+            if not state.moves and moves_to not in (state.maxmemory_bytes, state.counted_bytes):
+                return f"{state.name} cannot be given another size now"
+        return None
+
+    def has_limit(self, name: str) -> bool:
+        """Whether the server has a ``maxmemory``, as far as it is known."""
+        reading = self._actuator.readings.get(name)
+        return reading is None or bool(reading.maxmemory_bytes)
+
+    def _engage(
+        self, targets_bytes: Mapping[str, int] | None, purpose: str, asked: Asked = None
+    ) -> dict[str, int]:
+        """The sizes to begin with."""
+        readings = self._actuator.readings
+        state = self._store.now
+        found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
+        fixed = {
+            name
+            for name, reading in readings.items()
+            if not reading.evicts or state.control.holds(name, reading.maxmemory_bytes)
+        }
+        budget_bytes = self._actuator.budget.bytes
+        servers = with_minima_that_fit(self.config.servers, budget_bytes)
+        # One that does not evict and has no limit counts with an equal share, or with more that it
+        # uses or that is planned, and gets none.
+        share_bytes = budget_bytes // len(servers)
+        limits = {
+            name: found[name] or max(share_bytes, state.targets_bytes.get(name, 0))
+            for name in fixed
+        }
+        counted = found | bounded_claims(servers, limits, budget_bytes)
+        sizes, targets = sizes_to_begin_with(
+            servers,
+            counted,
+            state.targets_bytes if state.control.engaged else {},
+            fixed,
+            budget_bytes,
+            self._actuator.least_bytes(),
+            interrupted=state.control.engaged and not state.settled,
+        )
+        log.info("%s: found %s", purpose, self._found_words(found, sizes))
+        if targets_bytes is not None:
+            targets = {**targets, **targets_bytes}
+        self._actuator.engage(sizes, targets, purpose, asked)
+        with self._store.update() as state:
+            state.control = replace(state.control, engaged=True, restoring_bytes={})
+        self._tell_changes({**sizes, **counted}, sizes, "SPREDS began to keep sizes")
+        return sizes
+
+    def _found_words(self, found_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]) -> str:
+        before = ", ".join(
+            f"{name} {_size_words(found_bytes[name]) if name in found_bytes else 'down'}"
+            for name in (server.name for server in self.config.servers)
+        )
+        after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes_bytes.items())
+        return f"{before}; to have {after}"
+
+    def give_back(self) -> tuple[dict[str, int], dict[str, str]]:
+        """The sizes from before SPREDS, whatever the budget is, and nothing more is set: at once,
+        or of servers that do not answer when they do.
+
+        Returns:
+            The sizes, 0 for no limit; and why, of those that do not have theirs.
+        """
+        names = {server.name for server in self.config.servers}
+        installed = self._store.now.control.installed_bytes
+        sizes = {name: size for name, size in installed.items() if name in names}
+        kept = dict.fromkeys(names - sizes.keys(), "what it had is not known")
+        kept |= {
+            name: f"it does not evict ({reading.why_no_eviction}), and keeps its size"
+            for name, reading in self._actuator.readings.items()
+            if not reading.evicts and 0 < sizes.get(name, 0) < reading.size_bytes
+        }
+        sizes = {name: size for name, size in sizes.items() if name not in kept}
+        before = self.sizes_in_force()
+        with self._store.update() as state:
+            state.control = replace(
+                state.control,
+                engaged=False,
+                held={},
+                wait=None,
+                server_waits={},
+                before_plan_bytes={},
+                restoring_bytes=sizes,
+            )
+        missing = self._actuator.restore()
+        self._tell_changes(before, sizes, "given back as it was before SPREDS")
+        return sizes, kept | missing
+
+    def _tell_changes(
+        self, before_bytes: Mapping[str, int], after_bytes: Mapping[str, int], why: str
+    ) -> None:
+        for name, size_bytes in after_bytes.items():
+            if before_bytes.get(name) != size_bytes:
+                self.changed(name, before_bytes.get(name, 0), size_bytes, why)
+
+
+def _size_words(size_bytes: int) -> str:
+    return format_size(size_bytes) if size_bytes else "without a limit"

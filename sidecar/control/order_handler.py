@@ -1,0 +1,261 @@
+"""Carries out operators' orders."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sidecar.base.log_setup import ALWAYS, EVENT
+from sidecar.config.node import SidecarConfig
+from sidecar.control.enforcement import Enforcement
+from sidecar.control.history import History
+from sidecar.control.order import Order, OrderRefusedError
+from sidecar.control.plan_application import PlanApplication
+from sidecar.control.plan_verification import PlanVerification
+from sidecar.servers.actuator import Actuator
+from sidecar.state.control_state import ControlState, OrderOrigin, Pause
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_duration, format_size
+
+log = logging.getLogger(__name__)
+
+# A pause that cannot end is tried to be ended again.
+_AGAIN_SECONDS = 60.0
+
+
+class OrderHandler:
+    """Of one sidecar. ``lock`` keeps orders apart from plans and observations."""
+
+    def __init__(
+        self,
+        config: SidecarConfig,
+        store: StateStore,
+        lock: threading.RLock,
+        actuator: Actuator,
+        enforcement: Enforcement,
+        plans: PlanApplication,
+        verification: PlanVerification,
+        history: History,
+    ) -> None:
+        self.config = config
+        self._store = store
+        self._lock = lock
+        self._actuator = actuator
+        self._enforcement = enforcement
+        self._plans = plans
+        self._verification = verification
+        self._history = history
+        self._pause_ends_at = math.inf
+
+    def order(self, order: Order) -> str:
+        """Carry it out; what was done, for people. Raises OrderRefusedError."""
+        with self._lock:
+            before = self._in_force()
+            try:
+                done = {
+                    "apply": self._apply,
+                    "apply_from_now_on": self._apply_from_now_on,
+                    "recommend": self._recommend,
+                    "pause": self._pause,
+                    "resume": self._resume,
+                    "rollback": self._rollback,
+                }[order.what](order)
+            except (DocumentError, ValueError) as error:
+                raise OrderRefusedError(str(error)) from error
+            has_effect = self._in_force() != before
+        if not self._store.is_saved:
+            done += " (but it cannot be written to the state file, so a restart forgets it)"
+        why = f" ({order.why})" if order.why else ""
+        words = f"{order.what}{why}: {done}"
+        # What changes nothing may come in floods; what changes something is told whatever came.
+        marked = ALWAYS if has_effect else EVENT
+        log.info("%s by %s%s: %s", order.what, order.by, why, done, extra=marked)
+        if has_effect:
+            kind = "rollback" if order.what == "rollback" else "order"
+            self._history.add(kind, words, by=order.by, order=order.to_json())
+        else:
+            self._history.add_without_effect(words, by=order.by, order=order.to_json())
+        return done
+
+    def _in_force(self) -> tuple[object, ...]:
+        """What an order can change, apart from who ordered it and when."""
+        control = self._control
+        return (
+            control.mode,
+            control.file_mode,
+            control.pause and control.pause.until_seconds is None,
+            control.wait,
+            control.server_waits,
+            control.held,
+            control.engaged,
+            control.before_plan_bytes,
+            control.restoring_bytes,
+            self._store.now.targets_bytes,
+        )
+
+    def tick(self, now_seconds: float) -> None:
+        """Again and again: end a pause whose time is over, by the clock or by how long it was."""
+        pause = self._control.pause
+        if pause is None or pause.until_seconds is None:
+            return
+        if now_seconds < pause.until_seconds and time.monotonic() < self._pause_ends_at:
+            return
+        with self._lock:
+            try:
+                done = self._end_pause()
+            except DocumentError as error:
+                # Until the file, or a server's size, is another one.
+                self._change(pause=replace(pause, until_seconds=now_seconds + _AGAIN_SECONDS))
+                self._pause_ends_at = math.inf
+                log.warning("the pause is over, but goes on: %s", error)
+                return
+        words = f"the pause by {pause.by} is over: {done}"
+        log.info("%s", words)
+        self._history.add("order", words)
+
+    @property
+    def _control(self) -> ControlState:
+        return self._store.now.control
+
+    def _change(self, **changes: object) -> None:
+        with self._store.update() as state:
+            state.control = replace(state.control, **changes)  # type: ignore[arg-type]
+
+    def _set_mode(self, mode: str, order: Order) -> None:
+        told = OrderOrigin(order.by, time.time(), order.why)
+        with self._store.update() as state:
+            state.control = state.control.ordered(mode, self.config.mode, told)
+
+    def _refuse_if_paused(self) -> None:
+        if pause := self._control.pause:
+            raise OrderRefusedError(f"paused by {pause.by}: resume first")
+
+    def _apply(self, _order: Order) -> str:
+        self._refuse_if_paused()
+        return self._plans.carry_out_recommended()
+
+    def _apply_from_now_on(self, order: Order) -> str:
+        self._refuse_if_paused()
+        went = ""
+        try:
+            done = f"{self._plans.carry_out_recommended()}; "
+        except OrderRefusedError as error:
+            done = f"{error}; "
+            if not self._control.engaged:
+                went = self._enforcement.begin()
+        self._set_mode("apply", order)
+        return f"{done}plans are carried out from now on{went}"
+
+    def _recommend(self, order: Order) -> str:
+        stopped = ""
+        if sizes := self._enforcement.stop():
+            self._verification.forget()
+            stopped = f"; the plan under way stops: {_sizes(sizes)}"
+        self._set_mode("recommend", order)
+        return f"no more plans are carried out; sizes stay as they are{stopped}"
+
+    def _pause(self, order: Order) -> str:
+        until, self._pause_ends_at = None, math.inf
+        if order.for_seconds is not None:
+            until = time.time() + order.for_seconds
+            self._pause_ends_at = time.monotonic() + order.for_seconds
+        self._change(pause=Pause(order.by, time.time(), order.why, until))
+        self._actuator.watch()
+        self._verification.forget()
+        length = (
+            f"for {format_duration(order.for_seconds)}" if order.for_seconds else "until resume"
+        )
+        return f"nothing is set {length}"
+
+    def _end_pause(self) -> str:
+        """What is done now. Raises DocumentError; then it goes on."""
+        control = self._control
+        keeps = control.engaged or control.mode_with(self.config.mode) == "apply"
+        went = self._enforcement.begin() if keeps else ""
+        self._change(pause=None)
+        return f"sizes are set again{went}" if keeps else "nothing is set, as before it"
+
+    def _resume(self, order: Order) -> str:
+        control = self._control
+        if order.server is not None:
+            waits, held = dict(control.server_waits), dict(control.held)
+            if not (held.pop(order.server, None) or waits.pop(order.server, None)):
+                raise OrderRefusedError(
+                    f"{order.server} is not held: it takes part in plans already"
+                )
+            waits.pop(order.server, None)
+            self._change(held=held, server_waits=waits)
+            return f"{order.server} takes part in plans again"
+        self._change(held={}, wait=None, server_waits={})
+        ended = []
+        if control.pause is not None:
+            try:
+                ended.append(f"the pause is over, {self._end_pause()}")
+            except DocumentError:
+                self._change(
+                    held=control.held, wait=control.wait, server_waits=control.server_waits
+                )
+                raise
+        if control.wait is not None:
+            ended.append("no plan has to wait")
+        if kept := [*control.held, *(control.server_waits.keys() - control.held.keys())]:
+            take = "takes" if len(kept) == 1 else "take"
+            ended.append(f"{', '.join(kept)} {take} part in plans again")
+        return "; ".join(ended) or "there was nothing to resume"
+
+    def _rollback(self, order: Order) -> str:
+        self._refuse_if_paused()
+        before = self._control.before_plan_bytes
+        if order.to == "installation" or 0 in before.values():
+            return self._give_back(order)
+        if not self._control.engaged or not before:
+            raise OrderRefusedError(
+                "there is no plan to roll back, or it was rolled back: "
+                "'spreds rollback --to-installation' goes back to before SPREDS"
+            )
+        sizes = self._enforcement.back_to(before, "rolled back")
+        self._verification.forget()
+        self._change(before_plan_bytes={})
+        self._set_mode("recommend", order)
+        near = "" if sizes == before else f", as near as {self._limits()} allow"
+        return f"back to {_sizes(sizes)}{near}; no more plans are carried out until 'spreds apply'"
+
+    def _limits(self) -> str:
+        """What keeps sizes from being had, for people."""
+        kept = ", ".join(self._actuator.kept())
+        return (
+            f"budget, bounds and what cannot be given another size now ({kept})"
+            if kept
+            else "budget and bounds"
+        )
+
+    def _give_back(self, order: Order) -> str:
+        sizes, missing = self._enforcement.give_back()
+        self._verification.forget()
+        self._set_mode("recommend", order)
+        # Also of those that keep what they have.
+        total_bytes = sum({**self._enforcement.sizes_in_force(), **sizes}.values())
+        budget_bytes = self._actuator.budget.bytes
+        sizes = {name: size for name, size in sizes.items() if name not in missing}
+        done = (
+            f"back to the sizes from before SPREDS, {_sizes(sizes)}" if sizes else "nothing is set"
+        )
+        above = (
+            f"; together {format_size(total_bytes)}, above the budget of "
+            f"{format_size(budget_bytes)}"
+            if total_bytes > budget_bytes
+            else ""
+        )
+        waits = "".join(f"; {name}: {why}" for name, why in missing.items())
+        return f"{done}{above}{waits}; nothing more is set until 'spreds apply'"
+
+
+def _sizes(sizes_bytes: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{name} {format_size(size) if size else 'no limit'}" for name, size in sizes_bytes.items()
+    )

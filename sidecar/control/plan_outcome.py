@@ -1,0 +1,204 @@
+"""What a plan promised, against what came after it, and against no plan at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sidecar.control.server_outcome import ERRORS, ServerOutcome
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.plans.plan_harm import reasons_for_a_loss
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.server_settings import BOUNDS
+from solver_lambda.documents.words import time_words
+
+# Codes of reasons of plans that may cost the mean access time: they keep to bounds, or go back.
+_NOT_FOR_A_GAIN = (
+    *("bounds", "no_limit", "over_budget", "back"),
+    *(setting.option for setting in BOUNDS.values()),
+)
+_FEWEST_READS = 1000
+
+
+@dataclass(frozen=True)
+class Check:
+    """What became of a plan.
+
+    Attributes:
+        predicted_seconds, observed_seconds, without_seconds: the node's weighted mean access time
+            by the reads that came: with the hit ratios that the plan predicted, as it was, and as
+            the sizes before would have made it.
+        error_seconds: so much may be error.
+        verdict: ``failed``: the sizes before would have been better by more than the error;
+            otherwise ``kept``: the promise, or ``worse``: it was missed; or ``not_checked``.
+        words: for people.
+        at_seconds: Unix time.
+        at_fault: the server without which the plan would not have ``failed``; ``None``: there is
+            none, or more than one had to be left out.
+    """
+
+    cycle: int
+    verdict: str
+    words: str
+    predicted_seconds: float | None = None
+    observed_seconds: float | None = None
+    without_seconds: float | None = None
+    error_seconds: float | None = None
+    at_seconds: float | None = None
+    at_fault: str | None = None
+
+    @property
+    def predicted_ratio(self) -> float | None:
+        """The same, as it was promised."""
+        if self.predicted_seconds is None or not self.without_seconds:
+            return None
+        return 1 - self.predicted_seconds / self.without_seconds
+
+    @property
+    def realised_ratio(self) -> float | None:
+        """By how much the mean access time was less than without the plan, of that."""
+        if self.observed_seconds is None or not self.without_seconds:
+            return None
+        return 1 - self.observed_seconds / self.without_seconds
+
+
+class PlanOutcome:
+    """Of one plan that was carried out, from then to the next observation; ``before_bytes`` were
+    the sizes in force (0: no limit)."""
+
+    def __init__(
+        self, observation: Observation, plan: AdaptationPlan, before_bytes: Mapping[str, int]
+    ) -> None:
+        seen = {server.name: server for server in observation.servers}
+        self._plan = plan
+        # By what we saw ourselves: anybody can write a reason.
+        sizes_bytes = {server.name: server.maxmemory_bytes for server in plan.servers}
+        self._excuses = reasons_for_a_loss(sizes_bytes, observation)
+        self._floor_ratio = observation.planning.minimum_gain_ratio
+        self._servers = [
+            ServerOutcome(
+                seen[server.name],
+                server,
+                before_bytes.get(server.name) or server.maxmemory_before_bytes,
+            )
+            for server in plan.servers
+        ]
+
+    def look(self, readings: Mapping[str, ServerReading | None]) -> None:
+        """Count what the servers say, again and again."""
+        for server in self._servers:
+            reading = readings.get(server.name)
+            if reading is not None:
+                server.look(reading)
+
+    def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
+        """A step of the curves is over that took so long."""
+        for server in self._servers:
+            server.step(counts[server.name], seconds)
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The servers that the plan gave other sizes."""
+        return frozenset(server.name for server in self._servers if server.is_changed)
+
+    def check(self) -> Check:
+        """At the end."""
+        check = self._check(self._servers)
+        if check.verdict != "failed":
+            return check
+        # Its counters may lie, or its load may be odd: the others need not suffer for that.
+        alone = [
+            server
+            for server in self._servers
+            if server.is_changed and self._check_without(server).verdict != "failed"
+        ]
+        # Whoever leaves a margin so thin that others explain it as well, did the most himself.
+        worst = max(alone, key=lambda server: server.harm_seconds, default=None)
+        return check if worst is None else replace(check, at_fault=worst.name)
+
+    def _check_without(self, left_out: ServerOutcome) -> Check:
+        return self._check([server for server in self._servers if server is not left_out])
+
+    def _check(self, servers: Sequence[ServerOutcome]) -> Check:
+        cycle = self._plan.cycle
+        code = self._plan.reason.partition(":")[0]
+        if code in _NOT_FOR_A_GAIN and code in self._excuses:
+            words = f"plan {cycle} was not made for a gain ({code}), and is not judged by one"
+            return Check(cycle, "not_checked", words)
+        reads = sum(server.reads for server in servers)
+        weighted = sum(server.weight * server.reads for server in servers)
+        if reads < _FEWEST_READS or not weighted:
+            words = f"plan {cycle} could not be judged: only {reads:.0f} reads came after it"
+            return Check(cycle, "not_checked", words)
+        observed = _mean(servers, [server.miss_ratio for server in servers])
+        predicted = None
+        if all(server.predicts for server in servers):
+            predicted = _mean(servers, [server.predicted_miss_ratio for server in servers])
+        without = _mean(servers, [server.miss_ratio_without for server in servers])
+        errors = [
+            server.weight
+            * server.reads
+            / weighted
+            * (server.miss_seconds - server.hit_seconds)
+            * server.error
+            for server in servers
+        ]
+        error = ERRORS * math.hypot(*errors) + self._floor_ratio * observed
+        verdict = "kept"
+        if observed > without + error:
+            verdict = "failed"
+        elif predicted is None or observed > predicted + error:
+            verdict = "worse" if predicted is not None else "not_checked"
+        words = self._words(servers, verdict, predicted, observed, without, error)
+        return Check(cycle, verdict, words, predicted, observed, without, error)
+
+    def _words(
+        self,
+        servers: Sequence[ServerOutcome],
+        verdict: str,
+        predicted: float | None,
+        observed: float,
+        without: float,
+        error: float,
+    ) -> str:
+        told = "no mean access time" if predicted is None else "a mean access time of "
+        told += "" if predicted is None else time_words(predicted)
+        said = (
+            f"plan {self._plan.cycle} predicted {told}, and it was {time_words(observed)} (up to "
+            f"{time_words(error)} more may be chance)"
+        )
+        if verdict in ("kept", "not_checked"):
+            return f"{said}; without it, it would have been {time_words(without)}"
+        if verdict == "worse":
+            return (
+                f"{said}; the load has changed: with the sizes before it would have been "
+                f"{time_words(without)}"
+            )
+        worst = max(
+            (server for server in servers if server.is_changed),
+            key=lambda server: (
+                server.weight
+                * server.reads
+                * server.miss_seconds
+                * (server.miss_ratio - server.predicted_miss_ratio)
+            ),
+        )
+        return (
+            f"{said}, where the sizes before would have made it {time_words(without)}; most by "
+            f"{worst.name}, whose hit ratio is {1 - worst.miss_ratio:.1%} instead of "
+            f"{1 - worst.predicted_miss_ratio:.1%}"
+        )
+
+
+def _mean(servers: Sequence[ServerOutcome], miss_ratios: Sequence[float]) -> float:
+    total = sum(server.weight * server.reads for server in servers)
+    return sum(
+        server.weight
+        * server.reads
+        / total
+        * (server.hit_seconds + ratio * (server.miss_seconds - server.hit_seconds))
+        for server, ratio in zip(servers, miss_ratios, strict=True)
+    )

@@ -1,0 +1,155 @@
+"""What a plan promised of one server, against what came."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.served_reads import FULL_RATIO
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.observation import ServerObservation
+from solver_lambda.documents.plan import ServerPlan
+
+# Standard errors by which a promise must be missed.
+ERRORS = 2.0
+# A window's own curve explains what the server saw if it is no farther off, in miss ratio, beside
+# its stated error.
+_EXPLAINED = 0.02
+# By so much of its size a cache grows that is still filling.
+_FILLING_RATIO = 0.02
+# Of a window's reads so many may be sampled in the next one.
+_LATE_RATIO = 0.05
+
+
+class ServerOutcome:
+    """Counts what one server says from a plan on.
+
+    Attributes:
+        is_changed: the plan gave it another size.
+    """
+
+    def __init__(self, seen: ServerObservation, plan: ServerPlan, before_bytes: int) -> None:
+        self.name = plan.name
+        self.weight = seen.weight
+        self.hit_seconds = seen.cache_latency_seconds
+        self.miss_seconds = max(seen.backend_latency_seconds, seen.cache_latency_seconds)
+        self.is_changed = plan.maxmemory_bytes != before_bytes
+        self._before_bytes = before_bytes
+        # What is predicted for a size in between is about in between.
+        self._predicted = sorted(
+            (size_bytes, ratio)
+            for size_bytes, ratio in (
+                (plan.maxmemory_before_bytes, plan.hit_ratio_before),
+                (plan.maxmemory_bytes, plan.hit_ratio),
+            )
+            if ratio is not None
+        )
+        self._miss_ratio_before = seen.miss_ratio
+        self._curve_error = seen.curve_error_ratio
+        self._first: ServerReading | None = None
+        self._last: ServerReading | None = None
+        # Weighted by reads: what it held, and its limit.
+        self.hits = self.misses = self._read_bytes = self._limit_bytes = 0.0
+        self._step_reads = self._step_read_bytes = 0.0
+        # By the window's own curve: reads, and misses with the sizes that it had and had before.
+        self._curve_reads = self._curve_misses = self._curve_misses_before = 0.0
+
+    @property
+    def harm_seconds(self) -> float:
+        """So much longer all its reads took, by its weight, than with the size before."""
+        per_miss = self.weight * (self.miss_seconds - self.hit_seconds)
+        return per_miss * self.reads * (self.miss_ratio - self.miss_ratio_without)
+
+    @property
+    def reads(self) -> float:
+        return self.hits + self.misses
+
+    @property
+    def miss_ratio(self) -> float:
+        return self.misses / self.reads if self.reads else 0.0
+
+    def look(self, reading: ServerReading) -> None:
+        last, self._last = self._last, reading
+        if last is None or last.run_id != reading.run_id:
+            self._first = reading
+            return
+        hits = reading.keyspace_hits - last.keyspace_hits
+        misses = reading.keyspace_misses - last.keyspace_misses
+        if hits < 0 or misses < 0:
+            return  # RESETSTAT
+        self.hits += hits
+        self.misses += misses
+        self._limit_bytes += (hits + misses) * reading.size_bytes
+        held = min(reading.counted_bytes, reading.maxmemory_bytes or reading.counted_bytes)
+        self._read_bytes += (hits + misses) * held
+        self._step_reads += hits + misses
+        self._step_read_bytes += (hits + misses) * held
+
+    def step(self, counts: ReadCounts, seconds: float) -> None:
+        reads, read_bytes = self._step_reads, self._step_read_bytes
+        self._step_reads = self._step_read_bytes = 0.0
+        if not reads:
+            return
+        sizes = np.array([read_bytes / reads, float(self._before_bytes)])
+        now, before = counts.misses(sizes, None) * seconds
+        self._curve_reads += counts.reads(None) * seconds
+        self._curve_misses += float(now)
+        self._curve_misses_before += float(before)
+
+    @property
+    def predicted_miss_ratio(self) -> float:
+        if not self.is_changed or not self.reads or not self._predicted:
+            return self.miss_ratio
+        # What a cache that is still filling does not hold cannot be hit, whatever its limit is.
+        read_bytes = self._read_bytes if self._is_filling else self._limit_bytes
+        sizes, ratios = zip(*self._predicted, strict=True)
+        return 1.0 - float(np.interp(read_bytes / self.reads, sizes, ratios))
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the plan said what would come of another size."""
+        return bool(self._predicted) or not self.is_changed
+
+    @property
+    def _is_filling(self) -> bool:
+        if self._first is None or self._last is None:
+            return False
+        size_bytes = self._last.size_bytes
+        filled_bytes = self._last.counted_bytes - self._first.counted_bytes
+        is_full = self._last.counted_bytes >= FULL_RATIO * size_bytes
+        return filled_bytes > _FILLING_RATIO * size_bytes and not is_full
+
+    @property
+    def error(self) -> float:
+        """Standard error of the prediction and of what was counted, of a miss ratio."""
+        if not self.is_changed or not self.reads:
+            return 0.0
+        ratio = self.miss_ratio
+        return math.hypot(self._curve_error, math.sqrt(ratio * (1 - ratio) / self.reads))
+
+    @property
+    def miss_ratio_without(self) -> float:
+        """As the size before would have made it.
+
+        By the curve of the window itself, if that explains what was seen: the load may be another
+        one now. Otherwise the curve is what is wrong, and only what the server said before the plan
+        is left.
+        """
+        ratio = self.miss_ratio
+        if not self.is_changed or not self.reads:
+            return ratio
+        if self._curve_reads:
+            now = self._curve_misses / self._curve_reads
+            before = self._curve_misses_before / self._curve_reads
+            if abs(now - ratio) <= _EXPLAINED + ERRORS * self.error:
+                return min(1.0, max(0.0, ratio + before - now))
+        if self._miss_ratio_before is None:
+            return ratio
+        # Any client can send look-ups such as EXISTS: the server counts them, and no size helps.
+        looked_up = 1 - self._curve_reads / self.reads
+        if looked_up < _LATE_RATIO or not self._curve_reads:
+            looked_up = 0.0
+        without = self._miss_ratio_before * (1 - looked_up) + looked_up
+        return max(self._miss_ratio_before, min(ratio, without))

@@ -1,0 +1,201 @@
+"""Memories in competition: each is judged by what the plans it would have made cost next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE, HalfLife
+from sidecar.half_lives.virtual_division import VirtualDivision
+from sidecar.half_lives.virtual_plans import UNITS, FloatArray, VirtualPlanner, cost_of
+
+# After so many cycles sums count half: those that choose between memories, and those that tell
+# whether plans are better than none.
+_CHOICE_CYCLES, _TRUST_CYCLES = 1.0, 6.0
+# Standard errors by which a shorter memory must have been better than the longest, and by which
+# one's lead over the sizes in force must be sure before it makes an early plan.
+_LEAD_ERRORS, _EARLY_ERRORS = 2.0, 1.0
+# What the sizes in force cost more than a memory's, of all cost, beyond this, step for step, is
+# summed up (a CUSUM); a plan is due early when the sum exceeds the threshold.
+_SLACK = 0.01
+_LEAST_THRESHOLD, _MOST_THRESHOLD = 0.05, 0.4
+# So much of what is spent in a step may be lost before plans are not trusted.
+_FORGIVEN = 0.05
+# Nothing is early before so much is known, nor so soon after the last plan.
+_FIRST_STEPS, _STEPS_BETWEEN = 4, 2
+
+# The places: of the longest memory, and, after all memories, of the first sizes.
+_LONGEST, _FIRST = len(MEMORIES) - 1, len(MEMORIES)
+
+
+class HalfLifeSelection:
+    """What each memory's plans, and the first sizes, would have saved in the steps after them.
+
+    The first sizes are those from before there were plans. A memory whose plans would have cost
+    more than these, or saved less than the plans in force lost, makes none. Where no memory is
+    left, the first sizes are to be gone back to.
+
+    Attributes:
+        first_bytes: by server.
+        kept_bytes: what servers keep when one goes back.
+        may_go_back: plans have been carried out.
+    """
+
+    def __init__(self, first_bytes: Mapping[str, int]) -> None:
+        self.first_bytes = dict(first_bytes)
+        self.kept_bytes: Mapping[str, int] = {}
+        self.may_go_back = True
+        places = len(MEMORIES) + 1
+        # By each, a second: over the sizes in force, and over the first sizes.
+        self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
+        self._in_force_saved_of_first = 0.0
+        # In all, by the sizes in force.
+        self._spent = self._spent_steps = 0.0
+        # The lead over the longest memory, and the share saved since the last plan.
+        self._lead, self._lead_squares = np.zeros(places), np.zeros(places)
+        self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
+        self._threshold = _LEAST_THRESHOLD
+        self._steps = self._steps_since_plan = 0.0
+        self._planner: VirtualPlanner | None = None
+        self._in_force = VirtualDivision(np.zeros(0))
+        self._divisions: list[VirtualDivision] = []
+        self._early: int | None = None
+
+    @property
+    def is_early(self) -> bool:
+        """Whether a plan is due at once."""
+        return self._early is not None
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the next plan is to be the first sizes."""
+        return self.may_go_back and self._place == _FIRST
+
+    @property
+    def memory(self) -> HalfLife:
+        """The one that makes the next plan, if it does not go back."""
+        return MEMORIES[min(self._place, _LONGEST)]
+
+    def back_bytes(self, planner: VirtualPlanner) -> dict[str, int]:
+        """What going back comes to for its servers: the first sizes, or where these are more or
+        less than it divides, sizes in proportion to them."""
+        return planner.sizes_bytes(self._first_units(planner))
+
+    def has_gained(self, memory: HalfLife) -> bool:
+        """Whether its plans were better than the sizes in force."""
+        return bool(self._saved[MEMORIES.index(memory)] > 0)
+
+    def find(self, sizes_bytes: Mapping[str, int]) -> None:
+        """Of servers that are new these are the first sizes."""
+        self.first_bytes = {**sizes_bytes, **self.first_bytes}
+
+    def step(
+        self,
+        planner: VirtualPlanner,
+        counts: Mapping[str, ReadCounts],
+        sizes_bytes: Mapping[str, int],
+        steps: float = 1.0,
+    ) -> None:
+        """At the end of a step, in which these sizes were planned; it may be a part of a step, or
+        last for several."""
+        self._steps += steps
+        self._steps_since_plan += steps
+        self._early = None
+        self.find(sizes_bytes)
+        if self._planner is planner:
+            costs, fills = planner.miss_costs(counts, None), planner.fills(counts)
+            self._in_force.planned = planner.units(sizes_bytes)
+            now = self._in_force.step(costs, fills)
+            others = np.array([division.step(costs, fills) for division in self._divisions])
+            total = now + planner.hit_costs(counts, None)
+            if total > 0:
+                # One does not go back from what is only being filled.
+                filled = cost_of(self._in_force.planned, costs)
+                self._judge(now - others, filled - others[_FIRST], total, steps)
+        else:
+            # Plans for other servers or bounds say nothing.
+            self._planner = planner
+            units = planner.units(sizes_bytes)
+            self._in_force = VirtualDivision(units)
+            self._divisions = [VirtualDivision(units) for _ in MEMORIES]
+            self._divisions.append(VirtualDivision(self._first_units(planner)))
+        for division, memory in zip(self._divisions, MEMORIES, strict=False):
+            division.planned = planner.plan(planner.miss_costs(counts, memory))
+        self._divisions[_FIRST].planned = self._first_units(planner)
+
+    def planned(self, *, applied: bool, early: bool) -> None:
+        """There is a new plan; one that was early and in vain makes the next less likely."""
+        if applied:
+            self._threshold = _LEAST_THRESHOLD
+        elif early:
+            self._threshold = min(_MOST_THRESHOLD, 2 * self._threshold)
+        self._early = None
+        self._steps_since_plan = 0.0
+        self._recent[:] = self._recent_squares[:] = 0.0
+
+    def reprice(self, times: float) -> None:
+        """The same reads cost so many times as much as they did."""
+        for sums in (self._saved, self._saved_of_first, self._lead):
+            sums *= times
+        self._lead_squares *= times**2
+        self._in_force_saved_of_first *= times
+        self._spent *= times
+
+    @property
+    def _place(self) -> int:
+        if self._early is not None:
+            return self._early
+        trusted = self._trusted()[:_FIRST]
+        lead = self._lead - _LEAD_ERRORS * np.sqrt(self._lead_squares)
+        return int(np.argmax(np.where(trusted, lead[:_FIRST], -np.inf))) if any(trusted) else _FIRST
+
+    def _trusted(self) -> npt.NDArray[np.bool_]:
+        # What is moved is missed at first, also if it pays.
+        least = -_FORGIVEN * self._spent / max(1e-9, self._spent_steps)
+        trusted = self._saved_of_first + min(0.0, self._in_force_saved_of_first) >= least
+        trusted[_FIRST] = True
+        return np.asarray(trusted)
+
+    def _judge(self, saved: FloatArray, back: float, total: float, steps: float) -> None:
+        """Take what each saved, a second, of the total that the sizes in force cost; and what going
+        ``back`` would save once the caches of these are full."""
+        choice, trust = (
+            0.5 ** (steps / STEPS_A_CYCLE / c) for c in (_CHOICE_CYCLES, _TRUST_CYCLES)
+        )
+        self._saved = choice * self._saved + steps * saved
+        lead = saved - saved[_LONGEST]
+        self._lead = choice * self._lead + steps * lead
+        self._lead_squares = choice * self._lead_squares + steps * lead**2
+        self._saved_of_first = trust * self._saved_of_first + steps * (saved - saved[_FIRST])
+        self._in_force_saved_of_first = (
+            trust * self._in_force_saved_of_first - steps * saved[_FIRST]
+        )
+        self._spent = trust * self._spent + steps * total
+        self._spent_steps = trust * self._spent_steps + steps
+        share = np.append(saved[:_FIRST], back) / total
+        self._recent = np.maximum(0.0, self._recent + steps * (share - _SLACK))
+        squares = self._recent_squares + steps * share**2
+        self._recent_squares = np.where(self._recent > 0, squares, 0.0)
+        if self._steps >= _FIRST_STEPS and self._steps_since_plan >= _STEPS_BETWEEN:
+            self._look_for_early()
+
+    def _look_for_early(self) -> None:
+        """Not for evidence that is scarce, unless it is against having made plans at all."""
+        sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
+        sure[_FIRST] = self._recent[_FIRST]
+        sure = np.where(self._trusted(), sure, 0.0)
+        sure[_FIRST] *= self.may_go_back
+        place = int(np.argmax(sure))
+        apart = np.abs(self._divisions[place].planned - self._in_force.planned).max()
+        if sure[place] > self._threshold and apart >= 1:
+            self._early = place
+
+    def _first_units(self, planner: VirtualPlanner) -> FloatArray:
+        units = planner.units({**self.first_bytes, **self.kept_bytes})
+        # What they are apart by less is what was rounded off the units.
+        if abs(units.sum() - UNITS) <= 1:
+            return units
+        return planner.stretched(self.first_bytes, self.kept_bytes)

@@ -1,0 +1,196 @@
+"""What to plan by: which memory, when, and how much of the gain may be chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife
+from sidecar.half_lives.chance_of_gain import chance_ratio
+from sidecar.half_lives.half_life_selection import HalfLifeSelection
+from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.units import format_duration
+from solver_lambda.planning.bounds import bounds_of
+
+# Standard errors by which a gain must exceed zero: of a memory whose plans were better than the
+# sizes in force so far, and of another. Chosen by ``python -m workloads experiment gain``: with
+# fewer, equal servers are moved about; with more, servers of which little is sampled keep sizes
+# that are bad.
+_ERRORS, _MORE_ERRORS = 2.0, 4.0
+
+
+class PlanningBasis:
+    """Of one node. Times are those of any clock that does not go back, in seconds. ``first_bytes``
+    are the sizes from before there were plans, where they are known from an earlier process.
+
+    Attributes:
+        take_samples: called before each, for what came in it belongs to it.
+        on_step: told of each step that is over, with what was counted and how long it took.
+    """
+
+    def __init__(
+        self,
+        config: SidecarConfig,
+        monitors: Mapping[str, ServerMonitor],
+        now_seconds: float,
+        first_bytes: Mapping[str, int] | None = None,
+    ) -> None:
+        self.take_samples: Callable[[], None] = lambda: None
+        self.on_step: Callable[[Mapping[str, ReadCounts], float], None] = lambda *_: None
+        self._monitors = monitors
+        self._stepped_at_seconds = now_seconds
+        self._scores = HalfLifeSelection(first_bytes or {})
+        self._was_early = False
+        self.use(config)
+        self._planner: VirtualPlanner | None = None
+        self._plan_by(
+            [
+                _planned(server, server.backend_latency_seconds)
+                for server in config.servers
+                if server.backend_latency_seconds
+            ],
+            config.memory.budget_bytes,
+        )
+
+    def use(self, config: SidecarConfig) -> None:
+        """Go on with another configuration."""
+        self._step_seconds = config.cycle.maximum_age_seconds / STEPS_A_CYCLE
+        self._looks_ahead = config.forecasts
+        for monitor in self._monitors.values():
+            monitor.cycle_seconds = config.cycle.maximum_age_seconds
+
+    @property
+    def memory(self) -> HalfLife | None:
+        """What the next plan is to be made by; ``None``: the last window, as in the thesis."""
+        return self._scores.memory if self._looks_ahead else None
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the load has changed so much that a plan is due at once."""
+        return self._scores.is_early
+
+    @property
+    def first_bytes(self) -> dict[str, int]:
+        """The sizes from before there were plans, by server."""
+        return self._scores.first_bytes
+
+    @property
+    def basis(self) -> str:
+        """What the next plan is to be made by, for people."""
+        if self.memory is None:
+            return "the last window"
+        early = ", early" if self.is_early else ""
+        if self._scores.goes_back:
+            return f"going back to the sizes from before there were plans{early}"
+        cycle_seconds = self._step_seconds * STEPS_A_CYCLE
+        rate, shape = (format_duration(cycle_seconds * HALF_LIVES_CYCLES[i]) for i in self.memory)
+        return f"rates that count half after {rate}, curves after {shape}{early}"
+
+    def may_go_back(self, may: bool) -> None:
+        """Whether plans have been carried out, from which one could go back."""
+        self._scores.may_go_back = may
+
+    def look(
+        self, now_seconds: float, planned_bytes: Mapping[str, int], *, at_once: bool = False
+    ) -> None:
+        """Close a step if one is over, or ``at_once``; with the sizes that are planned."""
+        seconds = now_seconds - self._stepped_at_seconds
+        if seconds < self._step_seconds * (1 - 1e-6) and not (at_once and seconds > 0):
+            return
+        self.take_samples()
+        self._stepped_at_seconds = now_seconds
+        for monitor in self._monitors.values():
+            monitor.step(seconds)
+        self.on_step(self._counts(), seconds)
+        if self._looks_ahead and self._planner is not None:
+            steps = seconds / self._step_seconds
+            self._scores.step(self._planner, self._counts(), planned_bytes, steps)
+
+    def judged(self, observation: Observation) -> Observation:
+        """The observation that was made by ``memory``, with what may be chance in it; or, where
+        plans did harm, with the first sizes for bounds."""
+        self._was_early = self.is_early
+        free = [server for server in observation.servers if server.keep_reason is None]
+        kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
+        self._plan_by(
+            [_planned(server, server.backend_latency_seconds) for server in free],
+            observation.budget_bytes - kept_bytes,
+        )
+        memory = self.memory
+        if memory is None or self._planner is None:
+            return observation
+        self._scores.find({server.name: server.maxmemory_bytes for server in free})
+        self._scores.kept_bytes = {}
+        first = _going_back(observation, self._scores.back_bytes(self._planner))
+        self._scores.kept_bytes = _kept_for_bounds(observation, first)
+        if self._scores.goes_back:
+            return _going_back(observation, self._scores.back_bytes(self._planner))
+        errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
+        chance = chance_ratio(
+            self._planner, self._counts(), memory, observation.in_force_bytes, errors
+        )
+        return replace(observation, chance_ratio=min(1.0, chance))
+
+    def planned(self, *, applied: bool) -> None:
+        """The observation led to a plan, or to none in time."""
+        self._scores.planned(applied=applied, early=self._was_early)
+
+    def _plan_by(self, servers: list[PlannedServer], budget_bytes: int) -> None:
+        """Only another planner for other servers: plans by one cannot be judged by another."""
+        minima = sum(server.minimum_bytes for server in servers)
+        if len(servers) < 2 or budget_bytes <= minima:
+            self._planner = None
+            return
+        planner = VirtualPlanner(servers, budget_bytes)
+        if self._planner is not None and planner.divides_as(self._planner):
+            before, now = (one.most_cost(self._counts()) for one in (self._planner, planner))
+            self._scores.reprice(now / before if before > 0 and now > 0 else 1.0)
+            self._planner.reprice(planner.servers)
+        else:
+            self._planner = planner
+
+    def _counts(self) -> dict[str, ReadCounts]:
+        return {name: monitor.counts for name, monitor in self._monitors.items()}
+
+
+def _going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Observation:
+    """To these sizes, where a team's bounds leave the choice."""
+    servers = []
+    for server in observation.servers:
+        if (size := sizes_bytes.get(server.name)) is not None:
+            if server.maximum_bytes is not None:
+                size = min(size, server.maximum_bytes)
+            size = max(size, server.minimum_bytes)
+            server = replace(server, minimum_bytes=size, maximum_bytes=size)
+        servers.append(server)
+    return replace(observation, servers=tuple(servers), goes_back=True)
+
+
+def _kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
+    """The sizes of servers that ``back``, by its least sizes, takes farther from a bound that a
+    team set: that may be worth more to it than all that is lost by it."""
+    return {
+        server.name: server.maxmemory_bytes
+        for server, then in zip(now.servers, back.servers, strict=True)
+        if server.keep_reason is None
+        for bound in bounds_of(server)
+        if not bound.is_met(then.minimum_bytes)
+        and bound.amount(then.minimum_bytes) > bound.amount(server.maxmemory_bytes)
+    }
+
+
+def _planned(
+    server: ServerConfig | ServerObservation, backend_latency_seconds: float
+) -> PlannedServer:
+    penalty_seconds = backend_latency_seconds - server.cache_latency_seconds
+    return PlannedServer(
+        server.name,
+        server.weight * server.cache_latency_seconds,
+        server.weight * max(0.0, penalty_seconds),
+        max(1, server.minimum_bytes),
+        server.maximum_bytes,
+    )

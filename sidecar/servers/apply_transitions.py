@@ -1,0 +1,93 @@
+"""Which transitions are to be carried out now, and carries out one on its server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sidecar.base.metrics import Metrics
+from sidecar.servers.memory_budget import MemoryBudget
+from sidecar.servers.redis_server import ServerDownError, ServerRefusedError
+from sidecar.servers.server_watch import ServerWatch
+from sidecar.servers.transitions import (
+    EnterShrinkMode,
+    Grow,
+    LeaveShrinkMode,
+    ServerState,
+    Shrink,
+    Transition,
+    resolve,
+)
+
+log = logging.getLogger(__name__)
+
+
+def due(states: Sequence[ServerState], budget: MemoryBudget) -> Iterator[Transition]:
+    """What ``resolve`` allows; but while resident memory is too high, servers that shrank go on
+    defragmenting: evictions leave pages half empty, and they would come back too slowly."""
+    for transition in resolve(states, budget.bytes):
+        if not (isinstance(transition, LeaveShrinkMode) and budget.waits_for_pages):
+            yield transition
+
+
+def apply_in_order(
+    transitions: Iterable[Transition],
+    watches: Mapping[str, ServerWatch],
+    metrics: Metrics,
+    stop: threading.Event,
+) -> bool:
+    """Until one fails, or ``stop``; whether there were any."""
+    moved = False
+    for transition in transitions:
+        moved = True
+        if stop.is_set() or not apply_transition(transition, watches[transition.name], metrics):
+            break
+    return moved
+
+
+def apply_transition(transition: Transition, watch: ServerWatch, metrics: Metrics) -> bool:
+    """Whether it was done; a failure is counted, and noted by the watch."""
+    try:
+        match transition:
+            case EnterShrinkMode():
+                # What is normal must be on file before it changes. If it cannot be, the shrink
+                # does not wait: memory that is missing hurts all servers, for as long as it is.
+                if not watch.save_settings():
+                    metrics.shrinks_without_mode.labels(watch.name).inc()
+                    return True
+                watch.enter_shrink_mode()
+            case LeaveShrinkMode():
+                watch.leave_shrink_mode()
+            case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):  # pragma: no branch
+                # By now somebody else may have given it less: then it would grow, unasked.
+                if isinstance(transition, Shrink) and (
+                    not watch.evicts_now() or watch.grows_to(to_bytes)
+                ):
+                    return False
+                watch.set_maxmemory(to_bytes)
+                metrics.config_set_maxmemory.labels(watch.name).inc()
+    except ServerRefusedError as error:
+        metrics.transitions_failed.labels(watch.name).inc()
+        watch.refused(error)
+        return False
+    except ServerDownError:
+        metrics.transitions_failed.labels(watch.name).inc()
+        return False
+    metrics.transitions.labels(watch.name).inc()
+    log.debug("%s", transition)
+    return True
+
+
+def cut_who_came(watch: ServerWatch, sizes_bytes: Mapping[str, int], metrics: Metrics) -> None:
+    """A server that was just found to be another process, or to answer again, gives what it has
+    above its size before anything else is done: until then the sum may exceed the budget."""
+    size_bytes = sizes_bytes.get(watch.name)
+    if size_bytes is None or not watch.has_come():
+        return
+    state = watch.state(size_bytes)
+    if not state.maxmemory_bytes > state.goal_bytes:
+        return
+    if state.held_bytes > size_bytes and not state.in_shrink_mode:
+        apply_transition(EnterShrinkMode(watch.name), watch, metrics)
+    apply_transition(Shrink(watch.name, state.maxmemory_bytes, size_bytes), watch, metrics)

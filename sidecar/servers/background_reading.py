@@ -1,0 +1,78 @@
+"""One server is asked in a thread of its own."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+
+from sidecar.base.worker import NoThreadError, Worker
+from sidecar.servers.redis_server import TIMEOUT_SECONDS, RedisServer, ServerSilentError
+from sidecar.servers.server_reading import ServerReading
+
+# Answers that come later are taken when they come; meanwhile the others go on.
+PATIENCE_SECONDS = 0.25
+# A server that hangs is not asked on a new connection each second: it would find them all when it
+# goes on. Its end, and its answer at last, are noticed at once.
+ANSWER_SECONDS = 5.0
+
+
+class BackgroundReading:
+    """What one server says, one question at a time.
+
+    Attributes:
+        asked_at: when it last was, of the monotonic clock.
+    """
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._worker = Worker(f"reads {server.name}")
+        self._answer: Future[ServerReading] | None = None
+        self.asked_at = 0.0
+        self._is_late = False
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it was asked, and its answer was not taken: nothing else may be asked of it."""
+        return self._answer is not None
+
+    def begin(self) -> Future[ServerReading]:
+        """Ask; not while it ``is_pending``."""
+        assert self._answer is None, "one question at a time"
+        self.asked_at, self._is_late = time.monotonic(), False
+        server = self._server
+        self._answer = self._worker.submit(lambda: _read(server))
+        return self._answer
+
+    def wait(self, seconds: float) -> None:
+        """Until there is something to take, at most that long."""
+        if self._answer is not None:
+            wait_for([self._answer], seconds)
+
+    def take(self) -> ServerReading | None:
+        """The answer; ``None`` if there is none yet, or nothing was asked.
+
+        Raises as ``RedisServer``, and once ``ServerSilentError`` for an answer that is late.
+        """
+        if self._answer is None:
+            return None
+        if self._answer.done():
+            answer, self._answer = self._answer, None
+            try:
+                return answer.result()
+            except NoThreadError as error:
+                raise ServerSilentError(f"INFO: it was not asked: {error}") from error
+        if not self._is_late and time.monotonic() - self.asked_at >= TIMEOUT_SECONDS:
+            self._is_late = True
+            raise ServerSilentError(f"INFO: no answer within {TIMEOUT_SECONDS:g} s")
+        return None
+
+    def close(self) -> None:
+        """Ask nothing more; returns at once."""
+        self._worker.close()
+
+
+def _read(server: RedisServer) -> ServerReading:
+    reading = server.read(ANSWER_SECONDS)
+    server.announce(reading.run_id)
+    return reading

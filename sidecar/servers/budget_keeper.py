@@ -1,0 +1,183 @@
+"""What servers that cannot be given another size leave for the others."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import ServerConfig
+from sidecar.servers.actuator import Actuator
+from sidecar.servers.budget_fit import with_minima_that_fit, within_maxima
+from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.reserved_memory import counted_bytes, hanging, reserved_bytes, takers
+from sidecar.servers.sizes_in_words import limit_words
+from sidecar.servers.transitions import ServerState
+from sidecar.state.room_made import RoomMade
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.reader import DocumentError
+
+log = logging.getLogger(__name__)
+
+TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
+
+
+def excess_bytes(states: Sequence[ServerState]) -> int:
+    """Memory above their limits of servers that will not give it back by themselves."""
+    return sum(
+        state.held_bytes - int(state.maxmemory_bytes)
+        for state in states
+        if state.reachable and state.is_freeing and not state.still_frees
+    )
+
+
+def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
+    """Limits when all shrinks are done that can be done, and no growth. One that does not answer
+    has what it had, or gets what it is to have."""
+    return {state.name: _shrunk_bytes(state) for state in states}
+
+
+def _shrunk_bytes(state: ServerState) -> int:
+    if not state.reachable or state.contested or state.goal_bytes == math.inf:
+        return reserved_bytes(state)
+    return int(min(state.maxmemory_bytes, state.goal_bytes))
+
+
+def not_put_back(states: Sequence[ServerState]) -> dict[str, str]:
+    """Of each server with a size that somebody set by hand, and that cannot be put back now, a
+    sentence."""
+    return {
+        state.name: f"{state.name} has {limit_words(state)}, which somebody set by hand and which "
+        f"cannot be put back while it {'refuses' if state.refuses else 'does not answer'}; the "
+        "others keep their sizes"
+        for state in states
+        if state.contested and not state.moves
+    }
+
+
+def to_put_back(states: Sequence[ServerState]) -> dict[str, int]:
+    """The planned sizes of servers that have another, which somebody set by hand."""
+    return {state.name: state.target_bytes for state in states if state.contested}
+
+
+class BudgetKeeper:
+    """Shrinks the others when a server that cannot be shrunk leaves them too little, and for one
+    that would refuse writes, because what it cannot evict takes all that it has. What they gave
+    for the former they get back when it needs less, or can be shrunk again.
+
+    ``tell``: told of the planned sizes before and after, in bytes, and why.
+    """
+
+    def __init__(
+        self, actuator: Actuator, store: StateStore, metrics: Metrics, tell: TellSizes
+    ) -> None:
+        self._actuator = actuator
+        self._store = store
+        self._metrics = metrics
+        self._tell = tell
+        self._too_little: str | None = None
+        self._exceeded: set[str] = set()
+
+    def keep(self, servers: Sequence[ServerConfig]) -> None:
+        """Give the actuator targets that fit, where it came as near as it can and is above M."""
+        if self._actuator.looks_on or not self._actuator.settled:
+            return
+        states, too_small = self._actuator.latest, self._actuator.too_small
+        budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
+        self._tell_exceeded(not_put_back(states) | takers(states, budget_bytes))
+        # Nothing here may wait for the actuator, which may wait for a server that hangs.
+        beside = counted_bytes(servers, states, budget_bytes, least)
+        shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
+        over = bool(beside) and sum(shrunk.values()) > budget_bytes
+        targets = {state.name: state.target_bytes for state in states}
+        wanted = self._wanted_again(targets, beside)
+        if not over and not too_small and wanted is None:
+            self._too_little = None
+            return
+        # Those who have not grown yet, because they have not filled, are still to grow.
+        sizes = {**(wanted or targets), **beside}
+        fitted = self._fitted(servers, sizes, beside)
+        if fitted is None:
+            return
+        # Where those that hang are brought when they answer.
+        sizes = fitted | {name: targets[name] for name in hanging(states)}
+        if sizes == targets:
+            return  # it is all that there is
+        self._metrics.sizes_fitted.inc()
+        if too_small:
+            names = ", ".join(sorted(too_small))
+            log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
+            self._set(targets, sizes, f"room for what {names} cannot evict", None)
+            return
+        made = RoomMade(wanted or self._before(targets), sizes, beside)
+        names = ", ".join(sorted(beside))
+        if wanted is None:
+            self._set(targets, sizes, f"room beside {names}", made)
+        elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
+            self._set(targets, sizes, f"less room beside {names}", made, at_once=True)
+        else:
+            self._set(targets, sizes, "room that was made is given back", None, at_once=True)
+
+    def _fitted(
+        self,
+        servers: Sequence[ServerConfig],
+        sizes_bytes: dict[str, int],
+        beside_bytes: Mapping[str, int],
+    ) -> dict[str, int] | None:
+        """These sizes within M; ``None``, and it is logged: they cannot be."""
+        budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
+        # Of two steps, perhaps.
+        too_small = self._actuator.too_small & least.keys() - beside_bytes.keys()
+        grow = {name: least[name] for name in too_small}
+        cut = with_minima_that_fit(servers, budget_bytes)
+        try:
+            return initial_sizes(cut, sizes_bytes | grow, beside_bytes, budget_bytes, least)
+        except DocumentError as error:
+            if self._too_little != str(error):
+                self._too_little = str(error)
+                self._metrics.budgets_exceeded.inc()
+                log.warning("the budget is exceeded: %s", error)
+            return None
+
+    def _before(self, targets_bytes: dict[str, int]) -> dict[str, int]:
+        """The sizes that were planned before any room was made."""
+        room = self._store.now.room
+        return targets_bytes if room is None else room.before_bytes
+
+    def _wanted_again(
+        self, targets_bytes: Mapping[str, int], beside_bytes: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        """The sizes from before room was made, where less of it is needed; ``None``: nothing is to
+        be given back, perhaps because somebody has planned other sizes since."""
+        room = self._store.now.room
+        if room is None:
+            return None
+        if room.made_bytes != targets_bytes:
+            with self._store.update() as state:
+                state.room = None
+            return None
+        return room.before_bytes if room.is_needed_less(beside_bytes) else None
+
+    def _set(
+        self,
+        before_bytes: Mapping[str, int],
+        sizes_bytes: Mapping[str, int],
+        purpose: str,
+        room: RoomMade | None,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        if at_once:
+            self._actuator.engage(sizes_bytes, sizes_bytes, purpose)
+        else:
+            self._actuator.set_targets(sizes_bytes, purpose)
+        with self._store.update() as state:
+            state.room = room
+        self._tell(before_bytes, sizes_bytes, purpose)
+
+    def _tell_exceeded(self, words: Mapping[str, str]) -> None:
+        for name in words.keys() - self._exceeded:
+            self._metrics.budgets_exceeded.inc()
+            log.warning("the budget may be exceeded: %s", words[name])
+        self._exceeded = set(words)

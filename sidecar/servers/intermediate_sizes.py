@@ -1,0 +1,129 @@
+"""The sizes that the servers are to have now, on their way to the sizes that are planned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sidecar.servers.handover import Holding, attainable, handover
+from sidecar.servers.transitions import ServerState, left_bytes
+
+# A little less than between two steps of an actuator that has nothing to do.
+LOOK_SECONDS = 0.9
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """What a server needs of memory, in bytes: it has filled so much, and with less than the least
+    it would refuse writes."""
+
+    used_bytes: int
+    least_bytes: int
+
+
+class IntermediateSizes:
+    """Memory is handed over as it is filled; ``gradual=False``: the targets count at once.
+
+    A server that cannot be given another size now, or is to give what it does not free, is left
+    out: the others share what it leaves.
+    Once ``begin`` was called all sizes, of which a server keeps what it has until it can be given
+    more, sum to no more than the budget.
+
+    Attributes:
+        budget_bytes: as it is now.
+        gradual: as it was made.
+        sizes_bytes: to have now, by server.
+        bounds_bytes: the least and the most by server, as last known; a target that keeps to them
+            is had at once as far as they ask.
+    """
+
+    def __init__(self, budget_bytes: int, *, gradual: bool) -> None:
+        self.budget_bytes = budget_bytes
+        self.gradual = gradual
+        self._used_bytes: dict[str, int] = {}
+        self._next_look_at = 0.0
+        self.sizes_bytes: dict[str, int] = {}
+        self.bounds_bytes: Mapping[str, tuple[int, int | None]] = {}
+
+    def begin(self, sizes_bytes: Mapping[str, int]) -> None:
+        """Have these at once. They are within the budget."""
+        self.sizes_bytes = dict(sizes_bytes)
+
+    def retarget(self, targets_bytes: Mapping[str, int]) -> None:
+        """Go to these from now on; what ``follow`` gets as targets is the same."""
+        if not self.sizes_bytes:
+            self.begin(targets_bytes)
+        self._next_look_at = 0.0
+
+    def under_way(self, states: Sequence[ServerState]) -> dict[str, int]:
+        """What is attainable of the targets, of the servers that do not have that yet.
+
+        ``states`` have the targets, here and below.
+        """
+        if not self.gradual:
+            return {}
+        goals = self._goals(states)
+        return {name: goal for name, goal in goals.items() if self.sizes_bytes[name] != goal}
+
+    def is_there(self, states: Sequence[ServerState]) -> bool:
+        """Whether nothing is left to hand over."""
+        return not self.under_way(states)
+
+    def follow(self, states: Sequence[ServerState], needs: Mapping[str, MemoryNeed]) -> None:
+        """Look whether somebody needs more than it was given, once in ``LOOK_SECONDS``, or at once
+        where writes are refused."""
+        for state in states:
+            if self._stays(state):  # nor may it come back to what others have by then
+                size = self.sizes_bytes[state.name]
+                self.sizes_bytes[state.name] = int(min(size, state.maxmemory_bytes))
+        now = time.monotonic()
+        if not self.gradual:
+            self.sizes_bytes |= self._goals(states)
+        elif now >= self._next_look_at or self._is_urgent(states, needs):
+            self._next_look_at = now + LOOK_SECONDS
+            holdings = self._holdings(states, needs)
+            self.sizes_bytes |= handover(holdings, self._left_bytes(states))
+            self._used_bytes = {name: need.used_bytes for name, need in needs.items()}
+
+    def _goals(self, states: Sequence[ServerState]) -> dict[str, int]:
+        return attainable(self._holdings(states, {}), self._left_bytes(states))
+
+    def _is_urgent(self, states: Sequence[ServerState], needs: Mapping[str, MemoryNeed]) -> bool:
+        return any(
+            self.sizes_bytes[name] < min(goal, needs[name].least_bytes)
+            for name, goal in self._goals(states).items()
+        )
+
+    def _holdings(
+        self, states: Sequence[ServerState], needs: Mapping[str, MemoryNeed]
+    ) -> list[Holding]:
+        holdings = []
+        for state in states:
+            if self._stays(state):
+                continue
+            need = needs.get(state.name, MemoryNeed(0, 0))
+            before = self._used_bytes.get(state.name, need.used_bytes)
+            low, high = self.bounds_bytes.get(state.name, (0, None))
+            holdings.append(
+                Holding(
+                    state.name,
+                    self.sizes_bytes[state.name],
+                    state.target_bytes,
+                    need.used_bytes,
+                    max(0, need.used_bytes - before),
+                    max(need.least_bytes, low),
+                    high,
+                )
+            )
+        return holdings
+
+    def _left_bytes(self, states: Sequence[ServerState]) -> float:
+        """The budget without what those claim that are left out."""
+        stay = [state for state in states if self._stays(state)]
+        given = sum(self.sizes_bytes[s.name] for s in states if not self._stays(s))
+        return left_bytes(stay, given, self.budget_bytes)
+
+    def _stays(self, state: ServerState) -> bool:
+        gives = state.target_bytes < self.sizes_bytes[state.name]
+        return not state.moves or (state.stuck and gives)

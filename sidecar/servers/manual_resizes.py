@@ -1,0 +1,168 @@
+"""Sizes that an operator sets by hand while the sidecar runs: they hold, until told otherwise."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from sidecar.base.log_setup import event_of
+from sidecar.servers.server_watch import ServerWatch
+from sidecar.state.control_state import Hold
+from sidecar.state.state_store import StateStore
+from solver_lambda.documents.units import format_size
+
+log = logging.getLogger(__name__)
+
+# Told of each: the server, and a sentence.
+TellHand = Callable[[str, str], None]
+# So many of a server are told at once; more within the time become one, when it is over.
+TOLD_AT_ONCE = 3
+GATHER_SECONDS = 60.0
+# Who sets a size again so soon after it was put back does so over and over.
+CONTEST_SECONDS = 60.0
+
+
+class _Gathered:
+    """What was told of one server since ``began_at`` (of a clock that does not jump), and the last
+    of what was not."""
+
+    def __init__(self, began_at: float) -> None:
+        self.began_at = began_at
+        self.told = self.more = 0
+        self.last_words = ""
+
+
+class _Contest(NamedTuple):
+    """How often a size that was put back has been set again, when last, and to what, in words."""
+
+    times: int
+    last_at: float
+    words: str
+
+
+class ManualResizes:
+    """Of one node. ``holds``: a size set by hand stays; otherwise the planned one is put back.
+
+    Args:
+        minima_bytes: by server; a size that leaves the others less than theirs cannot stay.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        budget_bytes: Callable[[], int],
+        minima_bytes: Mapping[str, int],
+        *,
+        holds: bool,
+        tell: TellHand = lambda _name, _words: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._budget_bytes = budget_bytes
+        self._minima_bytes = minima_bytes
+        self._holds = holds
+        self._tell = tell
+        self._now = now
+        self._gathered: dict[str, _Gathered] = {}
+        self._contests: dict[str, _Contest] = {}
+
+    def note(
+        self,
+        name: str,
+        size_bytes: int,
+        fixed_bytes: Mapping[str, int],
+        least_bytes: Mapping[str, int] | None = None,
+    ) -> bool:
+        """Somebody has set this (0: no limit). Whether it stays. ``fixed_bytes``: the sizes of
+        servers that cannot make room; ``least_bytes``: with less, others would refuse writes."""
+        said = f"somebody set maxmemory of {name} to {_words(size_bytes)} by hand"
+        needed = least_bytes or {}
+        least = {other: max(low, needed.get(other, 0)) for other, low in self._minima_bytes.items()}
+        least |= fixed_bytes
+        others = sum(size for other, size in least.items() if other != name)
+        fits = 0 < size_bytes <= self._budget_bytes() - others
+        if self._holds and fits:
+            words = f"{said}; it stays until 'spreds resume'"
+            self._hold(name, Hold(size_bytes, time.time()))
+        else:
+            why = "that leaves the others too little: it" if self._holds else "the planned size"
+            words = f"{said}; {why} is put back {self._when(name, size_bytes)}"
+        log.warning("%s", words, extra=event_of(name))
+        self._gather(name, words)
+        return self._holds and fits
+
+    def tell_gathered(self, *, all_of_them: bool = False) -> None:
+        """Again and again: tell in one sentence what came too fast, when its time is over."""
+        now = self._now()
+        for name, gathered in list(self._gathered.items()):
+            if all_of_them or now - gathered.began_at >= GATHER_SECONDS:
+                del self._gathered[name]
+                if gathered.more:
+                    times = f"{gathered.more} times more" if gathered.more > 1 else "once more"
+                    self._tell(name, f"{times} within a minute, the last: {gathered.last_words}")
+
+    def contests(self) -> list[str]:
+        """Of each server that somebody keeps setting a size of that is put back, a sentence."""
+        if self._store.now.control.pause:
+            return []
+        since = self._now() - CONTEST_SECONDS
+        return [
+            f"somebody keeps setting maxmemory of {name} ({contest.times} times, the last to "
+            f"{contest.words}): it is put back each time, and the others keep their sizes; find "
+            "out who does it, or 'spreds pause'"
+            for name, contest in self._contests.copy().items()
+            if contest.times > 1 and contest.last_at >= since
+        ]
+
+    def _when(self, name: str, size_bytes: int) -> str:
+        """It is put back, and how often that has been so."""
+        now, last = self._now(), self._contests.get(name)
+        again = last is not None and now - last.last_at < CONTEST_SECONDS
+        times = last.times + 1 if last is not None and again else 1
+        self._contests[name] = _Contest(times, now, _words(size_bytes))
+        when = "when the pause is over" if self._store.now.control.pause else "now"
+        return f"{when} ({times} times in a row)" if times > 1 else when
+
+    def _gather(self, name: str, words: str) -> None:
+        gathered = self._gathered.setdefault(name, _Gathered(self._now()))
+        if gathered.told < TOLD_AT_ONCE:
+            gathered.told += 1
+            self._tell(name, words)
+        else:
+            gathered.more += 1
+            gathered.last_words = words
+
+    def _hold(self, name: str, hold: Hold) -> None:
+        with self._store.update() as state:
+            held = {**state.control.held, name: hold}
+            state.control = replace(state.control, held=held)
+
+
+def _words(size_bytes: int) -> str:
+    return format_size(size_bytes) if size_bytes else "no limit"
+
+
+def note_manual_resizes(
+    watches: Mapping[str, ServerWatch], manual_resizes: ManualResizes | None, *, counts: bool = True
+) -> None:
+    """Take note of all sizes that somebody else has set; without ``manual_resizes`` none stays.
+    Unless it ``counts``, what somebody sets is what is wanted."""
+    fixed = {
+        name: watch.last.maxmemory_bytes
+        for name, watch in watches.items()
+        if watch.last is not None and (watch.is_held or not watch.evicts)
+    }
+    least = {name: watch.least_bytes() or 0 for name, watch in watches.items()}
+    for name, watch in watches.items():
+        size_bytes = watch.taken_by_hand()
+        if size_bytes is None or not watch.evicts or not counts:
+            continue
+        if manual_resizes is None or not manual_resizes.note(name, size_bytes, fixed, least):
+            watch.contest(size_bytes)
+        else:
+            fixed[name] = size_bytes
+    if manual_resizes is not None:
+        manual_resizes.tell_gathered()

@@ -1,0 +1,61 @@
+"""Whether a server answers, and when it is asked again if it does not."""
+
+from __future__ import annotations
+
+import time
+
+from sidecar.servers.back_off import BackOff
+from sidecar.servers.redis_server import ServerDownError, ServerSilentError, WrongPasswordError
+
+# A server that is down is asked again soon: a question that is refused costs nothing. One that
+# hangs finds all questions when it goes on.
+LEAST_RETRY_SECONDS = 0.05
+RETRY_RATIO = 0.5
+PASSWORD_RETRY_SECONDS = 10.0
+
+
+class Reachability:
+    """Of one server.
+
+    Attributes:
+        is_up: it answered when it was last asked.
+        error: why it did not; ``None`` if it did.
+        is_silent: it did not answer in time, and may still be there.
+    """
+
+    def __init__(self) -> None:
+        self.is_up = True
+        self.error: str | None = None
+        self.is_silent = False
+        self._asked_at = self._retry_at = 0.0
+        self._unread = BackOff()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be asked now."""
+        return self.is_up or time.monotonic() >= self._retry_at
+
+    def ask(self) -> None:
+        """It is asked now."""
+        self._asked_at = time.monotonic()
+
+    def answer(self) -> bool:
+        """It answered; whether it had not before."""
+        is_back = not self.is_up
+        self._unread.reset()
+        self.is_up, self.error, self.is_silent = True, None, False
+        return is_back
+
+    def lose(self, error: Exception) -> bool:
+        """It did not, or not as it must; whether it had before."""
+        self.error, self.is_silent = str(error), isinstance(error, ServerSilentError)
+        now = time.monotonic()
+        pause_seconds = max(LEAST_RETRY_SECONDS, RETRY_RATIO * (now - self._asked_at))
+        if not isinstance(error, ServerDownError):
+            # It answers, so it is asked less and less often.
+            pause_seconds = self._unread.fail()
+        if isinstance(error, WrongPasswordError):  # which is read again from its file each time
+            pause_seconds = min(pause_seconds, PASSWORD_RETRY_SECONDS)
+        self._retry_at = now + pause_seconds
+        was_up, self.is_up = self.is_up, False
+        return was_up

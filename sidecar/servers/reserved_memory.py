@@ -1,0 +1,142 @@
+"""What servers that keep their sizes count with in the budget, whatever they have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sidecar.config.node import ServerConfig
+from sidecar.servers.budget_fit import bounded_claims, with_minima_that_fit, within_maxima
+from sidecar.servers.sizes_in_words import limit_words
+from sidecar.servers.transitions import ServerState
+from solver_lambda.documents.units import format_size
+
+
+def reserved_by_server(states: Sequence[ServerState]) -> dict[str, int]:
+    """What nobody else may be promised: the planned size, or more that may be in force, as far as
+    it counts; but not what somebody set by hand and that is to be put back."""
+    return {
+        state.name: reserved_bytes(state) if state.moves else _counted_bytes_of(state)
+        for state in states
+    }
+
+
+def _counted_bytes_of(state: ServerState) -> int:
+    return int(min(reserved_bytes(state), max(state.most_counted_bytes, state.target_bytes)))
+
+
+def reserved_bytes(state: ServerState) -> int:
+    """Of one server."""
+    if state.contested or state.maxmemory_bytes == math.inf:
+        return state.target_bytes
+    return max(state.target_bytes, int(state.maxmemory_bytes))
+
+
+def unmovable(states: Sequence[ServerState]) -> set[str]:
+    """Servers that answer, have a limit, and cannot be given another now; what somebody has set by
+    hand and is to be put back is no reason to take from the others, however long that takes."""
+    return {
+        state.name
+        for state in states
+        if state.reachable
+        and not state.moves
+        and not state.contested
+        and state.maxmemory_bytes < math.inf
+    }
+
+
+def hanging(states: Sequence[ServerState]) -> set[str]:
+    """Servers that do not answer and may have more than they are to have."""
+    return {
+        state.name
+        for state in states
+        if not state.reachable and reserved_bytes(state) > state.target_bytes
+    }
+
+
+def counted_bytes(
+    servers: Sequence[ServerConfig],
+    states: Sequence[ServerState],
+    budget_bytes: int,
+    least_bytes: Mapping[str, int],
+) -> dict[str, int]:
+    """What each of those that are ``unmovable`` or ``hanging`` counts with: see
+    ``bounded_claims``. Who hangs counts with all that it has, or as much of that as leaves the
+    others what they need at least: a server that soon goes on is no reason to empty the rest."""
+    fixed, hang = unmovable(states), hanging(states)
+    if not fixed and not hang:
+        return {}
+    has = within_maxima(servers, {state.name: reserved_bytes(state) for state in states})
+    planned = {state.name: state.target_bytes for state in states}
+    beside_hanging = [
+        replace(one, minimum_bytes=planned[one.name]) if one.name in hang else one
+        for one in servers
+    ]
+    limits = {one.name: int(one.maxmemory_bytes) for one in states if one.name in fixed}
+    counted = bounded_claims(beside_hanging, limits, budget_bytes)
+    spare_bytes = budget_bytes - sum(counted.values())
+    for server in with_minima_that_fit(servers, budget_bytes):
+        if server.name in hang:
+            spare_bytes -= planned[server.name]
+        elif server.name not in fixed:
+            spare_bytes -= max(server.minimum_bytes, least_bytes.get(server.name, 0))
+    for name in sorted(hang):
+        more = max(0, min(has[name] - planned[name], spare_bytes))
+        counted[name] = planned[name] + more
+        spare_bytes -= more
+    return counted
+
+
+def with_counted(
+    servers: Sequence[ServerConfig],
+    states: Sequence[ServerState],
+    budget_bytes: int,
+    least_bytes: Mapping[str, int],
+) -> list[ServerState]:
+    """The states, with what those count with that keep their sizes, and as much of what one holds
+    that frees nothing as leaves each other one half of an equal share: it may be a lie."""
+    counted = counted_bytes(servers, states, budget_bytes, least_bytes)
+    return [
+        replace(
+            state,
+            most_counted_bytes=counted.get(state.name, math.inf),
+            held_bytes=_held_bytes(state, states, budget_bytes),
+        )
+        for state in states
+    ]
+
+
+def _held_bytes(state: ServerState, states: Sequence[ServerState], budget_bytes: int) -> int:
+    if not state.stuck:
+        return state.held_bytes
+    half_bytes = budget_bytes // (2 * len(states))
+    others_bytes = sum(
+        max(other.maxmemory_bytes, min(other.target_bytes, half_bytes))
+        for other in states
+        if other.name != state.name
+    )
+    most_bytes = max(state.maxmemory_bytes, budget_bytes - others_bytes)
+    return int(min(state.held_bytes, most_bytes))
+
+
+def takers(states: Sequence[ServerState], budget_bytes: int) -> dict[str, str]:
+    """Of each server for which the budget is exceeded, as it takes more than it counts with, a
+    sentence."""
+    if sum(state.maxmemory_bytes for state in states) <= budget_bytes:
+        return {}
+    return {
+        state.name: f"{state.name} has {limit_words(state)}, and {_why(state)}. It counts with "
+        f"{format_size(state.counted_bytes)}, its maximum or what the others' minima leave: the "
+        "budget is exceeded, and the others give no more. Give it less"
+        for state in states
+        if state.takes_more and not state.contested
+    }
+
+
+def _why(state: ServerState) -> str:
+    if not state.reachable:
+        return "does not answer"
+    if not state.evicts:
+        return "does not evict"
+    return "was given that by hand" if state.held else "refuses another size"

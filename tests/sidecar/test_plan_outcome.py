@@ -1,0 +1,312 @@
+"""What a plan promised is held against what came, by the reads that came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.control.plan_outcome import Check, PlanOutcome
+from sidecar.control.plan_verification import sizes_with_one_back
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+
+MB = 1 << 20
+CACHE, BACKEND = 0.001, 0.101
+
+
+class Counted(ReadCounts):
+    """Says a miss ratio of its own for each size."""
+
+    def __init__(self, rate: float, ratios: dict[int, float]) -> None:
+        super().__init__()
+        self._rate, self._ratios = rate, ratios
+
+    def reads(self, memory: object) -> float:
+        return self._rate
+
+    def misses(self, sizes_bytes, memory, *, by_group=False):  # type: ignore[no-untyped-def]
+        points = sorted(self._ratios.items())
+        return self._rate * np.interp(sizes_bytes, *zip(*points, strict=True))
+
+
+def reading(name: str, hits: int, misses: int, size: int, used: int) -> ServerReading:
+    info = {
+        "run_id": f"{ord(name):040x}",
+        "maxmemory": size,
+        "maxmemory_policy": "allkeys-lru",
+        "used_memory": used,
+        "keyspace_hits": hits,
+        "keyspace_misses": misses,
+    }
+    return ServerReading.parse(info, {}, 1.0)
+
+
+def promise(
+    *,
+    predicted: float | None,
+    error: float = 0.0,
+    before: float = 0.1,
+    reason: str = "gain: some",
+    goes_back: bool = False,
+    **seen_of_a: Any,
+) -> PlanOutcome:
+    """A takes 6 MB from B; B is promised this miss ratio, and had 0.1."""
+    curve = MissRatioCurve(np.array([1.0 * MB]), np.array([1.0]))
+    seen = tuple(
+        ServerObservation(
+            name, 10 * MB, MB, 1.0, 1000.0, CACHE, BACKEND, curve,
+            miss_ratio=before, curve_error_ratio=error,
+        )
+        for name in "ab"
+    )  # fmt: skip
+    planned = (
+        ServerPlan("a", 10 * MB, 16 * MB, 0.9, 0.9, None, None, None, "grows"),
+        ServerPlan(
+            "b",
+            10 * MB,
+            4 * MB,
+            0.9 if predicted else None,
+            predicted and 1 - predicted,
+            None,
+            None,
+            None,
+            "shrinks",
+        ),
+    )
+    seen = (replace(seen[0], **seen_of_a), seen[1])
+    observation = Observation("n", 7, 1.0, 60.0, 20 * MB, seen, goes_back=goes_back)
+    plan = AdaptationPlan(
+        "n", 7, 1.0, 1.0, 20 * MB, "dirichlet", "apply", reason, 0.0, None, None, planned
+    )
+    return PlanOutcome(observation, plan, dict.fromkeys("ab", 10 * MB))
+
+
+def after(
+    made: PlanOutcome, missed: float, by_curve: dict[int, float] | None, a_before: float = 0.1
+) -> Check:
+    """What is said when 10,000 reads of each have come, and B misses so many; by the curves of the
+    window, A would have missed ``a_before`` with what it had."""
+    sizes = {"a": 16 * MB, "b": 4 * MB}
+    misses = {"a": 1000, "b": round(10_000 * missed)}
+    made.look({n: reading(n, 0, 0, size, size) for n, size in sizes.items()})
+    made.look({n: reading(n, 10_000 - misses[n], misses[n], s, s) for n, s in sizes.items()})
+    if by_curve:
+        a_curve = {10 * MB: a_before, 16 * MB: 0.1}
+        made.step({"a": Counted(1000, a_curve), "b": Counted(1000, by_curve)}, 10.0)
+    return made.check()
+
+
+TRUE = {4 * MB: 0.8, 10 * MB: 0.1}
+FLAT = {4 * MB: 0.1, 10 * MB: 0.1}
+
+
+def test_a_promise_that_is_kept() -> None:
+    check = after(promise(predicted=0.2), 0.2, {4 * MB: 0.2, 10 * MB: 0.1}, a_before=0.5)
+    assert check.verdict == "kept"
+    # Half of the reads miss in 0.1, half in 0.2.
+    assert check.observed_seconds == pytest.approx(CACHE + 0.15 * 0.1)
+    assert check.predicted_seconds == pytest.approx(check.observed_seconds)
+    assert check.without_seconds == pytest.approx(CACHE + 0.3 * 0.1)
+
+
+@pytest.mark.parametrize("by_curve", [TRUE, FLAT, None], ids=["true", "wrong", "none"])
+def test_one_that_is_missed_is_taken_back_whatever_is_wrong(
+    by_curve: dict[int, float] | None,
+) -> None:
+    check = after(promise(predicted=0.2), 0.8, by_curve)
+    assert check.verdict == "failed"
+    assert check.without_seconds == pytest.approx(CACHE + 0.1 * 0.1)
+    assert "most by b, whose hit ratio is 20.0% instead of 80.0%" in check.words
+    assert check.realised_ratio is not None
+    assert check.realised_ratio < 0
+
+
+@pytest.mark.parametrize(("looked_up", "verdict"), [(0.0, "failed"), (0.5, "worse")])
+def test_look_ups_that_no_sampler_counts_are_no_harm_of_a_plan(
+    looked_up: float, verdict: str
+) -> None:
+    """Half of what the server counted may be EXISTS of one absent key."""
+    made = promise(predicted=0.1)
+    made.look({name: reading(name, 0, 0, 10 * MB, 10 * MB) for name in "ab"})
+    counts = {"a": (9000, 1000), "b": (4500, 5500)}
+    made.look({name: reading(name, *read, 10 * MB, 10 * MB) for name, read in counts.items()})
+    sampled = 10_000 * (1 - looked_up)
+    made.step({"a": Counted(1000, FLAT), "b": Counted(sampled / 10, FLAT)}, 10.0)
+    assert made.check().verdict == verdict
+
+
+def test_one_that_is_missed_as_the_load_has_changed_stays() -> None:
+    check = after(promise(predicted=0.2), 0.8, {4 * MB: 0.8, 10 * MB: 0.79})
+    assert check.verdict == "worse"
+    assert "the load has changed" in check.words
+
+
+def test_the_stated_error_counts() -> None:
+    curve = {4 * MB: 0.29, 10 * MB: 0.1}
+    assert after(promise(predicted=0.2, error=0.05), 0.29, curve, a_before=0.5).verdict == "kept"
+    assert after(promise(predicted=0.2, error=0.01), 0.29, curve, a_before=0.5).verdict == "worse"
+
+
+def test_what_a_filling_cache_does_not_hold_is_not_promised() -> None:
+    made = promise(predicted=0.1)
+    grown = reading("a", 10_000, 0, 16 * MB, 12 * MB)
+    b = [reading("b", hits, misses, 4 * MB, 4 * MB) for hits, misses in ((0, 0), (9000, 1000))]
+    made.look({"a": replace(reading("a", 0, 0, 16 * MB, 10 * MB)), "b": b[0]})
+    made.look({"a": grown, "b": b[1]})
+    assert made.check().predicted_seconds == pytest.approx(CACHE + 0.1 * 0.1)
+
+
+def test_one_that_keeps_its_promise_of_harm_is_taken_back() -> None:
+    check = after(promise(predicted=0.8), 0.8, TRUE)
+    assert check.verdict == "failed"
+    assert check.predicted_seconds == pytest.approx(check.observed_seconds)
+
+
+def test_one_that_promises_nothing_is_judged_by_what_it_does() -> None:
+    assert after(promise(predicted=None), 0.8, TRUE).verdict == "failed"
+    assert after(promise(predicted=None), 0.1, {4 * MB: 0.1, 10 * MB: 0.1}).verdict == "not_checked"
+
+
+FALLING = MissRatioCurve(np.array([10.0 * MB, 16.0 * MB]), np.array([0.5, 0.1]))
+
+
+@pytest.mark.parametrize(
+    ("reason", "seen"),
+    [
+        ("bounds: a is below", {"minimum_bytes": 12 * MB}),
+        ("back: to", {"goes_back": True}),
+        (
+            "latency_bound: a comes nearer",
+            {"bounds": {"latency_bound_seconds": 0.02}, "curve": FALLING},
+        ),
+    ],
+)
+def test_one_that_was_not_made_for_a_gain_is_not_judged_by_one(
+    reason: str, seen: dict[str, Any]
+) -> None:
+    made = promise(predicted=0.2, reason=reason, **seen)
+    assert after(made, 0.8, TRUE).verdict == "not_checked"
+    # Anybody can write a reason: it counts where we see it ourselves.
+    assert after(promise(predicted=0.2, reason=reason), 0.8, TRUE).verdict == "failed"
+    assert after(promise(predicted=0.2, **seen), 0.8, TRUE).verdict == "failed"
+
+
+def test_what_was_in_force_counts_and_not_what_was_planned_before() -> None:
+    made = promise(predicted=0.2)
+    made._servers[1]._before_bytes = 4 * MB  # it had not been given more yet
+    assert after(made, 0.8, TRUE).verdict == "worse"
+
+
+def test_too_few_reads_are_not_judged() -> None:
+    assert promise(predicted=0.1).check().verdict == "not_checked"
+
+
+def test_counters_that_go_back_are_left_out() -> None:
+    made = promise(predicted=0.1)
+    for hits in (50_000, 10, 20_010):
+        made.look({name: reading(name, hits, 0, 4 * MB, 4 * MB) for name in "ab"})
+    assert [server.reads for server in made._servers] == [20_000, 20_000]
+
+
+# Of one server: how much it grew (MB), hits and misses that came, miss ratio before, weight.
+SERVER = st.tuples(
+    st.integers(-6, 6),
+    st.integers(0, 5000),
+    st.integers(0, 5000),
+    st.floats(0, 1),
+    st.sampled_from((0.5, 1.0, 4.0)),
+)
+
+
+def seen_to_the_end(servers: dict[str, tuple[int, int, int, float, float]]) -> Check:
+    """The check of a plan for these servers and no others."""
+    curve = MissRatioCurve(np.array([1.0 * MB]), np.array([1.0]))
+    seen = tuple(
+        ServerObservation(
+            name, 10 * MB, MB, weight, 1000.0, CACHE, BACKEND, curve,
+            miss_ratio=before, curve_error_ratio=0.02,
+        )
+        for name, (_, _, _, before, weight) in servers.items()
+    )  # fmt: skip
+    planned = tuple(
+        ServerPlan(name, 10 * MB, (10 + more) * MB, 0.5, 0.5, None, None, None, "")
+        for name, (more, *_) in servers.items()
+    )
+    budget = 16 * MB * len(servers)
+    observation = Observation("n", 7, 1.0, 60.0, budget, seen)
+    plan = AdaptationPlan(
+        "n", 7, 1.0, 1.0, budget, "dirichlet", "apply", "gain", 0.0, None, None, planned
+    )
+    made = PlanOutcome(observation, plan, dict.fromkeys(servers, 10 * MB))
+    for came in (0, 1):
+        made.look(
+            {
+                name: reading(name, came * hits, came * misses, (10 + more) * MB, 4 * MB)
+                for name, (more, hits, misses, _, _) in servers.items()
+            }
+        )
+    return made.check()
+
+
+@given(st.lists(SERVER, min_size=2, max_size=5))
+def test_one_is_at_fault_if_a_plan_without_it_would_not_have_failed(
+    drawn: list[tuple[int, int, int, float, float]],
+) -> None:
+    servers = dict(zip("abcde", drawn, strict=False))
+    alone = {
+        name
+        for name, (more, *_) in servers.items()
+        if more
+        and seen_to_the_end({n: one for n, one in servers.items() if n != name}).verdict != "failed"
+    }
+    check = seen_to_the_end(servers)
+    if check.verdict != "failed" or not alone:
+        assert check.at_fault is None
+    else:
+        harm = {
+            name: weight * (misses - (hits + misses) * before)
+            for name, (_, hits, misses, before, weight) in servers.items()
+            if name in alone
+        }
+        assert check.at_fault is not None
+        assert harm[check.at_fault] == pytest.approx(max(harm.values()))
+
+
+def test_one_liar_is_told_from_two_that_were_harmed() -> None:
+    good, harmed, liar = (2, 4500, 500, 0.5, 1.0), (-2, 500, 4500, 0.1, 1.0), (2, 0, 5000, 0.1, 4.0)
+    assert seen_to_the_end({"a": good, "b": good, "c": liar}).at_fault == "c"
+    check = seen_to_the_end({"a": harmed, "b": harmed, "c": liar})
+    assert (check.verdict, check.at_fault) == ("failed", None)
+    # A margin that is so thin that others explain it as well makes nobody else guilty.
+    thin = (2, 1800, 2500, 0.1, 1.0)
+    a_little = (-2, 4100, 900, 0.1, 1.0)
+    assert seen_to_the_end({"a": good, "b": good, "c": thin}).verdict != "failed"
+    assert seen_to_the_end({"a": good, "b": a_little, "c": thin}).at_fault == "c"
+
+
+BYTES = st.integers(1, 1000)
+
+
+@given(st.dictionaries(st.sampled_from("abcde"), st.tuples(BYTES, BYTES), min_size=1), BYTES)
+def test_one_goes_back_and_only_who_has_grown_makes_room(
+    drawn: dict[str, tuple[int, int]], spare: int
+) -> None:
+    before = {name: pair[0] for name, pair in drawn.items()}
+    now = {name: pair[1] for name, pair in drawn.items()}
+    name = min(drawn)
+    budget = max(sum(before.values()), sum(now.values())) + spare % 3
+    sizes = sizes_with_one_back(name, before, now, budget)
+    assert sizes[name] == before[name]
+    assert sum(sizes.values()) <= budget
+    for other in drawn.keys() - {name}:
+        assert min(before[other], now[other]) <= sizes[other] <= now[other]
+    if sum({**now, name: before[name]}.values()) <= budget:
+        assert sizes == {**now, name: before[name]}

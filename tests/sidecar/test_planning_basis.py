@@ -1,0 +1,245 @@
+"""What the forecast tells an observation, and when it makes one due."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sidecar.config.node import SidecarConfig, read_config
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.remembered import MEMORIES
+from sidecar.half_lives.chance_of_gain import chance_ratio
+from sidecar.half_lives.half_life_selection import HalfLifeSelection
+from sidecar.half_lives.planning_basis import PlanningBasis
+from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.reader import Fields
+from tests.sidecar.counted_reads import MEBIBYTE, STEP_SECONDS, count
+
+BUDGET = 120 * MEBIBYTE
+NAMES = ("one", "two", "three")
+EQUAL = dict.fromkeys(NAMES, BUDGET // 3)
+MORE_ERRORS = 4.0  # no memory has gained anything yet
+
+
+def config_of(forecast: str) -> SidecarConfig:
+    servers = [
+        {"name": name, "url": f"redis://127.0.0.1:{place}", "backend_latency": "20ms"}
+        for place, name in enumerate(NAMES, 6379)
+    ]
+    table = {
+        "node": "n1",
+        "memory": {"budget": BUDGET},
+        "sampling": {"endpoint": "ipc:///run/samples"},
+        "planning": {"forecast": forecast},
+        "server": servers,
+    }
+    return read_config(Fields(table, "test"), Path())
+
+
+class Node:
+    """Three monitors, whose reads are counted at once."""
+
+    def __init__(self, forecast: str = "competing") -> None:
+        self.monitors = {name: ServerMonitor(name) for name in NAMES}
+        for monitor in self.monitors.values():
+            monitor.calibration.object_bytes = float(MEBIBYTE)
+        self.forecast = PlanningBasis(config_of(forecast), self.monitors, 0.0)
+        self.now_seconds = 0.0
+
+    def step(
+        self,
+        reads: dict[str, int],
+        depth_mebibytes: float = 45,
+        planned: dict[str, int] = EQUAL,
+    ) -> None:
+        """Each read of a random group of objects."""
+        random = np.random.default_rng(int(self.now_seconds))
+        for name, times in reads.items():
+            depths = random.uniform(0, depth_mebibytes, times) * MEBIBYTE
+            count(self.monitors[name].counts, depths, random.integers(0, 16, times))
+        self.now_seconds += STEP_SECONDS
+        self.forecast.look(self.now_seconds, planned)
+
+
+def observed(**keep_reasons: str) -> Observation:
+    servers = tuple(
+        ServerObservation(
+            name=name,
+            maxmemory_bytes=EQUAL[name],
+            minimum_bytes=2 * MEBIBYTE,
+            weight=1.0,
+            request_rate_per_second=1.0,
+            cache_latency_seconds=200e-6,
+            backend_latency_seconds=0.02,
+            curve=MissRatioCurve(np.array([0.0]), np.array([0.5])),
+            keep_reason=keep_reasons.get(name),
+        )
+        for name in NAMES
+    )
+    return Observation("n1", 1, 1e6, 3600.0, BUDGET, servers)
+
+
+def expected_chance(node: Node, names: tuple[str, ...], budget_bytes: int) -> float:
+    servers = [PlannedServer(name, 200e-6, 0.02 - 200e-6, 2 * MEBIBYTE) for name in names]
+    counts = {name: monitor.counts for name, monitor in node.monitors.items()}
+    memory = node.forecast.memory
+    assert memory is not None
+    return chance_ratio(VirtualPlanner(servers, budget_bytes), counts, memory, EQUAL, MORE_ERRORS)
+
+
+def test_an_observation_tells_how_much_may_be_chance() -> None:
+    node = Node()
+    node.step(dict.fromkeys(NAMES, 60))
+    observation = observed()
+    judged = node.forecast.judged(observation)
+    assert 0 < judged.chance_ratio < 1
+    assert judged.chance_ratio == pytest.approx(expected_chance(node, NAMES, BUDGET))
+    assert dataclasses.replace(judged, chance_ratio=0.0) == observation
+
+
+def test_kept_servers_and_their_memory_are_left_out() -> None:
+    node = Node()
+    node.step(dict.fromkeys(NAMES, 60))
+    judged = node.forecast.judged(observed(two="replica"))
+    expected = expected_chance(node, ("one", "three"), BUDGET - BUDGET // 3)
+    assert judged.chance_ratio == pytest.approx(expected)
+    # What the kept one is read changes nothing.
+    count(node.monitors["two"].counts, [np.inf] * 1000)
+    node.monitors["two"].step(STEP_SECONDS)
+    again = node.forecast.judged(observed(two="replica"))
+    assert again.chance_ratio == judged.chance_ratio
+    assert node.forecast.judged(observed()).chance_ratio != pytest.approx(expected)
+
+
+def test_where_at_most_one_server_can_change_nothing_is_chance() -> None:
+    node = Node()
+    node.step(dict.fromkeys(NAMES, 60))
+    for kept in ({"one": "x", "two": "x"}, dict.fromkeys(NAMES, "x")):
+        observation = observed(**kept)
+        assert node.forecast.judged(observation) is observation
+    # And the next steps go on.
+    for _ in range(20):
+        node.step({"three": 60}, depth_mebibytes=100)
+        assert not node.forecast.is_early
+
+
+def test_a_part_of_a_step_closes_none() -> None:
+    node = Node()
+    count(node.monitors["one"].counts, [1.0] * 10)
+    node.forecast.look(STEP_SECONDS / 2, EQUAL)
+    assert node.monitors["one"].counts.histogram.reads.new == 10
+    node.forecast.look(STEP_SECONDS, EQUAL)
+    assert node.monitors["one"].counts.histogram.reads.new == 0
+    assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / STEP_SECONDS)
+
+
+def test_an_observation_closes_a_step_at_once_and_the_next_one_is_whole() -> None:
+    node = Node()
+    count(node.monitors["one"].counts, [1.0] * 10)
+    node.forecast.look(30.0, EQUAL, at_once=True)
+    assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
+    node.forecast.look(30.0, EQUAL, at_once=True)  # no time has passed
+    assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
+    node.forecast.look(30.0 + STEP_SECONDS / 2, EQUAL)
+    assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
+    node.forecast.look(30.0 + STEP_SECONDS, EQUAL)
+    assert node.monitors["one"].counts.reads(None) == 0
+
+
+def change(node: Node, *, observe: bool = False) -> bool:
+    """Whether a plan is due early when a load leaves one server for another."""
+    for _ in range(16):
+        node.step({"one": 60, "two": 60, "three": 60}, depth_mebibytes=20)
+    assert not node.forecast.is_early
+    for _ in range(6):
+        if observe:
+            node.forecast.judged(observed())
+        node.step({"one": 600}, depth_mebibytes=70)
+        if node.forecast.is_early:
+            return True
+    return False
+
+
+def test_a_load_that_changes_makes_a_plan_due_by_the_memory_that_knows_it() -> None:
+    node = Node()
+    assert change(node)
+    memory = node.forecast.memory
+    assert memory in MEMORIES
+    assert memory is not None
+    assert memory.rate == 0
+    node.forecast.judged(observed())
+    node.forecast.planned(applied=True)
+    assert not node.forecast.is_early
+
+
+def test_observations_of_the_same_servers_do_not_hold_up_the_scores() -> None:
+    assert change(Node(), observe=True)
+
+
+def test_an_early_observation_that_led_to_no_plan_was_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = []
+    monkeypatch.setattr(HalfLifeSelection, "planned", lambda _, **how: told.append(how))
+    node = Node()
+    node.forecast.judged(observed())
+    node.forecast.planned(applied=False)
+    assert change(node)
+    node.forecast.judged(observed())
+    node.step({"one": 1})  # before the plan comes
+    node.forecast.planned(applied=False)
+    assert told == [{"applied": False, "early": False}, {"applied": False, "early": True}]
+
+
+def test_the_last_window_is_never_early_and_nothing_of_it_is_chance() -> None:
+    node = Node("last")
+    assert node.forecast.memory is None
+    assert not change(node)
+    observation = observed()
+    assert node.forecast.judged(observation) is observation
+    # Counts fade all the same.
+    counts = node.monitors["two"].counts.histogram.reads
+    assert float(counts.by(0)) < float(counts.by(3))
+
+
+def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None:
+    node = Node()
+    node.step(dict.fromkeys(NAMES, 60), depth_mebibytes=38)
+    observation = observed()
+    judged = node.forecast.judged(observation)
+    assert not judged.goes_back
+    taken = {"one": 10 * MEBIBYTE, "two": 55 * MEBIBYTE, "three": 55 * MEBIBYTE}
+    for _ in range(12):
+        node.step({"two": 60, "three": 60}, depth_mebibytes=50, planned=taken)
+    for _ in range(12):
+        node.step({"one": 6000}, depth_mebibytes=38, planned=taken)
+    assert node.forecast.basis.startswith("going back to the sizes from before there were plans")
+    judged = node.forecast.judged(observation)
+    assert judged.goes_back
+    for server in judged.servers:
+        assert server.minimum_bytes == server.maximum_bytes == EQUAL[server.name]
+    # As far as teams leave the choice.
+    less = dataclasses.replace(observation.servers[0], maximum_bytes=30 * MEBIBYTE)
+    asked = dataclasses.replace(observation, servers=(less, *observation.servers[1:]))
+    assert node.forecast.judged(asked).servers[0].maximum_bytes == 30 * MEBIBYTE
+    # A bound from which that would lead away keeps its server as it is.
+    curve = MissRatioCurve(np.array([0.0, 45.0 * MEBIBYTE]), np.array([1.0, 0.0]))
+    large = dataclasses.replace(observation.servers[0], maxmemory_bytes=50 * MEBIBYTE, curve=curve)
+    for most_seconds, kept in ((0.02, False), (0.001, True), (1e-6, True)):
+        bounded = dataclasses.replace(large, bounds={"latency_bound_seconds": most_seconds})
+        asked = dataclasses.replace(observation, servers=(bounded, *observation.servers[1:]))
+        judged = node.forecast.judged(asked)
+        assert judged.goes_back
+        assert judged.servers[0].minimum_bytes == (50 * MEBIBYTE if kept else EQUAL["one"])
+        assert sum(server.minimum_bytes for server in judged.servers) <= BUDGET
+
+
+def test_the_basis_says_how_far_back_one_looks() -> None:
+    node = Node()
+    assert node.forecast.basis == "rates that count half after 5min, curves after 5min"
+    assert Node("last").forecast.basis == "the last window"
