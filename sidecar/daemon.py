@@ -28,7 +28,7 @@ from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.servers.manual_resizes import ManualResizes
 from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.remembered_settings import RememberedSettings, remembered_path
-from sidecar.settings.settings_in_time import SettingsInTime
+from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.state.state_store import StateStore
 from sidecar.storage.configured_stores import make_settings_store
@@ -72,7 +72,7 @@ class Sidecar:
         store = make_settings_store(config.controller)
         remembered = RememberedSettings(remembered_path(config.state_file))
         self._settings = SettingsReader(store, config, self.metrics, remembered)
-        self._settings_in_time = SettingsInTime(self._settings, self.metrics)
+        self._settings_in_time = BackgroundSettings(self._settings, self.metrics)
         self._forecast = PlanningBasis(
             config, self._monitors, time.monotonic(), self._store.now.first_bytes
         )

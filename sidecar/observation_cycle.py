@@ -20,7 +20,7 @@ from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import excess_bytes, to_put_back
 from sidecar.servers.reserved_memory import reserved_by_server
-from sidecar.settings.settings_in_time import SettingsInTime
+from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.asked_observations import AskedObservations
 from sidecar.state.sidecar_state import ObservedLatency
@@ -57,7 +57,7 @@ class ObservationCycle:
         store: StateStore,
         lock: threading.RLock,
         changes_sizes: Callable[[], bool],
-        settings: SettingsInTime,
+        settings: BackgroundSettings,
         metrics: Metrics,
     ) -> None:
         self.config = config

@@ -38,7 +38,7 @@ class Parts(NamedTuple):
         return round(self.calibration.object_bytes or FIRST_OBJECT_BYTES)
 
 
-class Taken(NamedTuple):
+class BatchReads(NamedTuple):
     """Sampled reads of one batch, hits of objects that the stack did not know among them, and what
     all reads that they stand for missed at the present size; R in force."""
 
@@ -54,7 +54,7 @@ def references_of(shards: Shards, batch: Batch, parts: Parts) -> References:
     return shards.take(batch, known.overhead_bytes, parts.default_bytes, known.keys_bytes)
 
 
-def take_by_parts(batch: Batch, parts: Parts) -> Taken:
+def take_by_parts(batch: Batch, parts: Parts) -> BatchReads:
     """Count one batch. ``CompiledBatch`` does the same in one call."""
     counts, lifetimes = parts.counts, parts.lifetimes
     parts.shards.notice_change(batch)  # what is no longer sampled leaves no holes by expiring
@@ -74,4 +74,4 @@ def take_by_parts(batch: Batch, parts: Parts) -> Taken:
                 counts.histogram.add(sizes, sign * weight, ids)
                 missed += sign * counts.lost(sizes, parts.depth_bytes)
         missed *= weight
-    return Taken(reads, references.unseen_hits, missed, references.rate)
+    return BatchReads(reads, references.unseen_hits, missed, references.rate)

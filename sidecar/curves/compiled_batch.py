@@ -7,7 +7,7 @@ from ctypes import CDLL, addressof, byref, c_double, c_uint64
 from itertools import accumulate
 
 from sidecar.curves.backend_latency import LONGEST_SECONDS, MOST_PENDING
-from sidecar.curves.batch_by_parts import Parts, Taken, take_by_parts
+from sidecar.curves.batch_by_parts import Parts, BatchReads, take_by_parts
 from sidecar.curves.compiled_lifetimes import CompiledLifetimes
 from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.fills import CompiledFills, Counted
@@ -34,7 +34,7 @@ class CompiledBatch:
         if getattr(self, "_room", None):
             self._library.spreds_batch_free(self._room)
 
-    def take(self, batch: Batch, parts: Parts) -> Taken:
+    def take(self, batch: Batch, parts: Parts) -> BatchReads:
         """As ``take_by_parts``. Raises MemoryError."""
         if not self._describe_parts(parts):
             return take_by_parts(batch, parts)
@@ -57,7 +57,7 @@ class CompiledBatch:
             raise MemoryError("not enough memory for a batch")
         shards.shed()
         parts.latency.add(Counted(*call.filled))
-        return Taken(call.reads, call.unseen_hits, call.missed / (rate or 1.0), rate)
+        return BatchReads(call.reads, call.unseen_hits, call.missed / (rate or 1.0), rate)
 
     def _describe_parts(self, parts: Parts) -> bool:
         """Whether the library can take what they take."""
@@ -85,7 +85,7 @@ class CompiledBatch:
         return True
 
 
-def new_batch_taker() -> Callable[[Batch, Parts], Taken]:
+def new_batch_taker() -> Callable[[Batch, Parts], BatchReads]:
     """What counts batches: in one call where there is the library."""
     found = library()
     return take_by_parts if found is None else CompiledBatch(found).take

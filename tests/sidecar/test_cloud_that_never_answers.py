@@ -18,8 +18,8 @@ from sidecar.controllers.configured_controller import queue_client
 from sidecar.delivery.http_delivery import HttpDelivery
 from sidecar.delivery.plan_inbox import Verdict
 from sidecar.delivery.sqs_delivery import long_poll_seconds
-from sidecar.settings import settings_in_time
-from sidecar.settings.settings_in_time import SettingsInTime
+from sidecar.settings import background_settings
+from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.aws import client
 from tests.sidecar.black_hole import BlackHole
@@ -145,7 +145,7 @@ class BrokenReader(StuckReader):
 
 def test_a_reading_that_breaks_leaves_the_settings_and_ends_nothing() -> None:
     metrics = Metrics()
-    settings = SettingsInTime(BrokenReader(), metrics)  # type: ignore[arg-type]
+    settings = BackgroundSettings(BrokenReader(), metrics)  # type: ignore[arg-type]
     for failures in range(3):
         settings.ask()
         assert settings._reading is not None
@@ -159,9 +159,9 @@ def test_a_reading_that_breaks_leaves_the_settings_and_ends_nothing() -> None:
 def test_settings_that_come_late_hold_from_the_next_observation_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settings_in_time, "LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(background_settings, "LONGEST_SECONDS", 0.0)
     reader, metrics = StuckReader(), Metrics()
-    settings = SettingsInTime(reader, metrics)  # type: ignore[arg-type]
+    settings = BackgroundSettings(reader, metrics)  # type: ignore[arg-type]
     settings.ask()
     assert settings.answer() == {}
     assert metrics.value("settings_late") == 1

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 LONGEST_SECONDS = 5.0
 
 
-class SettingsInTime:
+class BackgroundSettings:
     """Reads in a thread of its own; what is not read in time leaves the settings before it."""
 
     def __init__(self, reader: SettingsReader, metrics: Metrics) -> None:
