@@ -27,8 +27,8 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.servers.manual_resizes import ManualResizes
 from sidecar.servers.redis_server import RedisServer
-from sidecar.settings.remembered_settings import RememberedSettings, remembered_path
 from sidecar.settings.background_settings import BackgroundSettings
+from sidecar.settings.remembered_settings import RememberedSettings, remembered_path
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.state.state_store import StateStore
 from sidecar.storage.configured_stores import make_settings_store

@@ -7,7 +7,7 @@ from ctypes import CDLL, addressof, byref, c_double, c_uint64
 from itertools import accumulate
 
 from sidecar.curves.backend_latency import LONGEST_SECONDS, MOST_PENDING
-from sidecar.curves.batch_by_parts import Parts, BatchReads, take_by_parts
+from sidecar.curves.batch_by_parts import BatchReads, Parts, take_by_parts
 from sidecar.curves.compiled_lifetimes import CompiledLifetimes
 from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.fills import CompiledFills, Counted
