@@ -107,7 +107,7 @@ def bundle(output: Path, platform: tuple[str, ...], compiler: str | None) -> Non
     if compiler is not None:
         subprocess.run(
             [
-                *(compiler, "-m", "compileall", "-q", "-j", "0"),
+                *(compiler, "-I", "-m", "compileall", "-q", "-j", "0"),
                 # Lambda sets the files' times anew, so that by them all bytecode would be stale.
                 *("--invalidation-mode", "unchecked-hash"),
                 *("-s", str(output), str(output)),
