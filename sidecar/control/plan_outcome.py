@@ -139,11 +139,7 @@ class PlanOutcome:
             predicted = _mean(servers, [server.predicted_miss_ratio for server in servers])
         without = _mean(servers, [server.miss_ratio_without for server in servers])
         errors = [
-            server.weight
-            * server.reads
-            / weighted
-            * (server.miss_seconds - server.hit_seconds)
-            * server.error
+            server.weight * server.reads / weighted * server.cost.penalty_seconds * server.error
             for server in servers
         ]
         error = ERRORS * math.hypot(*errors) + self._floor_ratio * observed
@@ -182,7 +178,7 @@ class PlanOutcome:
             key=lambda server: (
                 server.weight
                 * server.reads
-                * server.miss_seconds
+                * server.cost.miss_seconds
                 * (server.miss_ratio - server.predicted_miss_ratio)
             ),
         )
@@ -196,9 +192,6 @@ class PlanOutcome:
 def _mean(servers: Sequence[ServerOutcome], miss_ratios: Sequence[float]) -> float:
     total = sum(server.weight * server.reads for server in servers)
     return sum(
-        server.weight
-        * server.reads
-        / total
-        * (server.hit_seconds + ratio * (server.miss_seconds - server.hit_seconds))
+        server.weight * server.reads / total * server.cost.mean_seconds(ratio)
         for server, ratio in zip(servers, miss_ratios, strict=True)
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from sidecar.curves.read_counts import ReadCounts
 from solver_lambda.documents.observation import ServerObservation
+from solver_lambda.planning.access_cost import AccessCost
 
 
 class RecommendedGain:
@@ -44,10 +45,9 @@ class RecommendedGain:
             sizes = np.array([float(now), float(self._sizes_bytes[server.name])])
             misses = counts[server.name].misses(sizes, None) * seconds
             reads = counts[server.name].reads(None) * seconds
-            penalty = max(0.0, server.backend_latency_seconds - server.cache_latency_seconds)
-            hits_cost = reads * server.cache_latency_seconds
-            self._spent += server.weight * (hits_cost + float(misses[0]) * penalty)
-            self._saved += server.weight * float(misses[0] - misses[1]) * penalty
+            cost = AccessCost.of(server)
+            self._spent += server.weight * cost.total_seconds(reads, float(misses[0]))
+            self._saved += server.weight * cost.total_seconds(0, float(misses[0] - misses[1]))
 
     @property
     def ratio(self) -> float | None:

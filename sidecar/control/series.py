@@ -10,6 +10,7 @@ from typing import Any
 
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.access_cost import AccessCost
 
 MOST_POINTS = 1000
 # Points in a cycle.
@@ -122,6 +123,5 @@ class Series:
 
 
 def access_seconds(server: ServerObservation, hit_ratio: float) -> float:
-    """EAT of (8.2)."""
-    backend = max(server.backend_latency_seconds, server.cache_latency_seconds)
-    return hit_ratio * server.cache_latency_seconds + (1 - hit_ratio) * backend
+    """Return the mean access time with this hit ratio."""
+    return AccessCost.of(server).mean_seconds(1 - hit_ratio)

@@ -11,6 +11,7 @@ from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import ServerPlan
+from solver_lambda.planning.access_cost import AccessCost
 
 # Standard errors by which a promise must be missed.
 ERRORS = 2.0
@@ -33,8 +34,7 @@ class ServerOutcome:
     def __init__(self, seen: ServerObservation, plan: ServerPlan, before_bytes: int) -> None:
         self.name = plan.name
         self.weight = seen.weight
-        self.hit_seconds = seen.cache_latency_seconds
-        self.miss_seconds = max(seen.backend_latency_seconds, seen.cache_latency_seconds)
+        self.cost = AccessCost.of(seen)
         self.is_changed = plan.maxmemory_bytes != before_bytes
         self._before_bytes = before_bytes
         # What is predicted for a size in between is about in between.
@@ -59,7 +59,7 @@ class ServerOutcome:
     @property
     def harm_seconds(self) -> float:
         """So much longer all its reads took, by its weight, than with the size before."""
-        per_miss = self.weight * (self.miss_seconds - self.hit_seconds)
+        per_miss = self.weight * self.cost.penalty_seconds
         return per_miss * self.reads * (self.miss_ratio - self.miss_ratio_without)
 
     @property

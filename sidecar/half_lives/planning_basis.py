@@ -14,6 +14,7 @@ from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
+from solver_lambda.planning.access_cost import AccessCost
 from solver_lambda.planning.bounds import bounds_of
 
 # Standard errors by which a gain must exceed zero: of a memory whose plans were better than the
@@ -186,11 +187,11 @@ def _kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
 def _planned(
     server: ServerConfig | ServerObservation, backend_latency_seconds: float
 ) -> PlannedServer:
-    penalty_seconds = backend_latency_seconds - server.cache_latency_seconds
+    cost = AccessCost.by(server.cache_latency_seconds, backend_latency_seconds)
     return PlannedServer(
         server.name,
-        server.weight * server.cache_latency_seconds,
-        server.weight * max(0.0, penalty_seconds),
+        server.weight * cost.hit_seconds,
+        server.weight * cost.penalty_seconds,
         max(1, server.minimum_bytes),
         server.maximum_bytes,
     )

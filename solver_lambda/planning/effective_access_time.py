@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
+from solver_lambda.planning.access_cost import AccessCost
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,25 +17,16 @@ class EffectiveAccessTime:
 
     Attributes:
         curve: miss ratio over ``maxmemory``.
-        cache_latency_seconds, backend_latency_seconds: cd and bd.
+        cost: of a hit and of a miss.
     """
 
     curve: MissRatioCurve
-    cache_latency_seconds: float
-    backend_latency_seconds: float
+    cost: AccessCost
 
     @classmethod
     def of(cls, server: ServerObservation) -> EffectiveAccessTime:
-        """The EAT of an observed server.
-
-        bd includes the time to process a miss (thesis, Table 8.3), so one below cd is a mistake of
-        whoever set or measured it: taken as it is, memory would make the server slower.
-        """
-        return cls(
-            server.curve,
-            server.cache_latency_seconds,
-            max(server.backend_latency_seconds, server.cache_latency_seconds),
-        )
+        """Return the EAT of an observed server."""
+        return cls(server.curve, AccessCost.of(server))
 
     def seconds(self, size_bytes: npt.ArrayLike) -> FloatArray:
         """EAT = h·cd + (1 − h)·bd at each size in bytes: thesis, equation (8.2)."""
@@ -42,6 +34,4 @@ class EffectiveAccessTime:
 
     def at_miss_ratios(self, miss_ratios: FloatArray) -> FloatArray:
         """The same, where the miss ratios at the sizes are known."""
-        return (
-            1.0 - miss_ratios
-        ) * self.cache_latency_seconds + miss_ratios * self.backend_latency_seconds
+        return self.cost.mean_seconds(miss_ratios)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
-from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.access_cost import AccessCost
 
 # A miss ratio below this counts as this: nothing is divided by zero.
 _LEAST_MISS_RATIO = 1e-9
@@ -109,10 +109,9 @@ def moving_seconds_at(
     requests = server.request_rate_per_second * horizon_seconds
     if not requests:
         return np.zeros(sizes.shape)
-    eat = EffectiveAccessTime.of(server)
     seconds = _misses(server, sizes, ratios)
     seconds /= requests
     at_most = np.abs(ratios - server.curve.miss_ratio(server.maxmemory_bytes))
     np.minimum(seconds, at_most, out=seconds)
-    seconds *= eat.backend_latency_seconds - eat.cache_latency_seconds
+    seconds *= AccessCost.of(server).penalty_seconds
     return seconds
