@@ -131,9 +131,16 @@ class ObservationCycle:
         is_at_rest = self._actuator.settled or self._actuator.pace.is_waiting
         return is_at_rest or overdue_seconds >= LONGEST_UNREST_SECONDS
 
+    @property
+    def _is_early(self) -> bool:
+        """Whether a plan is due before the cycle's end, and would be carried out: one that is only
+        recommended can wait."""
+        control = self._store.now.control
+        return self._forecast.is_early and not control.objection(self.config.mode, time.time())
+
     def _is_due(self, age_seconds: float) -> bool:
         longest_seconds = self.config.cycle.maximum_age_seconds
-        enough = self.samples >= self.config.cycle.samples or self._forecast.is_early
+        enough = self.samples >= self.config.cycle.samples or self._is_early
         # Not earlier, whoever sends how much: rules count time in cycles.
         enough = enough and age_seconds >= longest_seconds / STEPS_A_CYCLE
         return enough or age_seconds >= longest_seconds

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from sidecar.observation_cycle import LONGEST_UNREST_SECONDS, ObservationCycle
+from sidecar.state.control_state import ControlState
 
 
 @pytest.mark.parametrize(
@@ -31,21 +32,23 @@ def test_sizes_on_their_way_are_waited_for_so_long(
 
 
 @pytest.mark.parametrize(
-    ("samples", "early", "age_seconds", "due"),
+    ("samples", "early", "mode", "age_seconds", "due"),
     [
-        ((4, 3, 3), False, 10.0, True),
-        ((10**9, 4, 0), False, 99.0, False),
-        ((10**9, 10**9, 10**9), True, 8.0, False),
-        ((0, 0, 0), True, 9.0, True),
-        ((0, 0, 0), False, 100.0, True),
+        ((4, 3, 3), False, "apply", 10.0, True),
+        ((10**9, 4, 0), False, "apply", 99.0, False),
+        ((10**9, 10**9, 10**9), True, "apply", 8.0, False),
+        ((0, 0, 0), True, "apply", 9.0, True),
+        ((0, 0, 0), True, "recommend", 99.0, False),
+        ((0, 0, 0), False, "apply", 100.0, True),
     ],
 )
 def test_no_server_alone_hurries_the_cycles_of_all(
-    samples: tuple[int, ...], early: bool, age_seconds: float, due: bool
+    samples: tuple[int, ...], early: bool, mode: str, age_seconds: float, due: bool
 ) -> None:
     cycle = object.__new__(ObservationCycle)
     times = SimpleNamespace(maximum_age_seconds=100.0, samples=10)
-    cycle.config = SimpleNamespace(cycle=times)  # type: ignore[assignment]
+    cycle.config = SimpleNamespace(cycle=times, mode=mode)  # type: ignore[assignment]
+    cycle._store = SimpleNamespace(now=SimpleNamespace(control=ControlState()))  # type: ignore[assignment]
     cycle._forecast = SimpleNamespace(is_early=early)  # type: ignore[assignment]
     cycle._monitors = {
         f"s{place}": SimpleNamespace(samples_since_observation=count)  # type: ignore[misc]
