@@ -12,7 +12,7 @@ from ministack.core import iam_evaluator
 
 from infra.emulator.process import ACCOUNT, REGION
 from solver_lambda.documents.keys import observation_key, plan_key, settings_key
-from tests.end_to_end.printed_commands import apply_transition, filled_in
+from tests.end_to_end.printed_commands import carry_out, filled_in
 
 NODES = f"arn:aws:iam::{ACCOUNT}:policy/spreds-nodes-{REGION}"
 TEAMS = f"arn:aws:iam::{ACCOUNT}:policy/spreds-teams-{REGION}"
@@ -236,7 +236,7 @@ def test_the_printed_commands_make_a_role_with_tags_and_policy(
         command = [sys.executable, "-m", "infra.roles", "--stack", str(stack), *whose]
         command += ["--account", ACCOUNT, "--region", REGION]
         printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        apply_transition(printed, iam)
+        carry_out(printed, iam)
         made = iam.list_role_tags(RoleName=role)["Tags"]
         assert {tag["Key"]: tag["Value"] for tag in made} == tags
         (attached,) = iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]

@@ -15,10 +15,12 @@ from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order
 from sidecar.control.plan_verification import PlanVerification
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.remembered import HalfLife
 from sidecar.daemon import Sidecar
 from sidecar.observer import observe
 from sidecar.servers.server_reading import ServerReading
-from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import Observation
 from tests.sidecar.test_controllers_close_the_loop import Load
 from tests.sidecar.test_modes import MB, MORE, sizes, wait_for
@@ -133,9 +135,21 @@ def test_a_check_sets_nothing_after_somebody_has_said_stop(
         assert not sidecar.status()["sets_sizes"]
 
 
+class AllHits(ReadCounts):
+    """More reads than any server counts were sampled, and no size misses one."""
+
+    def reads(self, memory: HalfLife | None) -> float:
+        return 1e12
+
+    def misses(
+        self, sizes_bytes: FloatArray, memory: HalfLife | None, *, by_group: bool = False
+    ) -> FloatArray:
+        return np.zeros_like(sizes_bytes)
+
+
 class Liar:
-    """S2 says that it misses a million reads each time that it is asked, once it has grown along
-    with s1; until that has been believed."""
+    """S2 says that it misses a million reads each time that it is asked, and its sampler that all
+    hit, once it has grown along with s1; until that has been believed."""
 
     def __init__(self) -> None:
         self.misses = 0
@@ -174,9 +188,16 @@ def test_one_whose_counters_lie_goes_back_alone(
     )
     liar = Liar()
     look, back_to = PlanVerification.look, Enforcement.back_to
+    step = PlanVerification.step
 
     def lie(verification: PlanVerification, readings: Mapping[str, ServerReading | None]) -> None:
         look(verification, liar.readings(verification, readings))
+
+    def lie_in_samples(
+        verification: PlanVerification, counts: Mapping[str, ReadCounts], seconds: float
+    ) -> None:
+        lies = {"s2": AllHits()} if liar.misses and not liar.after else {}
+        step(verification, {**counts, **lies}, seconds)
 
     def note(enforcement: Enforcement, wanted: Mapping[str, int], purpose: str) -> dict[str, int]:
         liar.now = dict(enforcement._store.now.targets_bytes)
@@ -184,6 +205,7 @@ def test_one_whose_counters_lie_goes_back_alone(
         return liar.after
 
     monkeypatch.setattr(PlanVerification, "look", lie)
+    monkeypatch.setattr(PlanVerification, "step", lie_in_samples)
     monkeypatch.setattr(Enforcement, "back_to", note)
     with Load(list(servers.values()), (400, 40_000, 40_000)), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.metrics.value("plans_checked", verdict="rolled_back"), sidecar)
