@@ -31,7 +31,7 @@ PYTEST := $(PYTHON) -m pytest --dist loadgroup --no-loadscope-reorder
 test: ## the whole gate
 	@.ci/setup tests
 	@$(MAKE) --no-print-directory check
-	@$(PYTEST) -n 4
+	@$(PYTEST) -n 6
 
 check: ## format, lint and types
 	@.venv/bin/ruff format --check .

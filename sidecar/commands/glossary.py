@@ -11,7 +11,8 @@ WORDS = {
     "budget": "the memory that all servers may have together; the sum of maxmemory stays below it",
     "bound": "what its team or the operator wants of a server: at most so much access time, at "
     "most so many misses a second",
-    "carried out": "the servers were given the plan's sizes",
+    "carried out": "the servers were given the plan's sizes; while memory is handed over, being "
+    "carried out",
     "check": "a plan's prediction against what was measured after it",
     "curve": (
         "the miss-ratio curve: which share of the reads a cache of each size would miss, measured "

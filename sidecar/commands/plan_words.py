@@ -44,8 +44,20 @@ def plan_in_short(told: dict[str, Any]) -> str:
         return f"none yet; the next observation is due by {_time(told)}"
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
     whose = f" (planned here, as {plan['in_place_of']} is silent)" if plan["in_place_of"] else ""
-    what = f"{decision_words(plan)}: {reason_words(plan['reason'])}"
+    what = decision_words(plan)
+    if plan["carried_out"] and (on_their_way := _on_their_way(told)):
+        what = f"being carried out ({', '.join(on_their_way)} on the way)"
+    what += f": {reason_words(plan['reason'])}"
     return f"{age}, cycle {plan['cycle']}{whose}, {what}"
+
+
+def _on_their_way(told: dict[str, Any]) -> list[str]:
+    """Servers whose memory is still being handed over."""
+    return [
+        server["name"]
+        for server in told["servers"]
+        if server["up"] and server["target_bytes"] not in (None, server["maxmemory_bytes"])
+    ]
 
 
 def _time(told: dict[str, Any]) -> str:

@@ -239,6 +239,13 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
     assert json.loads(printed("plan", "--json")) == sidecar.document["last_plan"]
     sidecar.document["last_plan"]["carried_out"] = True
     assert "carried out: mean access" in printed("plan")
+    server = sidecar.document["servers"][0]
+    server["target_bytes"] = server["maxmemory_bytes"]
+    assert "being carried out" not in printed("status", code=1)
+    server["target_bytes"] += MIB
+    assert f"being carried out ({server['name']} on the way): mean access" in printed(
+        "status", code=1
+    )
     sidecar.document["last_plan"] = None
     assert "none yet; the next observation is due by" in printed("plan", code=1)
 
