@@ -28,8 +28,8 @@ void refusals_tick(module_state *module);
 /* Takes the number of reads from the server, whose own count has no refused ones. */
 void count_reads(module_state *module);
 
-/* Those of the number of reads that are no references, since the last batch. None where commands were
- * refused since then: they may be those. */
+/* Those of the number of reads that are no references, since the last batch; fewer by the commands
+ * that were refused since then, which may be among them. */
 uint64_t looks_among_reads(const module_state *module);
 
 /* A sampler_send: transport_send(), unless a command was refused that may have records in the batch.

@@ -103,3 +103,46 @@ def test_reads_that_are_not_sampled(server: SampledServer, strangers: list[Stran
         stranger.be_refused(*["GET k"] * 100)
     server.raw("GET k")
     assert server.counters()["seen_reads"] - before == 1
+
+
+def test_one_refused_command_makes_no_reads_of_looks(
+    server: SampledServer, strangers: list[Stranger]
+) -> None:
+    server.raw("GET k")
+    wait_for_a_batch(server)
+    server.set(threshold=0)  # so that a batch is sent as it is, and not dropped
+    before = server.counters()["seen_reads"]
+    for _ in range(100):
+        server.raw("EXISTS k")
+    strangers[0].be_refused("GET k")
+    server.raw("GET k")
+    assert server.counters()["seen_reads"] - before <= 2
+
+
+def test_kinds_of_errors_without_end_cost_no_more_than_a_count(server: SampledServer) -> None:
+    """Each is told by the server, where it tells any number of them, to whoever asks for one."""
+    if not (server.kind.is_module and server.kind.is_redis_70):
+        pytest.skip("the patch asks nobody, and later servers give up at 128 kinds")
+    server.start()
+    for start in range(0, 100_000, 10_000):
+        pipe = server.client.pipeline(transaction=False)
+        for number in range(start, start + 10_000):
+            pipe.eval("return redis.error_reply(ARGV[1])", 0, f"E{number} x")
+        pipe.execute(raise_on_error=False)
+    server.raw("CONFIG SET requirepass secret")
+    stranger = Stranger(server.server.socket)
+    log = server.server.log
+
+    def gives_up() -> bool:
+        stranger.be_refused("GET k")
+        server.raw("GET k")
+        return "among so many kinds of errors takes too long" in log.read_text()
+
+    wait_until(gives_up, server.counters)
+    stranger.close()
+    server.receive()
+    before, reads = len(server.records()), server.counters()["seen_reads"]
+    server.raw("SET k v")
+    server.raw("GET k")
+    assert named(server.records()[before:], ["k"]) == ["write k", "hit k"]
+    assert server.counters()["seen_reads"] - reads == 1
