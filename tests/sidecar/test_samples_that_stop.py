@@ -54,6 +54,7 @@ def test_a_server_that_is_read_and_not_sampled_keeps_its_size(
         else:
             servers[1].client.execute_command("MODULE", "UNLOAD", "spreds")
             wait_for(lambda: keep_code(sidecar) == "no_sampler", sidecar)
+        wait_for(lambda: is_planned(sidecar), sidecar)
         kept = planned_bytes(sidecar)
         cycles = sidecar.cycles
         wait_for(lambda: sidecar.cycles >= cycles + 4, sidecar)
@@ -74,6 +75,12 @@ def keep_code(sidecar: Sidecar) -> str:
     observation = sidecar.last_observation
     reason = observation.servers[1].keep_reason if observation else None
     return (reason or "").partition(":")[0]
+
+
+def is_planned(sidecar: Sidecar) -> bool:
+    """Whether the last observation has its plan."""
+    plan, observation = sidecar.last_plan, sidecar.last_observation
+    return plan is not None and observation is not None and plan.cycle == observation.cycle
 
 
 def planned_bytes(sidecar: Sidecar) -> int:
