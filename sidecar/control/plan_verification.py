@@ -77,10 +77,10 @@ class PlanVerification:
 
     def conclude(self, cycle_seconds: float) -> None:
         """The next observation is due: judge the plan before it, and take back what did harm."""
-        promise, self._outcome = self._outcome, None
-        if promise is None or not self._store.now.control.sets_sizes:
+        outcome, self._outcome = self._outcome, None
+        if outcome is None or not self._store.now.control.sets_sizes:
             return
-        check = replace(promise.check(), at_seconds=time.time())
+        check = replace(outcome.check(), at_seconds=time.time())
         words = check.words
         if check.verdict == "failed":
             words = self._take_back(check, cycle_seconds)
@@ -88,7 +88,7 @@ class PlanVerification:
         elif check.verdict == "kept":
             with self._store.update() as state:
                 waits = state.control.server_waits
-                left = {name: wait for name, wait in waits.items() if name not in promise.changed}
+                left = {name: wait for name, wait in waits.items() if name not in outcome.changed}
                 state.control = replace(state.control, wait=None, server_waits=left)
         self.last = check
         self._metrics.plans_checked.labels(check.verdict).inc()
