@@ -1,6 +1,7 @@
 """The command ``spreds``. Data goes to stdout, messages to stderr.
 
-Exit codes: 0 done; 1 something failed or is down; 2 wrong usage or a refused configuration.
+Exit codes: 0 done; 1 something failed or is down; 2 wrong usage, a refused configuration, or
+no compiled library.
 """
 
 from __future__ import annotations
@@ -87,10 +88,11 @@ def _warn_on_stderr() -> None:
 def _exit_code(error: Exception) -> int | None:
     """Of an error that a command may end with, or ``None``."""
     from sidecar.control.order import OrderRefusedError
+    from sidecar.kernel.library import NotCompiledError
     from sidecar.storage.store import StoreError
     from solver_lambda.documents.reader import DocumentError
 
-    if isinstance(error, DocumentError):
+    if isinstance(error, (DocumentError, NotCompiledError)):
         return 2
     return 1 if isinstance(error, (OSError, OrderRefusedError, StoreError)) else None
 

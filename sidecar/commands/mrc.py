@@ -12,7 +12,6 @@ from sidecar.commands.mrc_options import (
     MrcOptions,
 )
 from sidecar.commands.mrc_words import as_json, grid, in_words, spellings
-from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import STDIN, TraceError
 from sidecar.traces.reading import Reading, unused_columns
@@ -88,13 +87,7 @@ def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def execute(options: argparse.Namespace | MrcOptions) -> int:
     """Print each trace's curve; 0, 1 for a sample without any key, 2 for a trace that cannot be
-    read."""
-    if library() is None:
-        print(
-            "spreds: the compiled library is not installed, so this is slow; installing the "
-            "package where there is a C compiler builds it, in a clone 'make setup'",
-            file=sys.stderr,
-        )
+    read. Raises NotCompiledError."""
     try:
         _refuse(options)
         curves = [(trace, _curve(trace, options)) for trace in options.traces]

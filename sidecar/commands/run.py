@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run until a signal comes. Raises DocumentError, OSError."""
+    """Run until a signal comes. Raises DocumentError, OSError, NotCompiledError."""
     hang_ups = _HangUps()
     # Imported only now: a SIGHUP meanwhile would end the process.
     from sidecar.base.log_setup import set_up_log
@@ -44,8 +44,10 @@ def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
     from sidecar.base.log_setup import set_up_log
     from sidecar.config.node import load_config
     from sidecar.daemon import Sidecar
+    from sidecar.kernel.library import library
     from sidecar.state.node_lock import node_lock
 
+    library()  # at once, not with the first samples
     config = load_config(options.config)
     servers = [server.name for server in config.servers]
     set_up_log(config.log.format, verbose=options.verbose, servers=servers)

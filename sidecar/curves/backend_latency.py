@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.curves.fills import Counted, new_fills
+from sidecar.curves.fills import Counted, Fills
 from sidecar.samples.batch import Batch
 
 LONGEST_SECONDS = 60.0
@@ -32,7 +32,7 @@ class BackendLatency:
     """
 
     def __init__(self) -> None:
-        self.fills = new_fills(LONGEST_SECONDS * 1e6, MOST_PENDING)
+        self.fills = Fills(LONGEST_SECONDS * 1e6, MOST_PENDING)
         self._fills = 0.0
         self._unfilled = 0.0
         self._seconds = 0.0

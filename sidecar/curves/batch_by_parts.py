@@ -8,7 +8,6 @@ import numpy as np
 
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
-from sidecar.curves.compiled_lifetimes import CompiledLifetimes
 from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.references import References
@@ -25,7 +24,7 @@ class Parts(NamedTuple):
     """
 
     shards: Shards
-    lifetimes: Lifetimes | CompiledLifetimes
+    lifetimes: Lifetimes
     counts: ReadCounts
     latency: BackendLatency
     calibration: Calibration

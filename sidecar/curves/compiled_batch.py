@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from ctypes import CDLL, addressof, byref, c_double, c_uint64
+from ctypes import addressof, byref, c_double, c_uint64
 from itertools import accumulate
 
 from sidecar.curves.backend_latency import LONGEST_SECONDS, MOST_PENDING
 from sidecar.curves.batch_by_parts import BatchReads, Parts, take_by_parts
-from sidecar.curves.compiled_lifetimes import CompiledLifetimes
-from sidecar.curves.compiled_stack import CompiledStack
-from sidecar.curves.fills import CompiledFills, Counted
+from sidecar.curves.fills import Counted
 from sidecar.curves.sampled_eviction import PER_OCTAVE
 from sidecar.kernel.library import library
 from sidecar.kernel.structures import BatchCall
@@ -23,10 +20,10 @@ class CompiledBatch:
     """``take_by_parts`` in C, see ``kernel/batch.c``; what few servers need is left to that: keys
     that are never evicted, policies that are simulated, and records of whole databases."""
 
-    def __init__(self, found: CDLL) -> None:
-        self._library = found
+    def __init__(self) -> None:
+        self._library = library()
         self._call = BatchCall(longest_us=LONGEST_SECONDS * 1e6, most_pending=MOST_PENDING)
-        self._room = found.spreds_batch_new()
+        self._room = self._library.spreds_batch_new()
         if not self._room:
             raise MemoryError("not enough memory for a batch")
 
@@ -62,16 +59,10 @@ class CompiledBatch:
     def _describe_parts(self, parts: Parts) -> bool:
         """Whether the library can take what they take."""
         shards, counts, call = parts.shards, parts.counts, self._call
-        stack, lifetimes, fills = shards.stack, parts.lifetimes, parts.latency.fills
         if shards.volatile or shards.simulation is not None or counts.pinned_bytes:
             return False
-        if (
-            not isinstance(stack, CompiledStack)
-            or not isinstance(lifetimes, CompiledLifetimes)
-            or not isinstance(fills, CompiledFills)
-        ):
-            return False
-        call.stack, call.lifetimes, call.fills = stack.handle, lifetimes.handle, fills.handle
+        call.stack, call.lifetimes = shards.stack.handle, parts.lifetimes.handle
+        call.fills = parts.latency.fills.handle
         call.overhead_bytes = parts.calibration.overhead_bytes
         call.is_libc = shards.is_libc
         call.default_bytes, call.keys_bytes = parts.default_bytes, parts.calibration.keys_bytes
@@ -83,9 +74,3 @@ class CompiledBatch:
             first, values = counts.eviction.loss(parts.depth_bytes)
             loss.first, loss.values, loss.count = first, values.ctypes.data, len(values)
         return True
-
-
-def new_batch_taker() -> Callable[[Batch, Parts], BatchReads]:
-    """What counts batches: in one call where there is the library."""
-    found = library()
-    return take_by_parts if found is None else CompiledBatch(found).take

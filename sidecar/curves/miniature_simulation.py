@@ -12,8 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.compiled_caches import new_caches
-from sidecar.curves.miniature_caches import EvictionSettings
+from sidecar.curves.miniature_caches import EvictionSettings, MiniatureCaches
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.references import Accesses
 from sidecar.curves.remembered import Remembered
@@ -34,7 +33,7 @@ class MiniatureSimulation:
         self.settings = settings
         self.misses = Remembered(GROUPS, len(sizes_bytes))
         self._window_misses = np.zeros(len(sizes_bytes))
-        self._caches = new_caches(len(sizes_bytes), settings)
+        self._caches = MiniatureCaches(len(sizes_bytes), settings)
         self._rate, self._pinned_bytes = 0.0, 0.0
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ from ctypes import byref
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.object_groups import GROUP_SHIFT, GROUPS, groups_of
+from sidecar.curves.object_groups import GROUP_SHIFT, GROUPS
 from sidecar.curves.remembered import CYCLE, Remembered
 from sidecar.kernel.library import library
 from sidecar.kernel.structures import Histogram as HistogramStructure
@@ -46,14 +46,10 @@ class MissRatioHistogram:
 
     def add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
         """Count reads, each as ``weight``, of the objects ``ids``; shapes (n,)."""
-        compiled = library()
-        if compiled is None:
-            self._add(distances_bytes, weight, ids)
-            return
         distances, ids = np.ascontiguousarray(distances_bytes), np.ascontiguousarray(ids)
         described = HistogramStructure()
         self.describe(described)
-        compiled.spreds_histogram_add(
+        library().spreds_histogram_add(
             byref(described), distances.ctypes.data, ids.ctypes.data, len(ids), weight
         )
 
@@ -65,16 +61,6 @@ class MissRatioHistogram:
         structure.group_shift = GROUP_SHIFT
         structure.counts = self.counts.new.ctypes.data
         structure.groups = self.groups.new.ctypes.data
-
-    def _add(self, distances_bytes: FloatArray, weight: float, ids: npt.NDArray[np.uint64]) -> None:
-        """The same in Python."""
-        buckets = np.searchsorted(EDGES_BYTES, distances_bytes)
-        self.counts.new += weight * np.bincount(buckets, minlength=len(self.counts.new))
-        width = self.groups.new.shape[1]
-        cells = groups_of(ids) * width + (buckets + _COARSE - 1) // _COARSE
-        self.groups.new += weight * np.bincount(cells, minlength=self.groups.new.size).reshape(
-            self.groups.new.shape
-        )
 
     def step(self, cycles: float) -> None:
         """Close a step, as ``Remembered`` does."""

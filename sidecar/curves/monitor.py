@@ -9,12 +9,12 @@ from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
 from sidecar.curves.batch_by_parts import Parts
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
-from sidecar.curves.compiled_batch import new_batch_taker
-from sidecar.curves.compiled_lifetimes import new_lifetimes
+from sidecar.curves.compiled_batch import CompiledBatch
 from sidecar.curves.curve_error import least_depth_bytes, stated_error
 from sidecar.curves.curve_points import FloatArray, curve_through
 from sidecar.curves.curve_readiness import FEWEST_SAMPLES, unknown_reason
 from sidecar.curves.estimate import Estimate as Estimate
+from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
 from sidecar.curves.objects_beside import ObjectsBeside
@@ -68,7 +68,7 @@ class ServerMonitor:
         self.counts = ReadCounts()
         self.calibration, self.latency = Calibration(), BackendLatency()
         self.anchor = Anchor()
-        self.lifetimes = new_lifetimes()
+        self.lifetimes = Lifetimes()
         self._beside = ObjectsBeside(live_objects)
         self.samples_since_observation = 0
         self.warm_up = WarmUp(self.cycle_seconds)
@@ -76,7 +76,7 @@ class ServerMonitor:
         self._samples_taken = 0
         self._rate_increase = RateIncrease(self.cycle_seconds)
         self._databases = DatabaseNumbers()
-        self._take = new_batch_taker()
+        self._take = CompiledBatch().take
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
         self._depth_bytes = self._resident_bytes = self._most_depth_bytes = np.inf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sidecar.config.sampling import LIVE_OBJECTS
-from sidecar.curves.compiled_lifetimes import CompiledLifetimes
 from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.shards import Shards
 
@@ -19,14 +18,14 @@ class ObjectsBeside:
         self._most_records = RECORDS_PER_OBJECT * (live_objects or LIVE_OBJECTS)
         self._records = 0
 
-    def take(self, records: int, shards: Shards, lifetimes: Lifetimes | CompiledLifetimes) -> None:
+    def take(self, records: int, shards: Shards, lifetimes: Lifetimes) -> None:
         """So many more have been taken."""
         self._records += records
         if self._records > self._most_records:
             self.prune(shards, lifetimes)
             shards.prune_simulation()
 
-    def prune(self, shards: Shards, lifetimes: Lifetimes | CompiledLifetimes) -> None:
+    def prune(self, shards: Shards, lifetimes: Lifetimes) -> None:
         """Forget lifetimes of objects that are not in the stack."""
         lifetimes.keep_only(shards.stack)
         self._records = 0

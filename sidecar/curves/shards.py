@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.allocation import allocated_bytes
-from sidecar.curves.compiled_stack import new_stack
-from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray
+from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, IntArray, LruStack
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.pinned_objects import PinnedObjects
 from sidecar.curves.references import (
@@ -59,7 +58,7 @@ class Shards:
         if live_objects is not None and live_objects < _SHED_SHARE:
             raise ValueError(f"live_objects must be at least {_SHED_SHARE}, not {live_objects}")
         self.live_objects = live_objects
-        self.stack = new_stack()
+        self.stack = LruStack()
         self.threshold: int | None = None
         self.is_libc = False  # what allocates the server's memory
         self.modulus = 1

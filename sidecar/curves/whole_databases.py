@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.config.sampling import LIVE_OBJECTS
-from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.lru_stack import LruStack
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.pinned_objects import PinnedObjects
@@ -60,7 +59,7 @@ class DatabaseNumbers:
 class Sample(Protocol):
     """What ``Shards`` keeps of a server's objects."""
 
-    stack: LruStack | CompiledStack
+    stack: LruStack
     pinned: PinnedObjects
     simulation: MiniatureSimulation | None
 

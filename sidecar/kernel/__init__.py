@@ -1,1 +1,1 @@
-"""The compiled part of `spreds mrc`: optional, plain C, called by ctypes."""
+"""The compiled part of `spreds mrc` and of the monitors: plain C, called by ctypes."""

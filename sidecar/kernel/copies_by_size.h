@@ -1,13 +1,13 @@
 /* The copies that caches of different sizes have of one object: when each of them expires. The same as
- * sidecar/curves/copies_by_size.py, and the intervals of sizes in which one is alive. */
+ * tests/oracles/copies_by_size.py, and the intervals of sizes in which one is alive. */
 
 #ifndef SPREDS_COPIES_BY_SIZE_H
 #define SPREDS_COPIES_BY_SIZE_H
 
 #include <stdint.h>
 
-#define MOST_COPIES 8 /* as in copies_by_size.py */
-#define TTL_GRAIN_SECONDS 0.001 /* as in lifetimes.py */
+#define MOST_COPIES 8 /* as in tests/oracles/copies_by_size.py */
+#define TTL_GRAIN_SECONDS 0.001 /* as in tests/oracles/lifetimes.py */
 
 struct copy {
     double from_bytes;

@@ -1,4 +1,4 @@
-/* A heap of times: due_heap.h. Of equal ones the order is that of sidecar/curves/due_expiries.py. */
+/* A heap of times: due_heap.h. Of equal ones the order is that of tests/oracles/due_expiries.py. */
 
 #include "due_heap.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the traces' records are little-endian; on this machine Python reads them"
+#error "the traces' records are little-endian, and so must the machine be"
 #endif
 
 static inline uint64_t load64(const char *p)

@@ -1,9 +1,5 @@
 """The compiled part of ``spreds mrc`` and of the monitors: the C files beside this one, called by
-ctypes.
-
-It is optional. ``library()`` is ``None`` where it could not be compiled when the package was
-installed; then Python does the same, slowly.
-"""
+ctypes. It is built when the package is installed."""
 
 from __future__ import annotations
 
@@ -83,22 +79,29 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_caches_weight": (_I64, [_POINTER, ctypes.c_int]),
     "spreds_lines_parse": (_U64, [_POINTER, _U64, _U64, *[_POINTER] * 4, _U64, *[_POINTER] * 3]),
 }
-_loaded: list[ctypes.CDLL | None] = []
+_loaded: list[ctypes.CDLL] = []
 
 
-def library() -> ctypes.CDLL | None:
-    """The compiled library, or ``None`` if it is not there."""
+class NotCompiledError(RuntimeError):
+    """The compiled library is not there."""
+
+
+def library() -> ctypes.CDLL:
+    """The compiled library. Raises NotCompiledError."""
     if not _loaded:
         _loaded.append(_load())
     return _loaded[0]
 
 
-def _load() -> ctypes.CDLL | None:
+def _load() -> ctypes.CDLL:
     folder = os.path.dirname(__file__)
     # Of whichever Python: it uses nothing of it.
     names = [name for name in os.listdir(folder) if name.startswith("_kernel.")]
     if not names:
-        return None
+        raise NotCompiledError(
+            "the compiled library is not installed: install a C compiler (gcc or clang), and then "
+            "this package again; in a clone, run 'make setup'"
+        )
     found = ctypes.CDLL(os.path.join(folder, min(names)))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(found, name)

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#define CLOCK_GRAIN_SECONDS 0.05 /* the limits as in lifetimes.py */
+#define CLOCK_GRAIN_SECONDS 0.05 /* the limits as in tests/oracles/lifetimes.py */
 #define DELAY_SHARE (1.0 / 64)
 #define AHEAD 8 /* accesses between asking for memory and using it */
 

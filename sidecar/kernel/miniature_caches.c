@@ -1,6 +1,6 @@
 /* Small caches of several sizes that evict as Redis' LFU does, and see one stream of accesses.
  *
- * The same as sidecar/curves/miniature_simulation.py, but for the random numbers. */
+ * The same as tests/oracles/miniature_caches.py, but for the random numbers. */
 
 #include "sampled_eviction.h"
 

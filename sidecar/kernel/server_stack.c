@@ -1,13 +1,13 @@
 /* The recency stack of a server's monitor: weighted objects, and holes where one was deleted.
  *
- * The same as sidecar/curves/lru_stack.py, one access after the other. All numbers are whole, so both
+ * The same as tests/oracles/lru_stack.py, one access after the other. All numbers are whole, so both
  * say the same. */
 
 #include "server_stack.h"
 
 #include "operations.h"
 
-#define CHUNK 1024 /* accesses for which there has to be room, as in lru_stack.py */
+#define CHUNK 1024 /* accesses for which there has to be room, as in tests/oracles/lru_stack.py */
 #define AHEAD 8    /* accesses between asking for memory and using it */
 
 void spreds_stack_free(struct stack_slots *s)

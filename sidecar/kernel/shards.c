@@ -1,7 +1,7 @@
 /* Stack distances of whole traces, exact or sampled.
  *
  * Plain C, called from Python through ctypes (sidecar/kernel/library.py): no Python header is needed to
- * build it. The same in Python, to the last bit, is sidecar/mrc/pure.py.
+ * build it. The same in Python, to the last bit, is tests/oracles/trace_stack.py.
  *
  * Each request's key is an unsigned 64-bit identity; its hash decides whether it is sampled.
  * Sampling after Waldspurger et al., SHARDS (FAST'15): with a limit on objects, the one with the

@@ -2,7 +2,7 @@
 
 #include "timed_objects.h"
 
-#define SPARE_ENTRIES 256 /* as in sidecar/curves/due_expiries.py */
+#define SPARE_ENTRIES 256 /* as in tests/oracles/due_expiries.py */
 
 /* `is_due` of an object whose entry has been found to stay, while others are dropped: it may stand in
  * the heap twice. */

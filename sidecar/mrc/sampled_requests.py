@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.mrc.pure import mix, salted
 from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
@@ -52,3 +51,16 @@ def sampled_requests(
         mine = np.flatnonzero(hashes <= threshold)
         weights = np.maximum(chunk.sizes_bytes[mine], 1) if reading.in_bytes else np.ones_like(mine)
         yield SampledRequests(hashes[mine], weights.astype(np.int64), chunk.times_seconds[mine])
+
+
+def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finaliser of SplitMix64 (Steele et al., OOPSLA'14)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def salted(salt: int) -> npt.NDArray[np.uint64]:
+    """What identities are combined with before they are mixed, shape (1,)."""
+    with np.errstate(over="ignore"):
+        return mix(np.array([salt], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.compiled_lifetimes import new_lifetimes
-from sidecar.curves.compiled_stack import new_stack
-from sidecar.curves.lifetimes import TimedAccesses
-from sidecar.curves.lru_stack import COLD
+from sidecar.curves.lifetimes import Lifetimes, TimedAccesses
+from sidecar.curves.lru_stack import COLD, LruStack
 from sidecar.mrc.sampled_requests import sampled_requests
 from sidecar.mrc.seen_times import SeenTimes
 from sidecar.mrc.trace_curve import TraceCurve
@@ -39,8 +37,8 @@ class _TimedMisses:
         self._sizes = np.array(sizes, np.float64)
         self._ttl_seconds = ttl_seconds
         self._rate = rate
-        self._stack = new_stack()
-        self._lifetimes = new_lifetimes()
+        self._stack = LruStack()
+        self._lifetimes = Lifetimes()
         # Hits from each size on; the last ones are hits of no size.
         self._hits = np.zeros(len(sizes) + 1, np.int64)
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from sidecar.kernel.library import library
+from sidecar.mrc.trace_stack import TraceStack, take_file
 from sidecar.traces.reading import Reading, unused_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
-    from sidecar.mrc.compiled import CompiledStack
-    from sidecar.mrc.pure import PureStack
     from sidecar.traces.chunk import TraceChunk
     from sidecar.traces.file import TracePath
     from sidecar.traces.reading import Progress
@@ -103,7 +100,6 @@ def estimate_curve(
     rate: float = 1.0,
     limit_objects: int | None = None,
     salt: int = 0,
-    compiled: bool | None = None,
 ) -> TraceCurve:
     """Read a whole trace.
 
@@ -113,15 +109,12 @@ def estimate_curve(
         rate: fixed-rate SHARDS; 1 is exact (by bytes, to 0.1 % of the size).
         limit_objects: fixed-size SHARDS with so many live objects.
         salt: chooses the sample.
-        compiled: the C library or Python; ``None``: what there is.
 
     Sampled curves have the first-bucket correction (SHARDS_adj): sampled requests stand for as
     many as there were; the difference are hits at any size, since it comes from very frequent
     objects being in the sample or not.
     """
-    stack = _tools(compiled).new_stack(
-        in_bytes=in_bytes, rate=rate, limit_objects=limit_objects, salt=salt
-    )
+    stack = TraceStack(in_bytes=in_bytes, rate=rate, limit_objects=limit_objects, salt=salt)
     for chunk in chunks:
         stack.take(chunk)
     return _curve(stack)
@@ -136,16 +129,15 @@ def estimate_curve_of_file(
     limit_objects: int | None = None,
     salt: int = 0,
     progress: Progress | None = None,
-    compiled: bool | None = None,
     with_errors: bool = False,
     reads: Iterable[bytes] = (),
 ) -> TraceCurve:
-    """The same of a file, several times faster where there is the C library.
+    """The same of a file, several times as fast.
 
     Args:
         path: of the file, or ``traces.file.STDIN``.
         format: one of ``traces.registry.FORMATS``, or ``None`` to find out.
-        in_bytes, rate, limit_objects, salt, compiled: as of ``estimate_curve``.
+        in_bytes, rate, limit_objects, salt: as of ``estimate_curve``.
         progress: called with the share of the file that has been read, in (0, 1].
         with_errors: also take what ``standard_errors_at`` needs, for about as much work again.
         reads: operations that count beside ``operations.READS``.
@@ -153,11 +145,10 @@ def estimate_curve_of_file(
     Raises:
         TraceError: the file cannot be read.
     """
-    tools = _tools(compiled)
-    stacks = [tools.new_stack(in_bytes=in_bytes, rate=rate, limit_objects=limit_objects, salt=salt)]
+    stacks = [TraceStack(in_bytes=in_bytes, rate=rate, limit_objects=limit_objects, salt=salt)]
     if with_errors and (rate < 1 or limit_objects):
         stacks += [
-            tools.new_stack(
+            TraceStack(
                 in_bytes=in_bytes,
                 rate=rate / PARTS if rate < 1 else 1.0,
                 limit_objects=limit_objects and max(1, limit_objects // PARTS),
@@ -167,24 +158,13 @@ def estimate_curve_of_file(
         ]
     unused = unused_columns(in_bytes=in_bytes)
     reading = Reading(in_bytes=in_bytes, may_lack=unused, progress=progress, reads=reads)
-    tools.take_file(stacks, path, format, reading)
+    take_file(stacks, path, format, reading)
     curve = _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
     curve.dropped = reading.operations.dropped()
     return curve
 
 
-def _tools(compiled: bool | None) -> Any:
-    """The module that makes stacks and lets them take files."""
-    if library() is not None if compiled is None else compiled:
-        from sidecar.mrc import compiled as tools
-
-        return tools
-    from sidecar.mrc import pure
-
-    return pure
-
-
-def _curve(stack: CompiledStack | PureStack, parts: Sequence[TraceCurve] = ()) -> TraceCurve:
+def _curve(stack: TraceStack, parts: Sequence[TraceCurve] = ()) -> TraceCurve:
     sizes, miss_ratios = stack.curve()
     return TraceCurve(
         sizes,

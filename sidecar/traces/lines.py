@@ -11,7 +11,6 @@ from sidecar.traces.file import TraceError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from ctypes import CDLL
 
     from sidecar.traces.columns import Columns, Row
     from sidecar.traces.file import TracePath
@@ -145,24 +144,24 @@ def read_rows(
 
 
 def read_columns(lines: WholeLines, columns: Columns, reading: Reading) -> Iterator[ParsedRequests]:
-    """The requests of lines of columns, by the compiled library where there is one and nobody asks
-    for the keys' texts. Raises TraceError."""
+    """The requests of lines of columns, by the compiled library unless somebody asks for the
+    keys' texts. Raises TraceError."""
     columns.any_size = "size" in reading.may_lack
     columns.ticks_per_second = reading.ticks_per_second
 
     def parse(line: bytes) -> Iterable[Row]:
         return (parse_line(line, columns, reading.operations),)
 
-    compiled = library()
-    if reading.texts or compiled is None:
+    if reading.texts:
         return read_rows(lines, parse, reading)
-    return _read_compiled(compiled, lines, columns, parse, reading)
+    return _read_compiled(lines, columns, parse, reading)
 
 
 def _read_compiled(
-    compiled: CDLL, lines: WholeLines, columns: Columns, parse: Parse, reading: Reading
+    lines: WholeLines, columns: Columns, parse: Parse, reading: Reading
 ) -> Iterator[ParsedRequests]:
     """Python looks at the odd lines only, and at some that follow: those may be odd too."""
+    compiled = library()
     places, parsed = columns.for_c(), ParsedRequests()
     buffers = (parsed.times, parsed.keys, parsed.sizes_bytes)
     used, count = c_uint64(), c_uint64()

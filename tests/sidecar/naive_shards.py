@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import FLAG_SIZE_ALLOCATED, FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB
+from tests.oracles import lru_stack as in_python
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION, FLUSH, SWAP = range(1, 9)
 Key = Hashable
@@ -173,10 +173,10 @@ class NaiveShards:
         self.pinned = {new(key): weight for key, weight in self.pinned.items()}
 
 
-def weights_of(stack: LruStack | CompiledStack) -> list[int]:
+def weights_of(stack: LruStack | in_python.LruStack) -> list[int]:
     """Of the live objects, least recently used first."""
     told = np.empty(len(stack), np.int64)
-    if isinstance(stack, LruStack):
+    if isinstance(stack, in_python.LruStack):
         told[:] = stack._weights[stack._live()]
     else:
         stack._library.spreds_stack_list(stack.handle, None, told.ctypes.data)

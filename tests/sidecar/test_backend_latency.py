@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.backend_latency import LONGEST_SECONDS, BackendLatency
-from sidecar.curves.fills import CompiledFills, Fills
-from sidecar.kernel.library import library
+from sidecar.curves.fills import Fills
 from sidecar.samples.batch import Batch, decode_batch
+from tests.oracles.fills import Fills as PythonFills
 from workloads.sample_batches import SampledServer, number_hashes
 
 MISS, WRITE = 2, 3
@@ -119,7 +119,7 @@ def test_later_misses_of_one_key_wait_for_the_same_fill() -> None:
 
 
 def test_waiting_misses_are_bounded() -> None:
-    pairs = Fills(1e9, 4096)
+    pairs = PythonFills(1e9, 4096)
     for start in range(0, 20_000, 500):
         keys = np.arange(start, start + 500, dtype=np.uint64)
         pairs.take(keys, np.full(500, MISS, np.uint8), keys * 100.0, 0.0)
@@ -187,11 +187,10 @@ def test_as_the_naive_twin(accesses: list[tuple[int, int, int]], batch_records: 
         assert told.mean_seconds is None
 
 
-@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
 @pytest.mark.parametrize("most", [3, 50, 2000])
 def test_the_compiled_pairs_are_the_same(most: int) -> None:
     random = np.random.default_rng(most)
-    compiled, twin = CompiledFills(library(), 5000.0, most), Fills(5000.0, most)
+    compiled, twin = Fills(5000.0, most), PythonFills(5000.0, most)
     now, unfilled = 0.0, 0.0
     for batch in range(300):
         count = int(random.integers(0, 60))

@@ -11,13 +11,10 @@ from sidecar.curves.batch_by_parts import take_by_parts
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.sampled_eviction import GRID_BYTES, SampledEviction
 from sidecar.curves.warm_up import WarmUp
-from sidecar.kernel.library import library
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.joining import joined
 from sidecar.samples.wire_format import DEFAULT_MODULUS, FLAG_SIZE_ALLOCATED
 from workloads.sample_batches import SampledServer, number_hashes
-
-pytestmark = pytest.mark.skipif(library() is None, reason="the C library is not compiled")
 
 KEYS = 900
 OPERATIONS = [0.45, 0.2, 0.2, 0.04, 0.04, 0.07]  # reads that hit and miss, writes, ...

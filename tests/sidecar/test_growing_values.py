@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.curve_error import growth_error
 from sidecar.curves.lru_stack import LruStack
-from sidecar.kernel.library import library
 from sidecar.samples.batch import decode_batch
+from tests.oracles import lru_stack as in_python
 from tests.sidecar.monitored_load import BASELINE, OVERHEAD, STATS, later, monitor_of, zipf
 from tests.sidecar.test_lru_stack import DELETE, EVICTION, EXPIRY, READ_MISS, accesses, apply
 from workloads.sample_batches import SampledServer, number_hashes
@@ -25,16 +24,15 @@ VALUE = 160  # bytes that a value begins with, and that it grows by, with its ov
 CAPACITY = 250_000
 BUDGET = BASELINE + 4 * CAPACITY
 
-STACKS: list[Callable[[], LruStack | CompiledStack]] = [LruStack]
-if library() is not None:
-    STACKS.append(lambda: CompiledStack(library()))
+Stack = LruStack | in_python.LruStack
+STACKS: list[Callable[[], Stack]] = [LruStack, in_python.LruStack]
 
 
 @pytest.mark.parametrize("new", STACKS)
 @settings(deadline=None)
 @given(steps=accesses())
 def test_grown_is_of_those_whose_weight_is_known_since_they_came(
-    new: Callable[[], LruStack | CompiledStack], steps: list[tuple[int, int, int]]
+    new: Callable[[], Stack], steps: list[tuple[int, int, int]]
 ) -> None:
     """By following each key by itself."""
     stack = new()
@@ -54,7 +52,7 @@ def test_grown_is_of_those_whose_weight_is_known_since_they_came(
 
 @pytest.mark.parametrize("new", STACKS)
 def test_what_is_learnt_of_weights_is_no_growth(
-    new: Callable[[], LruStack | CompiledStack],
+    new: Callable[[], Stack],
 ) -> None:
     stack = new()
     apply(stack, [(1, WRITE, 100), (2, WRITE, 50), (3, READ_HIT, 0), (2, WRITE, 75)])

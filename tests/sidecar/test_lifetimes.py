@@ -6,19 +6,18 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
-from sidecar.curves.compiled_lifetimes import CompiledLifetimes
-from sidecar.curves.corrections import Corrections
 from sidecar.curves.lifetime_distribution import LifetimeDistribution
 from sidecar.curves.lifetimes import Lifetimes, TimedAccesses
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.kernel.library import library
 from sidecar.samples.batch import decode_batch
 from sidecar.servers.server_reading import ServerReading
+from tests.oracles import lifetimes as in_python
 from workloads.sample_batches import SampledServer, number_hashes
 
 HIT, MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
@@ -184,6 +183,13 @@ def accesses(rows: list[tuple[int, int, float, float]], distances: list[float]) 
     )
 
 
+class Moved(NamedTuple):
+    """Reads, each by its size and key."""
+
+    added: list[tuple[float, int]]
+    removed: list[tuple[float, int]]
+
+
 def take(
     lifetimes: Lifetimes,
     key: int,
@@ -191,11 +197,12 @@ def take(
     at: float,
     distance: float | None = None,
     left: float = NOT_TOLD,
-) -> Corrections:
+) -> Moved:
     distances = [] if distance is None else [distance]
     if operation in (HIT, MISS) and math.isnan(left):
         left = math.inf
-    return lifetimes.take(accesses([(key, operation, left, at)], distances), 100.0)
+    moves = lifetimes.take(accesses([(key, operation, left, at)], distances), 100.0).moves()
+    return Moved(*(list(zip(sizes.tolist(), ids.tolist(), strict=True)) for sizes, ids in moves))
 
 
 def with_lifetime(seconds: float) -> Lifetimes:
@@ -317,13 +324,12 @@ def test_only_wanted_objects_are_kept() -> None:
     assert len(lifetimes) == 2
 
 
-@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
 @pytest.mark.parametrize("told", [1.0, 0.7, 0.0])
 @pytest.mark.parametrize("resident", [300.0, math.inf])
 def test_the_compiled_lifetimes_are_the_same(told: float, resident: float) -> None:
     """All that is asked of both, with lifetimes that are told, guessed, and changed."""
     random = np.random.default_rng(round(10 * told))
-    compiled, twin = CompiledLifetimes(library()), Lifetimes()
+    compiled, twin = Lifetimes(), in_python.Lifetimes()
     now, moved, gone = 1000.0, 0, 0
     for batch in range(200):
         rows, distances = [], []
@@ -361,18 +367,16 @@ def test_the_compiled_lifetimes_are_the_same(told: float, resident: float) -> No
     assert gone > 2
 
 
-MADE = [Lifetimes, lambda: CompiledLifetimes(library())]
+MADE = [Lifetimes, in_python.Lifetimes]
 
 
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("ttls", [[86400.0], [86400.0, 100.0], [math.nan]])
 def test_what_waits_is_bounded_by_the_objects(
-    made: Callable[[], Lifetimes | CompiledLifetimes], ttls: list[float]
+    made: Callable[[], Lifetimes | in_python.Lifetimes], ttls: list[float]
 ) -> None:
     """Filled and evicted again and again, with TTLs that are told, that end at one of two times, or
     that are guessed; and what waits is still all that expires."""
-    if made is not Lifetimes and library() is None:
-        pytest.skip("the C library is not compiled")
     lifetimes = made()
     for _ in range(50):
         lifetimes.distribution.add(86400, expired=True)
@@ -393,10 +397,8 @@ def test_what_waits_is_bounded_by_the_objects(
 
 @pytest.mark.parametrize("made", MADE)
 def test_of_very_many_copies_those_of_large_caches_are_kept(
-    made: Callable[[], Lifetimes | CompiledLifetimes],
+    made: Callable[[], Lifetimes | in_python.Lifetimes],
 ) -> None:
-    if made is not Lifetimes and library() is None:
-        pytest.skip("the C library is not compiled")
     lifetimes = made()
     rows = [(1 << 30, WRITE, 10.0, 100.0)]
     # Each read leaves the larger caches with older copies. The last two before the pause find one

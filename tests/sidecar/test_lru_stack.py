@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.curves import lru_stack
-from sidecar.curves.compiled_stack import CompiledStack
 from sidecar.curves.lru_stack import COLD, LruStack
-from sidecar.kernel.library import library
+from tests.oracles import lru_stack as in_python
 from tests.sidecar.naive_shards import NaiveStack, weights_of
 
 READ_HIT, READ_MISS, WRITE, DELETE, EXPIRY, EVICTION = range(1, 7)
@@ -45,7 +43,7 @@ def accesses(most_keys: int = 12) -> st.SearchStrategy[list[tuple[int, int, int]
 
 
 def apply(
-    stack: LruStack | CompiledStack, steps: list[tuple[int, int, int]]
+    stack: in_python.LruStack | LruStack, steps: list[tuple[int, int, int]]
 ) -> list[tuple[int, int]]:
     keys = np.array([key for key, _, _ in steps], np.uint64)
     operations, weights = np.array([step[1:] for step in steps], np.int64).reshape(-1, 2).T
@@ -53,7 +51,7 @@ def apply(
     return list(zip(above.tolist(), own.tolist(), strict=True))
 
 
-def assert_same(stack: LruStack | CompiledStack, naive: NaiveStack) -> None:
+def assert_same(stack: in_python.LruStack | LruStack, naive: NaiveStack) -> None:
     assert list(stack)[::-1] == [entry.key for entry in naive.live()]
     assert weights_of(stack)[::-1] == [entry.weight for entry in naive.live()]
     assert stack.total_weight == naive.total_weight()
@@ -64,7 +62,7 @@ def assert_same(stack: LruStack | CompiledStack, naive: NaiveStack) -> None:
 def test_distances_are_those_of_the_naive_stack(
     steps: list[tuple[int, int, int]], batch: int
 ) -> None:
-    stack, naive = LruStack(), NaiveStack()
+    stack, naive = in_python.LruStack(), NaiveStack()
     told = []
     for start in range(0, len(steps), batch):
         told += apply(stack, steps[start : start + batch])
@@ -80,8 +78,8 @@ def test_many_accesses_at_once_and_between_rewritings(
     monkeypatch: pytest.MonkeyPatch, chunk: int, deletions: float
 ) -> None:
     """More than one block of a chunk, with and without holes among them."""
-    monkeypatch.setattr(lru_stack, "_CHUNK", chunk)
-    monkeypatch.setattr(lru_stack, "_SPARE_SLOTS", 1024)
+    monkeypatch.setattr(in_python, "_CHUNK", chunk)
+    monkeypatch.setattr(in_python, "_SPARE_SLOTS", 1024)
     random = np.random.default_rng(chunk)
     count = 3000
     keys = np.minimum(random.zipf(1.2, count), 150)
@@ -93,7 +91,7 @@ def test_many_accesses_at_once_and_between_rewritings(
     )
     weights = random.integers(0, 2000, count) * random.integers(0, 2, count)
     steps = list(zip(keys.tolist(), operations.tolist(), weights.tolist(), strict=True))
-    stack, naive = LruStack(), NaiveStack()
+    stack, naive = in_python.LruStack(), NaiveStack()
     expected = [naive.access(*step, 9) for step in steps]
     assert apply(stack, steps) == [pair for pair in expected if pair is not None]
     assert_same(stack, naive)
@@ -106,7 +104,7 @@ def test_equal_objects_hit_exactly_in_caches_larger_than_their_distance(
 ) -> None:
     capacities = range(1, 15)
     caches = [NaiveLru(capacity) for capacity in capacities]
-    stack = LruStack()
+    stack = in_python.LruStack()
     for key, operation in steps:
         told = apply(stack, [(key, operation, 1)])
         hits = [key in cache.objects for cache in caches]
@@ -126,7 +124,7 @@ def test_equal_objects_hit_exactly_in_caches_larger_than_their_distance(
 def test_held_is_what_the_server_did_not_miss_or_evict_last(
     steps: list[tuple[int, int, int]],
 ) -> None:
-    stack, last = LruStack(), {}
+    stack, last = in_python.LruStack(), {}
     apply(stack, steps)
     for key, operation, _ in steps:
         last[key] = operation
@@ -138,7 +136,7 @@ def test_held_is_what_the_server_did_not_miss_or_evict_last(
 @settings(deadline=None)
 @given(accesses(), st.integers(0, 300))
 def test_below_is_what_has_more_above_it(steps: list[tuple[int, int, int]], depth: int) -> None:
-    stack, naive = LruStack(), NaiveStack()
+    stack, naive = in_python.LruStack(), NaiveStack()
     apply(stack, steps)
     for step in steps:
         naive.access(*step, 9)
@@ -153,7 +151,7 @@ def test_below_is_what_has_more_above_it(steps: list[tuple[int, int, int]], dept
 
 
 def test_memory_is_bounded_when_keys_only_come_and_go() -> None:
-    stack = LruStack()
+    stack = in_python.LruStack()
     for start in range(0, 200_000, 1000):
         steps = [(start + i, WRITE, 5) for i in range(1000)]
         steps += [(start + i, DELETE, 0) for i in range(1000)]
@@ -163,7 +161,7 @@ def test_memory_is_bounded_when_keys_only_come_and_go() -> None:
     assert len(stack._holes.slots) == len(stack._holes.left) < 40_000
 
 
-def same(stack: CompiledStack, twin: LruStack) -> bool:
+def same(stack: LruStack, twin: in_python.LruStack) -> bool:
     return (
         len(stack) == len(twin)
         and list(stack) == list(twin)
@@ -174,13 +172,12 @@ def same(stack: CompiledStack, twin: LruStack) -> bool:
     )
 
 
-@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
 @pytest.mark.parametrize("deletions", [0.0, 0.002, 0.1, 0.45])
 @pytest.mark.parametrize("keys", [30, 3000])
 def test_the_compiled_stack_is_the_same(deletions: float, keys: int) -> None:
     """For long enough that both write it anew, and with all that is asked of it in between."""
     random = np.random.default_rng(keys)
-    stack, twin = CompiledStack(library()), LruStack()
+    stack, twin = LruStack(), in_python.LruStack()
     others = (1 - deletions) * np.array([0.6, 0.2, 0.18, 0.02])
     for batch in range(60):
         count = int(random.integers(0, 2500))
@@ -222,11 +219,10 @@ def test_the_compiled_stack_is_the_same(deletions: float, keys: int) -> None:
     )
 
 
-@pytest.mark.skipif(library() is None, reason="the C library is not compiled")
 @settings(deadline=None)
 @given(accesses(), st.integers(1, 40))
 def test_distances_of_the_compiled_stack(steps: list[tuple[int, int, int]], batch: int) -> None:
-    stack, naive = CompiledStack(library()), NaiveStack()
+    stack, naive = LruStack(), NaiveStack()
     told = []
     for start in range(0, len(steps), batch):
         told += apply(stack, steps[start : start + batch])

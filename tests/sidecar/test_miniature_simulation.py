@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidecar.curves.compiled_caches import CompiledCaches
-from sidecar.curves.miniature_caches import EvictionSettings, MiniatureCache, MiniatureCaches
+from sidecar.curves.miniature_caches import EvictionSettings, MiniatureCaches
 from sidecar.curves.miniature_simulation import MiniatureSimulation
-from sidecar.kernel.library import library
+from tests.oracles import miniature_caches as in_python
+from tests.oracles.miniature_caches import MiniatureCache
 from tests.sidecar.monitored_load import accesses, lru_miss_ratio, zipf
 
 HIT, MISS, WRITE, DELETE, _, EVICTION = range(1, 7)
@@ -105,9 +105,6 @@ def test_small_caches_predict_large_ones() -> None:
 
 
 def test_compiled_caches_are_as_these() -> None:
-    found = library()
-    if found is None:
-        pytest.skip("the compiled library is not installed")
     random = np.random.default_rng(1)
     keys = zipf(2000, 40_000)
     operations = random.choice([HIT, MISS, WRITE, DELETE], len(keys), p=[0.6, 0.2, 0.18, 0.02])
@@ -116,8 +113,8 @@ def test_compiled_caches_are_as_these() -> None:
     capacities = [100.0, 1000.0, 3000.0, 1e9]
     told = []
     for caches in (
+        in_python.MiniatureCaches(4, EvictionSettings()),
         MiniatureCaches(4, EvictionSettings()),
-        CompiledCaches(4, EvictionSettings(), found),
     ):
         caches.set_capacities(capacities)
         misses = np.zeros((16, 4))
@@ -134,10 +131,7 @@ def test_compiled_caches_are_as_these() -> None:
 
 
 def test_compiled_caches_hold_no_more_than_they_may() -> None:
-    found = library()
-    if found is None:
-        pytest.skip("the compiled library is not installed")
-    caches = CompiledCaches(2, EvictionSettings(), found)
+    caches = MiniatureCaches(2, EvictionSettings())
     caches.set_capacities([50.0, 500.0])
     for start in range(0, 5000, 500):
         keys = zipf(5000, 500, seed=start)
@@ -149,16 +143,9 @@ def test_compiled_caches_hold_no_more_than_they_may() -> None:
     assert caches.weight(1) == 0
 
 
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_heavier_objects_need_larger_caches(is_compiled: bool) -> None:
-    found = library() if is_compiled else None
-    if is_compiled and found is None:
-        pytest.skip("the compiled library is not installed")
-    caches = (
-        CompiledCaches(1, EvictionSettings(), found)
-        if found is not None
-        else MiniatureCaches(1, EvictionSettings())
-    )
+@pytest.mark.parametrize("made", [MiniatureCaches, in_python.MiniatureCaches])
+def test_heavier_objects_need_larger_caches(made: type) -> None:
+    caches = made(1, EvictionSettings())
     caches.set_capacities([1000.0])
     keys = np.arange(1, 101)
     caches.access(accesses(keys, [WRITE] * 100, 10 + keys * 0), 1, 0)
@@ -173,14 +160,10 @@ def test_heavier_objects_need_larger_caches(is_compiled: bool) -> None:
     assert caches.weight(0) <= 1000
 
 
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_what_is_larger_than_a_cache_empties_none(is_compiled: bool) -> None:
+@pytest.mark.parametrize("made", [MiniatureCaches, in_python.MiniatureCaches])
+def test_what_is_larger_than_a_cache_empties_none(made: type) -> None:
     """Redis stores it, and evicts it with all the rest; here each look at them would cost time."""
-    found = library() if is_compiled else None
-    if is_compiled and found is None:
-        pytest.skip("the compiled library is not installed")
-    settings = EvictionSettings()
-    caches = CompiledCaches(1, settings, found) if found else MiniatureCaches(1, settings)
+    caches = made(1, EvictionSettings())
     caches.set_capacities([1000.0])
     keys = np.arange(1, 101)
     caches.access(accesses(keys, [WRITE] * 100, 10 + keys * 0), 1, 0)

@@ -7,11 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sidecar.curves.lifetimes import Lifetimes
+from sidecar.curves.batch_by_parts import take_by_parts
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.objects_beside import RECORDS_PER_OBJECT
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS
+from tests.oracles.fills import Fills
+from tests.oracles.lifetimes import Lifetimes
+from tests.oracles.lru_stack import LruStack
+from tests.oracles.miniature_caches import MiniatureCaches
 from tests.sidecar.monitored_load import BUDGET, STATS
 from workloads.sample_batches import SampledServer
 
@@ -50,8 +54,14 @@ def kept(monitor: ServerMonitor) -> int:
 @pytest.fixture(autouse=True)
 def _countable(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the structures in Python, whose entries can be counted; the compiled ones do the same."""
-    for module in ("compiled_lifetimes", "compiled_stack", "fills", "compiled_batch"):
-        monkeypatch.setattr(f"sidecar.curves.{module}.library", lambda: None)
+    for name, twin in (
+        ("monitor.Lifetimes", Lifetimes),
+        ("shards.LruStack", LruStack),
+        ("backend_latency.Fills", Fills),
+        ("miniature_simulation.MiniatureCaches", MiniatureCaches),
+        ("compiled_batch.CompiledBatch.take", lambda _, batch, parts: take_by_parts(batch, parts)),
+    ):
+        monkeypatch.setattr(f"sidecar.curves.{name}", twin)
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "allkeys-lfu"])

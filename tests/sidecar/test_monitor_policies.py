@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
-from sidecar.curves.miniature_caches import EvictionSettings, MiniatureCache
+from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import CYCLE
 from sidecar.curves.shards import Shards
@@ -17,6 +17,7 @@ from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import SOURCE_MODULE
 from sidecar.servers.server_reading import ServerReading
+from tests.oracles.miniature_caches import MiniatureCache
 from tests.sidecar.monitored_load import (
     BASELINE,
     BUDGET,

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 from sidecar.cli import main
-from sidecar.commands import mrc as command_mrc
-from sidecar.curves import compiled_lifetimes, compiled_stack
-from sidecar.kernel.library import library
-from sidecar.mrc import trace_curve
-from sidecar.traces import lines
-
-needs_library = pytest.mark.skipif(library() is None, reason="the C library is not compiled")
+from tests.oracles.mrc_in_python import mrc_in_python
 
 
 def forgetful_cache_misses(
@@ -46,22 +41,20 @@ def timed_requests(count: int, keys: int, exponent: float) -> list[tuple[float, 
 
 
 @pytest.mark.parametrize("how", [[], ["--bytes"]])
-@pytest.mark.parametrize("has_library", [pytest.param(True, marks=needs_library), False])
+@pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize(
     ("exponent", "ttl_seconds", "allowed"),
     [(0.9, 20, 0.012), (0.9, 200, 0.012), (0.9, 5000, 1e-9), (0.0, 60, 0.03)],
 )
 def test_a_ttl_is_that_of_caches_that_forget(
-    tmp_path, capsys, monkeypatch, how, has_library, exponent, ttl_seconds, allowed
+    tmp_path, capsys, how, is_compiled, exponent, ttl_seconds, allowed
 ):
-    if not has_library:
-        for module in (command_mrc, lines, trace_curve, compiled_stack, compiled_lifetimes):
-            monkeypatch.setattr(module, "library", lambda: None)
     requests = timed_requests(3_000, 200, exponent)
     path = tmp_path / "timed.csv"
     path.write_text("".join(f"{now},{key},{size}\n" for now, key, size in requests))
     arguments = ["mrc", str(path), "--ttl", f"{ttl_seconds}s", "--points", "6", "--json", *how]
-    assert main(arguments) == 0
+    with nullcontext() if is_compiled else mrc_in_python():
+        assert main(arguments) == 0
     (found,) = json.loads(capsys.readouterr().out)
     if not how:
         requests = [(now, key, 1) for now, key, _ in requests]

@@ -10,7 +10,10 @@ import lzma
 import struct
 import subprocess
 import sys
+from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,26 +23,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.cli import main
-from sidecar.commands import mrc as command_mrc
 from sidecar.commands.mrc_options import read_plainly
 from sidecar.commands.parser import make_parser
-from sidecar.kernel.library import library
-from sidecar.mrc import trace_curve
-from sidecar.mrc.compiled import CompiledStack, take_file
-from sidecar.mrc.pure import PureStack
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_of_file
-from sidecar.traces import file, lines
+from sidecar.mrc.trace_stack import TraceStack, take_file
+from sidecar.traces import file
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError
 from sidecar.traces.reading import Reading
 from sidecar.traces.trace_reader import load_trace, read_trace
+from tests.oracles.mrc_in_python import mrc_in_python
+from tests.oracles.trace_stack import PureStack
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/traces is not here")
-needs_library = pytest.mark.skipif(library() is None, reason="the C library is not compiled")
-both = pytest.mark.parametrize(
-    "compiled", [pytest.param(True, marks=needs_library, id="compiled"), False]
-)
+both = pytest.mark.parametrize("compiled", [pytest.param(True, id="compiled"), False])
+
+
+def curve_of(chunks: Iterable[TraceChunk], *, compiled: bool, **how: Any) -> TraceCurve:
+    with nullcontext() if compiled else mrc_in_python():
+        return estimate_curve(chunks, **how)
+
+
+def curve_of_file(*path: object, compiled: bool, **how: Any) -> TraceCurve:
+    with nullcontext() if compiled else mrc_in_python():
+        return estimate_curve_of_file(*path, **how)
 
 
 def chunk(keys: list[int], sizes: list[int] | None = None) -> TraceChunk:
@@ -78,7 +86,7 @@ requests = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5000)), min_siz
 def test_exact_by_objects_is_the_naive_stack(compiled, requests, pieces):
     keys = [key for key, _ in requests]
     distances, cold = naive_distances(keys, [1] * len(keys))
-    curve = estimate_curve(
+    curve = curve_of(
         [chunk(list(part)) for part in np.array_split(keys, pieces)], compiled=compiled
     )
     assert curve.requests == curve.sampled == len(keys)
@@ -95,7 +103,7 @@ def test_exact_by_objects_is_the_naive_stack(compiled, requests, pieces):
 def test_exact_by_bytes_is_the_naive_stack_within_a_bin(compiled, requests):
     keys, sizes = [key for key, _ in requests], [size for _, size in requests]
     distances, cold = naive_distances(keys, [max(1, size) for size in sizes])
-    curve = estimate_curve([chunk(keys, sizes)], in_bytes=True, compiled=compiled)
+    curve = curve_of([chunk(keys, sizes)], in_bytes=True, compiled=compiled)
     assert curve.compulsory_miss_ratio == pytest.approx(cold / len(keys))
     found = np.repeat(
         curve.sizes,
@@ -117,7 +125,7 @@ def test_a_curve_is_within_bounds_and_never_increases(compiled, seed, rate, limi
     random = np.random.default_rng(seed)
     keys = random.zipf(1.3, 3000) % 500
     sizes = random.integers(0, 3000, 3000)
-    curve = estimate_curve(
+    curve = curve_of(
         [chunk(keys.tolist(), sizes.tolist())],
         rate=rate,
         limit_objects=limit,
@@ -132,7 +140,6 @@ def test_a_curve_is_within_bounds_and_never_increases(compiled, seed, rate, limi
         assert curve.live_objects <= limit
 
 
-@needs_library
 @settings(deadline=None)
 @given(
     seed=st.integers(0, 1000),
@@ -150,7 +157,7 @@ def test_compiled_and_pure_agree_to_the_last_bit(seed, rate, limit, in_bytes, re
     )
     stacks = [
         kind(in_bytes=in_bytes, rate=rate, limit_objects=limit, salt=seed)
-        for kind in (CompiledStack, PureStack)
+        for kind in (TraceStack, PureStack)
     ]
     for stack in stacks:
         stack.take(taken)
@@ -171,7 +178,7 @@ def test_sampled_curves_are_close_to_the_exact_one(compiled):
     weights = np.arange(1, 20_001) ** -0.9
     keys = random.choice(20_000, 150_000, p=weights / weights.sum())
     taken = [chunk(part.tolist()) for part in np.array_split(keys, 3)]
-    exact = estimate_curve(taken, compiled=compiled)
+    exact = curve_of(taken, compiled=compiled)
     grid = np.linspace(200, 20_000, 100)
 
     def error(**how: float) -> float:
@@ -180,7 +187,7 @@ def test_sampled_curves_are_close_to_the_exact_one(compiled):
             np.median(
                 [
                     np.abs(
-                        ratios(estimate_curve(taken, salt=salt, compiled=compiled, **how), grid)
+                        ratios(curve_of(taken, salt=salt, compiled=compiled, **how), grid)
                         - ratios(exact, grid)
                     ).mean()
                     for salt in range(5)
@@ -190,18 +197,18 @@ def test_sampled_curves_are_close_to_the_exact_one(compiled):
 
     assert error(rate=0.1) < 0.02
     assert error(limit_objects=2000) < 0.01
-    everything = estimate_curve(taken, limit_objects=30_000, compiled=compiled)
+    everything = curve_of(taken, limit_objects=30_000, compiled=compiled)
     assert ratios(everything, grid) == pytest.approx(ratios(exact, grid), abs=1e-4)
 
 
 @both
 def test_unusual_traces(compiled):
-    assert estimate_curve([], compiled=compiled).miss_ratios_at([0, 5]) == [1, 1]
-    one = estimate_curve([chunk([7] * 1000)], compiled=compiled)
+    assert curve_of([], compiled=compiled).miss_ratios_at([0, 5]) == [1, 1]
+    one = curve_of([chunk([7] * 1000)], compiled=compiled)
     assert one.miss_ratios_at([0, 1]) == pytest.approx([1, 0.001])
-    huge = estimate_curve([chunk([2**64 - 1, 0, 2**64 - 1])], compiled=compiled)
+    huge = curve_of([chunk([2**64 - 1, 0, 2**64 - 1])], compiled=compiled)
     assert huge.miss_ratios_at([1, 2]) == pytest.approx([1, 2 / 3])
-    nothing = estimate_curve([chunk([1, 1, 1])], rate=1e-9, compiled=compiled)
+    nothing = curve_of([chunk([1, 1, 1])], rate=1e-9, compiled=compiled)
     assert (nothing.requests, nothing.sampled) == (3, 0)
 
 
@@ -215,7 +222,6 @@ def test_size_for_a_hit_ratio():
 
 
 @needs_shared
-@needs_library
 @pytest.mark.parametrize(
     ("name", "known"),
     [
@@ -251,7 +257,6 @@ def write_trace(folder: Path, kind: str, packed: str, requests: list[tuple[int, 
 FORMAT_OF = {"a.trace": "cache2k"}
 
 
-@needs_library
 @settings(deadline=None)
 @given(
     requests=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5000)), min_size=1, max_size=99),
@@ -272,7 +277,7 @@ def test_files_give_the_same_curve_compiled_and_pure(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file, "BLOCK_BYTES", block)
         fast, slow = (
-            estimate_curve_of_file(
+            curve_of_file(
                 path,
                 FORMAT_OF.get(kind),
                 in_bytes=in_bytes,
@@ -287,7 +292,6 @@ def test_files_give_the_same_curve_compiled_and_pure(
     assert shares[-1] == 1.0
 
 
-@needs_library
 @pytest.mark.parametrize(
     "how", [{}, {"in_bytes": True}, {"rate": 0.3}, {"limit_objects": 8, "in_bytes": True}]
 )
@@ -302,7 +306,7 @@ def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path
     text = "".join(f"{at},{key},2,GET,1,{10 + at % 4}\n" * count for at, key, count in requests)
     apart.write_text(columns + text)
     assert any(count > 4000 for _, _, count in requests)
-    counted, spelt = (CompiledStack(**{"in_bytes": False, **how}) for _ in range(2))
+    counted, spelt = (TraceStack(**{"in_bytes": False, **how}) for _ in range(2))
     take_file([counted], together, None, Reading())
     take_file([spelt], apart, None, Reading())
     assert (counted.requests, counted.sampled) == (spelt.requests, spelt.sampled)
@@ -311,7 +315,7 @@ def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path
     ]
     # A huge count is arithmetic.
     together.write_text(columns + "1,k,2,GET,16777215,10\n" * 5000)
-    huge = CompiledStack(in_bytes=False)
+    huge = TraceStack(in_bytes=False)
     take_file([huge], together, None, Reading())
     assert huge.requests == 5000 * 16777215
 
@@ -321,9 +325,9 @@ def test_a_record_that_is_cut_off_is_refused(compiled, tmp_path):
     path = tmp_path / "a.oracleGeneral"
     path.write_bytes(bytes(24 * 3 + 5))
     with pytest.raises(TraceError, match="ends with 5 bytes of a record that has 24"):
-        estimate_curve_of_file(path, compiled=compiled)
+        curve_of_file(path, compiled=compiled)
     path.write_bytes(b"")
-    assert estimate_curve_of_file(path, compiled=compiled).requests == 0
+    assert curve_of_file(path, compiled=compiled).requests == 0
 
 
 # ------------------------------------------------------------------ the command
@@ -387,21 +391,13 @@ def test_a_sampled_curve_is_drawn_with_a_band(trace, tmp_path):
     assert drawn == [True, False]
 
 
-def test_command_says_that_it_is_slow_without_the_library(trace, capsys, monkeypatch):
-    monkeypatch.setattr(command_mrc, "library", lambda: None)
-    assert main(["mrc", str(trace)]) == 0
-    assert "this is slow" in capsys.readouterr().err
-
-
-@needs_library
 @pytest.mark.parametrize("how", [[], ["--bytes"], ["--rate", "0.5"], ["--objects", "3"]])
-def test_command_prints_the_same_without_the_library(trace, capsys, monkeypatch, how):
+def test_command_prints_the_same_in_python(trace, capsys, how):
     arguments = ["mrc", str(trace), *how, "--hit-ratio", "0.8", "--json"]
     assert main(arguments) == 0
     compiled = capsys.readouterr().out
-    for module in (command_mrc, lines, trace_curve):
-        monkeypatch.setattr(module, "library", lambda: None)
-    assert main(arguments) == 0
+    with mrc_in_python():
+        assert main(arguments) == 0
     assert capsys.readouterr().out == compiled
 
 
@@ -476,7 +472,6 @@ def test_command_reads_standard_input(trace, capsys, monkeypatch, pack):
     assert of_stdin == of_file | {"trace": "-"}
 
 
-@needs_library
 @pytest.mark.parametrize("how", [[], ["--rate", "0.5"], ["--bytes"]])
 def test_lfu_keeps_what_is_read_often_where_lru_does_not(tmp_path, capsys, how):
     """400 keys are read again and again, between keys that are read once."""
@@ -526,7 +521,6 @@ def test_options_written_in_full_need_no_argparse(words):
     assert read_plainly(words) is not None
 
 
-@needs_library
 def test_command_imports_only_what_it_needs(trace):
     """Starting up would take longer than reading millions of requests."""
     program = "import sys; from sidecar.cli import main; sys.exit(main())"  # as installed
@@ -537,7 +531,7 @@ def test_command_imports_only_what_it_needs(trace):
         check=True,
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "sidecar.mrc.compiled" in imported
+    assert "sidecar.mrc.trace_stack" in imported
     heavy = {"numpy", "boto3", "redis", "zmq", "json", "logging", "dataclasses", "shutil", "lzma"}
     assert not imported & (heavy | {"argparse", "typing", "pathlib", "collections", "re", "enum"})
 
@@ -566,11 +560,8 @@ def test_command_says_how_far_off_a_sampled_curve_may_be(trace, capsys):
         assert ("a standard error of at most" in capsys.readouterr().out) == known
 
 
-@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_library), False])
-def test_a_csv_needs_only_the_columns_that_are_used(tmp_path, capsys, monkeypatch, compiled):
-    if not compiled:
-        for module in (command_mrc, lines, trace_curve):
-            monkeypatch.setattr(module, "library", lambda: None)
+@both
+def test_a_csv_needs_only_the_columns_that_are_used(tmp_path, capsys, compiled):
     path = tmp_path / "a.csv"
 
     def answer(header: str, *how: str) -> tuple[int, str, str]:
@@ -578,7 +569,8 @@ def test_a_csv_needs_only_the_columns_that_are_used(tmp_path, capsys, monkeypatc
         values = {"key": lambda i: i % 7, "size": lambda i: 10 + i % 7, "time": lambda i: i}
         lines = [",".join(str(values[name](i)) for name in names) for i in range(90)]
         path.write_text("\n".join([header, *lines]))
-        code = main(["mrc", str(path), "--json", *how])
+        with nullcontext() if compiled else mrc_in_python():
+            code = main(["mrc", str(path), "--json", *how])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

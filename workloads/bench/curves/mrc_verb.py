@@ -100,8 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit code 0, or 1 if something cannot be built or run."""
     pairs = 3 if arguments.quick else arguments.pairs
     try:
-        if library() is None:
-            raise RuntimeError("spreds' own compiled library is not installed: run 'make setup'")
+        library()
         say("libCacheSim is built from its source, if it is not yet")
         program = profiler()
         results: list[dict[str, Any]] = []

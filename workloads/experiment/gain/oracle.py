@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
-from sidecar.kernel.library import library
-from sidecar.mrc.compiled import CompiledStack
-from sidecar.mrc.pure import PureStack
+from sidecar.mrc.trace_stack import TraceStack
 from sidecar.traces.chunk import TraceChunk
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.solvers.partition_problem import PartitionProblem
@@ -77,7 +75,7 @@ class Oracle:
         return cycles
 
     def _misses(self, requests: Requests, lives: list[IntArray]) -> FloatArray:
-        stack = (PureStack if library() is None else CompiledStack)(in_bytes=True)
+        stack = TraceStack(in_bytes=True)
         weights = (requests.sizes_bytes + OVERHEAD_BYTES).astype("<u4")
         before = np.zeros(UNITS + 1)
         rows = []

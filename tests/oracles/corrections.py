@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Moves = tuple[npt.NDArray[np.float64], npt.NDArray[np.uint64]]
-"""Sizes in bytes, and the ids of the objects that reads at them were of; shapes (n,)."""
+from sidecar.curves.lifetimes import Moves
 
 
 class Corrections:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sidecar.traces.reading import Reading
 
 
-class CompiledStack:
+class TraceStack:
     """Stack distances of a trace; see ``kernel/shards.c``.
 
     Args:
@@ -32,13 +32,10 @@ class CompiledStack:
     def __init__(
         self, *, in_bytes: bool, rate: float = 1.0, limit_objects: int | None = None, salt: int = 0
     ) -> None:
-        found = library()
-        if found is None:
-            raise RuntimeError("the compiled library is not installed")
-        self._library = found
+        self._library = library()
         self.in_bytes = in_bytes
         threshold = min(round(rate * 2**64), 2**64) % 2**64  # 0 stands for 2^64
-        self._stack = found.spreds_mrc_new(in_bytes, threshold, limit_objects or 0, salt)
+        self._stack = self._library.spreds_mrc_new(in_bytes, threshold, limit_objects or 0, salt)
         if not self._stack:
             raise MemoryError("not enough memory for the stack")
 
@@ -113,11 +110,8 @@ class CompiledStack:
             self._stack = None
 
 
-new_stack = CompiledStack
-
-
 def take_file(
-    stacks: Sequence[CompiledStack],
+    stacks: Sequence[TraceStack],
     path: TracePath,
     format: str | None,  # noqa: A002
     reading: Reading,

@@ -1,4 +1,4 @@
-"""What ``kernel/`` does, in Python: for machines without a compiler, and to check it with."""
+"""The stack of ``sidecar/mrc/trace_stack.py`` in Python."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from sidecar.mrc.sampled_requests import mix, salted
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.trace_reader import read_trace
 
@@ -24,7 +24,7 @@ _ROOM_FOR_EACH = 2
 
 
 class PureStack:
-    """Stack distances of a trace; arguments and results as of ``compiled.CompiledStack``, to the
+    """Stack distances of a trace; arguments and results as of ``TraceStack``, to the
     last bit."""
 
     def __init__(
@@ -76,19 +76,16 @@ class PureStack:
                 self._stack.remove(self._threshold)
 
     def histogram(self) -> tuple[Sequence[int], Sequence[float]]:
-        """As of ``CompiledStack``."""
+        """As of ``TraceStack``."""
         distances = sorted(self._counts)
         return distances, [self._counts[distance] for distance in distances]
 
     def curve(self) -> tuple[Sequence[int], Sequence[float]]:
-        """As of ``CompiledStack``."""
+        """As of ``TraceStack``."""
         distances, counts = self.histogram()
         requests = max(self.requests, 1)
         beyond = list(accumulate(reversed(counts), initial=self.cold))[-2::-1]
         return distances, [min(missed / requests, 1.0) for missed in beyond]
-
-
-new_stack = PureStack
 
 
 def take_file(
@@ -97,7 +94,7 @@ def take_file(
     format: str | None,  # noqa: A002
     reading: Reading,
 ) -> None:
-    """As ``compiled.take_file``. Raises TraceError."""
+    """As ``trace_stack.take_file``. Raises TraceError."""
     for chunk in read_trace(path, format, reading):
         for stack in stacks:
             stack.take(chunk)
@@ -158,16 +155,3 @@ class _LruStack:
             self._objects[key] = self._next, weight
             self._add(self._next, weight)
             self._next += 1
-
-
-def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finaliser of SplitMix64 (Steele et al., OOPSLA'14)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
-def salted(salt: int) -> npt.NDArray[np.uint64]:
-    """What identities are combined with before they are mixed, shape (1,)."""
-    with np.errstate(over="ignore"):
-        return mix(np.array([salt], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
