@@ -1,11 +1,17 @@
-"""Says in one line that there is no C compiler; all else is in pyproject.toml."""
+"""Compiles this folder when the package is built, and says in one line if there is no compiler.
 
-from setuptools import setup
-from setuptools.command.build_ext import build_ext
-from setuptools.errors import CCompilerError, ExecError, PlatformError
+Setuptools loads this file by itself, without the package (``[tool.setuptools.cmdclass]``).
+"""
+
+from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
+from setuptools.errors import (  # type: ignore[import-untyped]
+    CCompilerError,
+    ExecError,
+    PlatformError,
+)
 
 
-class BuildKernel(build_ext):
+class BuildKernel(build_ext):  # type: ignore[misc]
     """Compiles ``sidecar/kernel``."""
 
     def build_extensions(self) -> None:
@@ -17,6 +23,3 @@ class BuildKernel(build_ext):
                 "error: spreds needs a C compiler to be installed: install one (gcc or clang, with "
                 "the headers of the C library), and then spreds again"
             ) from None
-
-
-setup(cmdclass={"build_ext": BuildKernel})
