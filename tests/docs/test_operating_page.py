@@ -1,4 +1,4 @@
-"""The commands of ``docs/operate/operating.md`` are commands, its words those of the glossary."""
+"""The commands of ``docs/operate/operating.md`` are commands; the glossary has their words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from sidecar.commands.glossary import WORDS
 from sidecar.commands.parser import COMMANDS, make_parser
 from sidecar.preflight.rights import acl_line
 
-TEXT = (Path(__file__).parents[2] / "docs" / "operate" / "operating.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "operate" / "operating.md").read_text()
+GLOSSARY = (DOCS / "start" / "glossary.md").read_text()
 BLOCKS = "\n".join(re.findall(r"^```\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
 TYPED = re.findall(r"^spreds .*$", BLOCKS, re.MULTILINE)
 
@@ -30,7 +32,7 @@ def test_each_command_of_an_operator_is_there() -> None:
 
 
 def test_the_words_are_those_of_the_glossary() -> None:
-    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", TEXT.partition("## Words")[2], re.MULTILINE)
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", GLOSSARY, re.MULTILINE)
     assert dict(rows[1:]) == WORDS
 
 
