@@ -26,10 +26,14 @@ class Consumer:
     """Pulls all that comes to ``endpoint``, and appends it to the file ``path`` at once.
 
     A context manager: its end is the process' end.
+
+    Attributes:
+        dropped_before: so many batches its server had dropped when the first one came.
     """
 
     def __init__(self, endpoint: str, path: Path) -> None:
         self.path = path
+        self.dropped_before = 0
         self._rest = b""
         self._read_bytes = 0
         self._batches: list[Batch] = []
@@ -74,6 +78,7 @@ def consumer_of(server: SampledServer) -> Consumer:
     consumer = Consumer(server.endpoint, server.folder / "received")
     server.set(threshold=MODULUS, modulus=MODULUS, salt=SALT, endpoint=server.endpoint)
     wait_for_batches(server, consumer)
+    consumer.dropped_before = server.counters()["batches_dropped"]
     return consumer
 
 
