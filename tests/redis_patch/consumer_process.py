@@ -78,7 +78,6 @@ def consumer_of(server: SampledServer) -> Consumer:
     consumer = Consumer(server.endpoint, server.folder / "received")
     server.set(threshold=MODULUS, modulus=MODULUS, salt=SALT, endpoint=server.endpoint)
     wait_for_batches(server, consumer)
-    consumer.dropped_before = server.counters()["batches_dropped"]
     return consumer
 
 
@@ -92,3 +91,5 @@ def wait_for_batches(server: SampledServer, consumer: Consumer) -> None:
         return len(consumer.batches()) > before
 
     wait_until(another, server.counters)
+    if not before:
+        consumer.dropped_before = server.counters()["batches_dropped"]
