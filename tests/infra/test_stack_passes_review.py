@@ -46,9 +46,12 @@ def test_cdk_nag_lets_the_stacks_pass(form: str, synthesise: Callable) -> None:
 
 
 def test_cfn_lint_finds_nothing(synthesise: Callable) -> None:
-    templates = [
-        stack.path for form in FORMS.values() for stack in synthesise(**form).stacks.values()
-    ]
+    # Forms share templates: each is looked at once.
+    templates = {
+        stack.path.read_bytes(): stack.path
+        for form in FORMS.values()
+        for stack in synthesise(**form).stacks.values()
+    }.values()
     found = subprocess.run(
         [Path(sys.executable).with_name("cfn-lint"), *templates], capture_output=True, text=True
     )

@@ -22,7 +22,6 @@ CYCLES = 24
 BUDGET_BYTES = 12 << 20
 RATE = 0.055
 STEPS_A_CYCLE = 12
-SEEDS = (1, 2)
 
 
 def server(
@@ -59,12 +58,14 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("servers", "at_best"),
+    ("servers", "at_best", "seed"),
     [
-        pytest.param(EQUAL, False, id="equal servers"),
+        pytest.param(EQUAL, False, 1, id="equal servers"),
+        pytest.param(EQUAL, False, 2, id="equal servers again", marks=pytest.mark.experiment),
         pytest.param(
             UNEQUAL,
             True,
+            1,
             id="unequal servers at their best sizes",
             # Of eight seeds, three move 6 to 18 times since the simulated servers tell evictions,
             # as real ones do, and evict by samples.
@@ -76,23 +77,20 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_stationary_load_of_few_samples_changes_at_most_twice_in_24_cycles(
-    servers: tuple[MixServer, ...], at_best: bool
+    servers: tuple[MixServer, ...], at_best: bool, seed: int
 ) -> None:
-    found = {}
-    for seed in SEEDS[:1] if at_best else SEEDS:
-        mix = Mix(
-            name="stationary",
-            description="",
-            budget_bytes=BUDGET_BYTES,
-            cycles=CYCLES,
-            cycle_seconds=3600.0,
-            changes=False,
-            targets=Targets(),
-            servers=servers,
-        )
-        requests = record(mix, seed)
-        # The best without the cycles in which the caches fill.
-        start = Oracle(mix, requests).best_bytes(4) if at_best else [BUDGET_BYTES // 3] * 3
-        found[seed] = changes(mix, requests, start, salt=seed * 7919 + 1)
+    mix = Mix(
+        name="stationary",
+        description="",
+        budget_bytes=BUDGET_BYTES,
+        cycles=CYCLES,
+        cycle_seconds=3600.0,
+        changes=False,
+        targets=Targets(),
+        servers=servers,
+    )
+    requests = record(mix, seed)
+    # The best without the cycles in which the caches fill.
+    start = Oracle(mix, requests).best_bytes(4) if at_best else [BUDGET_BYTES // 3] * 3
     # A plan that was wrong, and the way back. One change is what one would like.
-    assert {seed: count for seed, count in found.items() if count > 2} == {}
+    assert changes(mix, requests, start, salt=seed * 7919 + 1) <= 2
