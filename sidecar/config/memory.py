@@ -116,7 +116,7 @@ def _amount(fields: Fields, key: str) -> Amount:
     value = fields.value(key)
     match = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        if isinstance(value, str) and "%" in value:
+        if isinstance(value, str) and ("%" in value or "percent" in value):
             raise fields.refuse(key, f"must be a share such as '75%', not {shown(value)}")
         return Amount(bytes=size(fields, key, low=LEAST_UNIT_BYTES))
     percent = float(match[1])

@@ -155,6 +155,7 @@ WRONG = {
     "nothing": ('budget = "0%"', ["memory.budget", "at least 1%", "'0%'"]),
     "more than all": ('budget = "101%"', ["memory.budget", "at most 100%"]),
     "half a sign": ('budget = "%"', ["memory.budget", "a share such as '75%'"]),
+    "a word": ('budget = "75 percent"', ["memory.budget", "a share such as '75%'"]),
     "no cgroup": ('budget = "75%"\ncgroup = "/proc"', ["memory.cgroup", "'/proc'", "memory.max"]),
     "cgroup of nothing": ('budget = "1GiB"\ncgroup = "{cgroup}"', ["memory.cgroup", "share"]),
     "rss": ('budget = "1GiB"\nrss_budget = "1 lot"', ["memory.rss_budget", "1 lot"]),
