@@ -16,6 +16,7 @@ from workloads.local_server import LocalServer
 REQUESTS = 20
 PERIOD_SECONDS = 0.008
 OBSERVATIONS = 2
+STEP_SECONDS = 0.25  # a twelfth of a cycle
 CYCLE = """
 [cycle]
 samples = 1000000000
@@ -28,8 +29,7 @@ kind = "embedded"
 class SteadyLoad:
     """Reads at one pace, in a thread; what it has sent, and since when.
 
-    The pace is a schedule's (an open loop): what a busy machine held up is sent right after, so
-    that a rate over recent reads is that over all of them, whatever else runs.
+    The pace is a schedule's (an open loop): what a busy machine held up is sent right after.
     """
 
     def __init__(self, server: LocalServer) -> None:
@@ -58,8 +58,13 @@ class SteadyLoad:
         self._stop.set()
         self._thread.join()
 
-    def rate_per_second(self, since: float, until: float) -> float:
-        return REQUESTS * sum(since < at <= until for at in self.sent) / (until - since)
+    def rates_per_second(self, since: float, until: float) -> list[float]:
+        """Of each step: on a busy machine some are less, and then more, than the schedule's."""
+        starts = np.arange(since, until - STEP_SECONDS, STEP_SECONDS)
+        return [
+            REQUESTS * sum(start < at <= start + STEP_SECONDS for at in self.sent) / STEP_SECONDS
+            for start in starts
+        ]
 
 
 @pytest.mark.parametrize("rate", [0.02, 1.0])
@@ -82,4 +87,5 @@ def test_it_is_that_of_a_steady_load(
         began = time.time()
         wait_until(has_seen_enough, sidecar.metrics.snapshot)
     for made_at_seconds, said in list(seen.values())[1:]:
-        assert said == pytest.approx(load.rate_per_second(began, made_at_seconds), rel=0.2)
+        rates = load.rates_per_second(began, made_at_seconds)
+        assert 0.8 * min(rates) <= said <= 1.2 * max(rates)
