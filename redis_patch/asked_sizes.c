@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MOST_WANTED 256 /* of the commands that arrive together: most answers take 2 us each */
@@ -45,12 +44,6 @@ static int may_ask(const module_state *module) {
         asked = 0;
     }
     return spent_us < MOST_US_A_SECOND && asked++ < module->size_estimates;
-}
-
-static uint64_t processor_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 static int is_wanted(uint64_t hash, uint16_t db) {

@@ -71,7 +71,7 @@ static void observe_range(RedisModuleCommandFilterCtx *call, const command *c, c
 
     if (first == 0) return;
     if (c->special == SPECIAL_LOOKS) {
-        if (last >= first) module->looks += (uint64_t)((last - first) / r->step + 1);
+        if (last >= first) count_looks(module, (uint64_t)((last - first) / r->step + 1));
         return;
     }
     if (last > first && !keys_can_be_seen(module)) { /* events are to find their reads */

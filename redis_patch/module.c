@@ -39,6 +39,7 @@ static void info(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldULongLong(ctx, "late_misses", module.late_misses);
     RedisModule_InfoAddFieldULongLong(ctx, "unseen_changes", module.unseen_changes);
     RedisModule_InfoAddFieldULongLong(ctx, "sizes_not_asked", module.sizes_not_asked);
+    RedisModule_InfoAddFieldLongLong(ctx, "errors_are_refusals", module.errors_are_refusals);
 }
 
 /* Learns from INFO which server this is. Returns the first 16 hexadecimal digits of its run id. */

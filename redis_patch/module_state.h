@@ -11,16 +11,27 @@
 #include "sampler.h"
 #include "transport.h"
 
+#include <time.h>
+
+#define LOOK_SIZES 32 /* a command has fewer than 2^31 arguments */
+
+typedef struct {
+    uint64_t commands, looks;
+} looks_of_size;
+
 typedef struct {
     sampler sampler;
     pending_command pending;
     command_table commands;
     transport transport;
-    uint64_t looks; /* reads since the last batch that the server counts and are no references */
+    /* Reads since the last batch that the server counts and are no references, by how many keys a
+     * command has: 2^i or more, below 2^(i+1). */
+    looks_of_size looks[LOOK_SIZES];
     uint64_t late_misses;     /* misses whose read had left the open batch, where it stays a hit */
     uint64_t unseen_changes;  /* of keys that were not looked at afterwards: too many waited */
     uint64_t sizes_not_asked; /* too many, or their batch had to leave before */
     long long size_estimates; /* how many sizes may be asked for in a second */
+    int errors_are_refusals;  /* see refusals.h */
     int is_loaded;            /* the server has taken the module and its settings */
 
     /* The server. */
@@ -38,6 +49,13 @@ typedef struct {
  * was put before libc's does not hold for them. */
 static inline uint64_t now_us(void) {
     return (uint64_t)RedisModule_Milliseconds() * 1000;
+}
+
+/* What this thread has taken of the processor: what others took meanwhile is not in it. */
+static inline uint64_t processor_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 #endif

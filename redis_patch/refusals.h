@@ -4,7 +4,10 @@
  *
  * Looking at that count for each sampled command would cost too much. It is looked at once for each
  * batch; a batch in whose time a command was refused is dropped, and for a minute from then on
- * (REFUSALS_TICKS after the last refusal) each sampled command is confirmed by itself. */
+ * (REFUSALS_TICKS after the last refusal) each sampled command is confirmed by itself.
+ *
+ * A server that has long to tell its refusals from other errors is not asked to: there each command
+ * that is answered with an error counts as refused (errors_are_refusals). */
 
 #ifndef SPREDS_REFUSALS_H
 #define SPREDS_REFUSALS_H
@@ -28,8 +31,16 @@ void refusals_tick(module_state *module);
 /* Takes the number of reads from the server, whose own count has no refused ones. */
 void count_reads(module_state *module);
 
-/* Those of the number of reads that are no references, since the last batch; fewer by the commands
- * that were refused since then, which may be among them. */
+/* A command looks so many keys up, one or more, and is no reference to them. */
+static inline void count_looks(module_state *module, uint64_t keys) {
+    looks_of_size *size = &module->looks[63 - __builtin_clzll(keys)];
+    size->commands++;
+    size->looks += keys;
+}
+
+/* Those of the number of reads that are no references, since the last batch. Each error that the
+ * server has answered with since then may have been for the largest of those commands: it is left
+ * out, for the server counts no reads of a refused one. */
 uint64_t looks_among_reads(const module_state *module);
 
 /* A sampler_send: transport_send(), unless a command was refused that may have records in the batch.
