@@ -128,6 +128,11 @@ def test_a_killed_consumer_is_taken_up_again(server: SampledServer) -> None:
         answers_of_the_dead = len(consumer.batches())
         with Consumer(server.endpoint, consumer.path) as heir:
             wait_for_batches(server, heir)
+            # What waits for it, and what comes now, would be more than the queue takes.
+            wait_until(
+                lambda: batch_number(heir.batches()[-1]) + 1 >= server.counters()["batches"],
+                server.counters,
+            )
             before = server.counters()
             answer(server, 20)
             wait_until(
