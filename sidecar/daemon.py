@@ -73,14 +73,14 @@ class Sidecar:
         remembered = RememberedSettings(remembered_path(config.state_file))
         self._settings = SettingsReader(store, config, self.metrics, remembered)
         self._settings_in_time = BackgroundSettings(self._settings, self.metrics)
-        self._forecast = PlanningBasis(
+        self._planning_basis = PlanningBasis(
             config, self._monitors, time.monotonic(), self._store.now.first_bytes
         )
-        self._forecast.on_step = self._control.note_step
+        self._planning_basis.on_step = self._control.note_step
         self._cycle = ObservationCycle(
             config,
             self._monitors,
-            self._forecast,
+            self._planning_basis,
             self._actuator,
             self._store,
             self._lock,
@@ -178,7 +178,7 @@ class Sidecar:
 
     def order(self, order: Order) -> str:
         """What was done, for people. Raises OrderRefusedError."""
-        return self._control.post.order(order)
+        return self._control.orders.order(order)
 
     def stop(self) -> None:
         """Ask ``run`` to return, at a safe point."""
@@ -203,7 +203,7 @@ class Sidecar:
         make_room_for_descriptors(len(self.config.servers), 4 * LIMITS.connections)
         with self._endpoint as endpoint, self._operators:
             try:
-                self._forecast.take_samples = self._cycle.take_samples = self._take_samples
+                self._planning_basis.take_samples = self._cycle.take_samples = self._take_samples
                 self._cycle.silent_seconds = self._samples.silent_seconds
                 self._begin()
                 self._service.ready()
@@ -284,7 +284,7 @@ class Sidecar:
         self.config = self._cycle.config = config
         self._actuator.configs = config.servers
         self._settings.use(store, config)
-        self._forecast.use(config)
+        self._planning_basis.use(config)
         self._controller = controller
         controller.start()
         log.info("reloaded: controller %s", config.controller.kind, extra=EVENT)

@@ -52,7 +52,7 @@ class ObservationCycle:
         self,
         config: SidecarConfig,
         monitors: Mapping[str, ServerMonitor],
-        forecast: PlanningBasis,
+        basis: PlanningBasis,
         actuator: Actuator,
         store: StateStore,
         lock: threading.RLock,
@@ -68,7 +68,7 @@ class ObservationCycle:
         self.silent_seconds: Callable[[str], float] = lambda _: 0.0
         self.asked = AskedObservations(None)
         self._monitors = monitors
-        self._forecast = forecast
+        self._planning_basis = basis
         self._actuator = actuator
         self._store = store
         self._lock = lock
@@ -101,16 +101,16 @@ class ObservationCycle:
     def supervise(self, controller: Controller, is_stopped: Callable[[], bool]) -> None:
         """Again and again: take note of plans that came or did not, and observe when it is due."""
         now = time.monotonic()
-        self._forecast.may_go_back(self._store.now.control.engaged)
-        self._forecast.look(now, self._actuator.targets())
+        self._planning_basis.may_go_back(self._store.now.control.engaged)
+        self._planning_basis.look(now, self._actuator.targets())
         if self._outstanding is not None:
             observation, asked_at = self._outstanding
             if self._store.now.applied_cycle >= observation.cycle:
                 self._outstanding = None
-                self._forecast.planned(applied=self._changes_sizes())
+                self._planning_basis.planned(applied=self._changes_sizes())
             elif now - asked_at > self.config.controller.plan_deadline_seconds:
                 self._outstanding = None
-                self._forecast.planned(applied=False)
+                self._planning_basis.planned(applied=False)
                 self._metrics.plans_overdue.inc()
                 log.warning("cycle %d: no plan in time", observation.cycle)
                 controller.overdue(observation)
@@ -136,7 +136,9 @@ class ObservationCycle:
         """Whether a plan is due before the cycle's end, and would be carried out: one that is only
         recommended can wait."""
         control = self._store.now.control
-        return self._forecast.is_early and not control.objection(self.config.mode, time.time())
+        return self._planning_basis.is_early and not control.objection(
+            self.config.mode, time.time()
+        )
 
     def _is_due(self, age_seconds: float) -> bool:
         longest_seconds = self.config.cycle.maximum_age_seconds
@@ -152,7 +154,7 @@ class ObservationCycle:
         is_stopped: Callable[[], bool],
     ) -> None:
         now_seconds = time.time()
-        self._forecast.look(self._observed_at, self._actuator.targets(), at_once=True)
+        self._planning_basis.look(self._observed_at, self._actuator.targets(), at_once=True)
         self.before_observation()
         seen = self._snapshots(settings)
         if is_stopped():
@@ -175,11 +177,11 @@ class ObservationCycle:
             )
             bounds_bytes = pending_request(observation).bounds_bytes
             self._actuator.intermediate_sizes.bounds_bytes = bounds_bytes
-            basis = self._forecast.basis
-            observation = _with_unlimited(self._forecast.judged(observation), seen)
+            basis = self._planning_basis.basis
+            observation = _with_unlimited(self._planning_basis.judged(observation), seen)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
-                state.first_bytes = self._forecast.first_bytes
+                state.first_bytes = self._planning_basis.first_bytes
                 state.latencies = {
                     server.name: ObservedLatency.of(server) for server in observation.servers
                 }
@@ -211,7 +213,7 @@ class ObservationCycle:
                 continue
             window = windows[server.name]
             estimate = self._monitors[server.name].observe(
-                reading, self._actuator.budget.ceiling_bytes, window, self._forecast.memory
+                reading, self._actuator.budget.ceiling_bytes, window, self._planning_basis.memory
             )
             # A plan goes on from the last one, not from how far the servers have come; and one who
             # is only watched, and has no limit, has so far what it uses.

@@ -71,12 +71,12 @@ class ServiceConfig:
     def is_open(self) -> bool:
         """Whether plans come as plain text from another machine, and nothing proves whose they
         are."""
-        return self.is_unproven and not is_own(self.url)
+        return self.is_plain and self.key is None and not is_own(self.url)
 
     @property
-    def is_unproven(self) -> bool:
-        """Whether nothing in what comes proves who made it."""
-        return self.url.startswith("http:") and self.key is None
+    def is_plain(self) -> bool:
+        """Whether it is asked without TLS."""
+        return self.url.startswith("http:")
 
 
 @dataclass(frozen=True)

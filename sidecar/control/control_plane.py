@@ -39,7 +39,7 @@ class ControlPlane:
     """Of one sidecar. ``lock`` keeps plans, observations and orders apart; all methods take it.
 
     Attributes:
-        plans, post, verification, history, series: its parts.
+        plans, orders, verification, history, series: its parts.
         trouble: why no size can be set, for people; ``None``: it can.
         recommended: what plans that are not carried out would have saved.
     """
@@ -68,7 +68,7 @@ class ControlPlane:
         self.verification = PlanVerification(
             store, self._enforcement, self.history, metrics, asked.get
         )
-        self.post = OrderHandler(
+        self.orders = OrderHandler(
             config,
             store,
             lock,
@@ -132,7 +132,7 @@ class ControlPlane:
         """Go on with another configuration."""
         with self._lock:
             self._config = config
-            self.plans.config = self.post.config = self._enforcement.config = config
+            self.plans.config = self.orders.config = self._enforcement.config = config
             if self.mode == "apply" and not self._store.now.control.engaged:
                 self._take_over()
 
@@ -140,7 +140,7 @@ class ControlPlane:
         """Again and again."""
         now_seconds = time.time()
         with self._lock:
-            self.post.tick(now_seconds)
+            self.orders.tick(now_seconds)
             if abs(now_seconds - self._looked_at) < LOOK_SECONDS:
                 return
             self._looked_at = now_seconds

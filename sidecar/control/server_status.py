@@ -38,13 +38,13 @@ class KnownServers(NamedTuple):
     errors: dict[str, str]
 
     @classmethod
-    def of(cls, actuator: Actuator, cycle: ObservationCycle, room: ControlPlane) -> KnownServers:
+    def of(cls, actuator: Actuator, cycle: ObservationCycle, plane: ControlPlane) -> KnownServers:
         """As it is now."""
-        observation, plan = cycle.last_observation, room.plans.last_plan
+        observation, plan = cycle.last_observation, plane.plans.last_plan
         return cls(
             {server.name: server for server in observation.servers} if observation else {},
             {server.name: server for server in plan.servers} if plan else {},
-            room.predicted_hit_ratios(),
+            plane.predicted_hit_ratios(),
             actuator.errors(),
         )
 
@@ -54,7 +54,7 @@ def server_status(
     state: SidecarState,
     actuator: Actuator,
     cycle: ObservationCycle,
-    room: ControlPlane,
+    plane: ControlPlane,
     known: KnownServers,
 ) -> dict[str, Any]:
     """JSON's types only."""
@@ -63,7 +63,7 @@ def server_status(
     seen, planned = known.seen.get(name), known.planned.get(name)
     settings = cycle.last_settings.get(name)
     wanted = effective(config, settings)
-    hit_ratio = room.series.hit_ratios.get(name)
+    hit_ratio = plane.series.hit_ratios.get(name)
     if hit_ratio is None and seen is not None and seen.miss_ratio is not None:
         hit_ratio = 1 - seen.miss_ratio
     has_curve = _has_curve(seen, reading)
@@ -79,12 +79,12 @@ def server_status(
         "maximum_bytes": wanted.maximum_bytes,
         "hit_ratio": hit_ratio,
         "predicted_hit_ratio": predicted,
-        "reads_per_second": room.series.reads_per_second.get(
+        "reads_per_second": plane.series.reads_per_second.get(
             name, seen.request_rate_per_second if seen else None
         ),
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
-        **_recommended_part(room, seen, planned if has_curve else None),
+        **_recommended_part(plane, seen, planned if has_curve else None),
         **_seen_part(seen, has_curve),
         "weight": wanted.weight,
         "settings_by": settings.set_by if settings else None,
@@ -119,10 +119,10 @@ def _seen_part(seen: ServerObservation | None, has_curve: bool) -> dict[str, Any
 
 
 def _recommended_part(
-    room: ControlPlane, seen: ServerObservation | None, planned: ServerPlan | None
+    plane: ControlPlane, seen: ServerObservation | None, planned: ServerPlan | None
 ) -> dict[str, Any]:
     """What the last plan says of the server's own figures, if it would change sizes."""
-    plan = room.plans.last_plan
+    plan = plane.plans.last_plan
     ratio = planned.hit_ratio if planned and plan and plan.decision == "apply" else None
     return {
         "recommended_hit_ratio": ratio,

@@ -36,7 +36,7 @@ def status_document(
     state: SidecarState,
     actuator: Actuator,
     cycle: ObservationCycle,
-    room: ControlPlane,
+    plane: ControlPlane,
     metrics: Metrics,
     silence: PlannerOutage | None,
     more_problems: Sequence[str],
@@ -46,10 +46,10 @@ def status_document(
     loop_at_seconds: float,
 ) -> dict[str, Any]:
     """JSON's types only. ``more_problems``: of other parts; ``silent_seconds``: without samples."""
-    known = KnownServers.of(actuator, cycle, room)
-    servers = [server_status(one, state, actuator, cycle, room, known) for one in config.servers]
+    known = KnownServers.of(actuator, cycle, plane)
+    servers = [server_status(one, state, actuator, cycle, plane, known) for one in config.servers]
     budget, counted, above = _budget(actuator), _counted_bytes(actuator), _takers(actuator)
-    found = problems_of(servers, budget, state, room.mode, silence, counted, silent_seconds, above)
+    found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
     return {
         "kind": KIND,
         "version": VERSION,
@@ -58,7 +58,7 @@ def status_document(
         "pid": os.getpid(),
         "started_at_seconds": started_at_seconds,
         "now_seconds": time.time(),
-        "mode": room.mode,
+        "mode": plane.mode,
         **_who_decides(config, state, actuator),
         "budget": budget,
         "loop_at_seconds": loop_at_seconds,
@@ -71,12 +71,12 @@ def status_document(
         },
         "last_observation": _last_observation(cycle),
         "next_observation_at_seconds": cycle.latest_at_seconds,
-        "last_plan": _last_plan(room, silence),
-        "last_check": asdict(room.verification.last) if room.verification.last else None,
-        "gain": _gain(room),
-        "recommended_gain": _recommended_gain(room),
+        "last_plan": _last_plan(plane, silence),
+        "last_check": asdict(plane.verification.last) if plane.verification.last else None,
+        "gain": _gain(plane),
+        "recommended_gain": _recommended_gain(plane),
         "controller": _controller(config, silence),
-        "problems": [*room.problems(), *found, *more_problems, *_of_servers(actuator)],
+        "problems": [*plane.problems(), *found, *more_problems, *_of_servers(actuator)],
         "servers": servers,
     }
 
@@ -150,34 +150,34 @@ def _of_servers(actuator: Actuator) -> list[str]:
     return [*missing, *(f"{name} is left alone: {who}" for name, who in actuator.taken().items())]
 
 
-def _last_plan(room: ControlPlane, silence: PlannerOutage | None) -> dict[str, Any] | None:
-    plan = room.plans.last_plan
+def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, Any] | None:
+    plan = plane.plans.last_plan
     if plan is None:
         return None
-    because = room.plans.not_carried_out_because
+    because = plane.plans.not_carried_out_because
     return {
         **plan.to_json(),
         "predicted_gain_ratio": plan.predicted_gain_ratio,
-        "taken_at_seconds": room.plans.taken_at_seconds,
+        "taken_at_seconds": plane.plans.taken_at_seconds,
         "in_place_of": silence.place if silence and silence.stood_in(plan) else None,
         "carried_out": plan.decision == "apply" and because is None,
         "not_carried_out_because": because,
     }
 
 
-def _gain(room: ControlPlane) -> dict[str, Any]:
+def _gain(plane: ControlPlane) -> dict[str, Any]:
     """Both of the last plan that was held against what came."""
-    check = room.verification.last
+    check = plane.verification.last
     return {
         "predicted_ratio": check.predicted_ratio if check else None,
         "realised_ratio": check.realised_ratio if check else None,
     }
 
 
-def _recommended_gain(room: ControlPlane) -> dict[str, Any] | None:
-    if room.mode != "recommend":
+def _recommended_gain(plane: ControlPlane) -> dict[str, Any] | None:
+    if plane.mode != "recommend":
         return None
-    recommended = room.recommended
+    recommended = plane.recommended
     return {"since_seconds": recommended.since_seconds, "ratio": recommended.ratio}
 
 

@@ -150,8 +150,8 @@ class SolverService:
         plain text to another one than root and our own. Raises ServiceError."""
         config = self._config
         address = ip_address(connected.getpeername()[0])
-        is_at_stake = config.is_unproven or (config.url.startswith("http:") and config.token)
-        if not is_at_stake or config.allow_plain_http or not address.is_loopback:
+        is_known = not config.is_plain or (config.key is not None and config.token is None)
+        if is_known or config.allow_plain_http or not address.is_loopback:
             return
         sockets = listening_sockets((address,), connected.getpeername()[1])
         users = {listening.user_id for listening in sockets}

@@ -54,7 +54,7 @@ class ServerContact:
         self._metrics = metrics
         self._lock = CurrentProcessLock()
         self._reachability = Reachability()
-        self._asking = BackgroundReading(server)
+        self._reading = BackgroundReading(server)
 
     @property
     def is_up(self) -> bool:
@@ -64,7 +64,7 @@ class ServerContact:
     @property
     def is_free(self) -> bool:
         """Something can be asked of it now."""
-        return self._reachability.is_up and not self._asking.is_pending
+        return self._reachability.is_up and not self._reading.is_pending
 
     @property
     def error(self) -> str | None:
@@ -116,10 +116,10 @@ class ServerContact:
         One that is slow to answer is not asked again until something could be done by its answer.
         """
         may_act, self._may_act = self._may_act, False
-        if self._asking.is_pending or not self._reachability.is_due or may_act:
+        if self._reading.is_pending or not self._reachability.is_due or may_act:
             return None
         self._reachability.ask()
-        return self._asking.begin()
+        return self._reading.begin()
 
     @property
     def is_slow(self) -> bool:
@@ -129,7 +129,7 @@ class ServerContact:
     def take(self) -> ServerReading | None:
         """What it has answered; ``None`` if nothing yet, or what cannot be used."""
         try:
-            reading = self._asking.take()
+            reading = self._reading.take()
             if reading is None:
                 return None
             self._hold(reading.run_id)
@@ -143,7 +143,7 @@ class ServerContact:
             self._metrics.client_lists_too_long.labels(self.name).inc()
         self._sees_others = self._server.sees_others
         self.answered_at = time.monotonic()
-        took_seconds = self.answered_at - self._asking.asked_at
+        took_seconds = self.answered_at - self._reading.asked_at
         self._is_slow = self._may_act = took_seconds > PATIENCE_SECONDS
         self.is_back = self._reachability.answer()
         if self.is_back:
@@ -152,7 +152,7 @@ class ServerContact:
 
     def wait(self, seconds: float) -> None:
         """Until there is something to take, at most that long."""
-        self._asking.wait(seconds)
+        self._reading.wait(seconds)
 
     def awaits(self, since: float) -> bool:
         """Whether it may still answer in time, and has not since then (monotonic)."""
@@ -160,13 +160,13 @@ class ServerContact:
 
     def hung_up(self) -> bool:
         """Whether the server has closed the connection since it last answered; sends nothing."""
-        return not self._asking.is_pending and self._server.hung_up()
+        return not self._reading.is_pending and self._server.hung_up()
 
     def set(self, settings: Mapping[str, object]) -> None:
         """CONFIG SET. Raises as ``RedisServer``; refused where another sidecar controls it."""
         if self.taken_by is not None:
             raise ServerRefusedError(self.taken_by)
-        if self._asking.is_pending:
+        if self._reading.is_pending:
             raise ServerDownError("it has not answered yet")
         began = time.monotonic()
         if began < self._sets_again_at:
@@ -193,12 +193,12 @@ class ServerContact:
         """Before the end: wait for what it was asked, if it still answers, and then set at once."""
         self._sets_again_at = -math.inf
         if self._reachability.is_up:
-            self._asking.wait(TIMEOUT_SECONDS)
+            self._reading.wait(TIMEOUT_SECONDS)
             self.take()
 
     def close(self) -> None:
         """Ask nothing more, and let others have it."""
-        self._asking.close()
+        self._reading.close()
         self._server.close()
         self._lock.release()
 

@@ -49,7 +49,7 @@ def test_no_server_alone_hurries_the_cycles_of_all(
     times = SimpleNamespace(maximum_age_seconds=100.0, samples=10)
     cycle.config = SimpleNamespace(cycle=times, mode=mode)  # type: ignore[assignment]
     cycle._store = SimpleNamespace(now=SimpleNamespace(control=ControlState()))  # type: ignore[assignment]
-    cycle._forecast = SimpleNamespace(is_early=early)  # type: ignore[assignment]
+    cycle._planning_basis = SimpleNamespace(is_early=early)  # type: ignore[assignment]
     cycle._monitors = {
         f"s{place}": SimpleNamespace(samples_since_observation=count)  # type: ignore[misc]
         for place, count in enumerate(samples)

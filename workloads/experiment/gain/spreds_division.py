@@ -67,9 +67,9 @@ class SpredsDivision(Division):
             for name in self._names
         ]
         followed = dict(zip(self._names, self._monitors, strict=True))
-        self._forecast = PlanningBasis(self._config, followed, 0.0)
+        self._planning_basis = PlanningBasis(self._config, followed, 0.0)
         self._verified = VerifiedPlans(mix.cycle_seconds)
-        self._forecast.on_step = self._verified.step
+        self._planning_basis.on_step = self._verified.step
         self._changed_at: dict[str, float] = {}
         self._planned_at = 0.0
         self._targets = {name: one.maxmemory_bytes for name, one in self._by_name(servers)}
@@ -97,11 +97,11 @@ class SpredsDivision(Division):
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:
         readings = self._readings(now_seconds)
         self._verified.look(readings)
-        self._forecast.look(now_seconds, self._targets)
+        self._planning_basis.look(now_seconds, self._targets)
         age_seconds = now_seconds - self._planned_at
-        if self._forecast.is_early or age_seconds >= self._mix.cycle_seconds - 1e-3:
+        if self._planning_basis.is_early or age_seconds >= self._mix.cycle_seconds - 1e-3:
             self._planned_at = now_seconds
-            self._forecast.look(now_seconds, self._targets, at_once=True)
+            self._planning_basis.look(now_seconds, self._targets, at_once=True)
             self._targets = self._verified.conclude(self._targets, now_seconds)
             self._plan_and_take(now_seconds + START_SECONDS)
             self._verified.look(readings)
@@ -113,7 +113,7 @@ class SpredsDivision(Division):
         self.plans.append(plan)
         applied = plan.decision == "apply" and self._verified.may_plan(now_seconds - START_SECONDS)
         self.applied += applied
-        self._forecast.planned(applied=applied)
+        self._planning_basis.planned(applied=applied)
         if not applied:
             return
         before = {name: one.maxmemory_bytes for name, one in self._by_name(self._servers)}
@@ -151,14 +151,14 @@ class SpredsDivision(Division):
         for place, server in enumerate(self._servers):
             reading = server.reading(now_seconds)
             estimate = self._monitors[place].observe(
-                reading, self._mix.budget_bytes, memory=self._forecast.memory
+                reading, self._mix.budget_bytes, memory=self._planning_basis.memory
             )
             config = self._config.servers[place]
             changed_at = self._changed_at.get(config.name)
             reading = dataclasses.replace(reading, maxmemory_bytes=self._targets[config.name])
             seen.append(ServerSnapshot(config, reading, estimate, None, changed_at))
         observation = observe(self._config, len(self.plans) + 1, now_seconds, seen, 0)
-        observation = self._forecast.judged(observation)
+        observation = self._planning_basis.judged(observation)
         # As they travel.
         observation = Observation.loads(observation.dumps(), "observation")
         self.observations.append(observation)
