@@ -78,9 +78,13 @@ def keep_code(sidecar: Sidecar) -> str:
 
 
 def is_planned(sidecar: Sidecar) -> bool:
-    """Whether the last observation has its plan."""
+    """Whether the last observation has its plan, and the server the size that it is to keep: a move
+    that began before is carried on while the plan is made."""
     plan, observation = sidecar.last_plan, sidecar.last_observation
-    return plan is not None and observation is not None and plan.cycle == observation.cycle
+    if plan is None or observation is None or plan.cycle != observation.cycle:
+        return False
+    size_bytes = sidecar.status()["servers"][1]["maxmemory_bytes"]
+    return bool(size_bytes == planned_bytes(sidecar) == observation.servers[1].maxmemory_bytes)
 
 
 def planned_bytes(sidecar: Sidecar) -> int:
