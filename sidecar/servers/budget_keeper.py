@@ -64,7 +64,7 @@ def to_put_back(states: Sequence[ServerState]) -> dict[str, int]:
 class BudgetKeeper:
     """Shrinks the others when a server that cannot be shrunk leaves them too little, and for one
     that would refuse writes, because what it cannot evict takes all that it has. What they gave
-    for the former they get back when it needs less, or can be shrunk again.
+    they get back when it needs less, or can be shrunk again.
 
     ``tell``: told of the planned sizes before and after, in bytes, and why.
     """
@@ -91,7 +91,7 @@ class BudgetKeeper:
         shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
         over = bool(beside) and sum(shrunk.values()) > budget_bytes
         targets = {state.name: state.target_bytes for state in states}
-        wanted = self._wanted_again(targets, beside)
+        wanted = self._wanted_again(targets, beside, least)
         if not over and not too_small and wanted is None:
             self._too_little = None
             return
@@ -105,19 +105,24 @@ class BudgetKeeper:
         if sizes == targets:
             return  # it is all that there is
         self._metrics.sizes_fitted.inc()
+        room = self._store.now.room
+        needed = room.still_needed(least) if room is not None else {}
+        needed |= {name: least[name] for name in too_small & least.keys()}
+        made = RoomMade(wanted or self._before(targets), sizes, beside, needed)
         if too_small:
             names = ", ".join(sorted(too_small))
             log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
-            self._set(targets, sizes, f"room for what {names} cannot evict", None)
+            self._set(targets, sizes, f"room for what {names} cannot evict", made)
             return
-        made = RoomMade(wanted or self._before(targets), sizes, beside)
-        names = ", ".join(sorted(beside))
+        names = ", ".join(sorted(beside.keys() | needed.keys()))
         if wanted is None:
             self._set(targets, sizes, f"room beside {names}", made)
         elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
-            self._set(targets, sizes, f"less room beside {names}", made, at_once=True)
+            self._set(targets, sizes, f"less room beside {names}", made, at_once=not needed)
         else:
-            self._set(targets, sizes, "room that was made is given back", None, at_once=True)
+            # Who grew for a need has filled what it got: it gives as the others fill.
+            at_once = room is None or not room.needed_bytes
+            self._set(targets, sizes, "room that was made is given back", None, at_once=at_once)
 
     def _fitted(
         self,
@@ -146,7 +151,10 @@ class BudgetKeeper:
         return targets_bytes if room is None else room.before_bytes
 
     def _wanted_again(
-        self, targets_bytes: Mapping[str, int], beside_bytes: Mapping[str, int]
+        self,
+        targets_bytes: Mapping[str, int],
+        beside_bytes: Mapping[str, int],
+        least_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         """The sizes from before room was made, where less of it is needed; ``None``: nothing is to
         be given back, perhaps because somebody has planned other sizes since."""
@@ -157,7 +165,7 @@ class BudgetKeeper:
             with self._store.update() as state:
                 state.room = None
             return None
-        return room.before_bytes if room.is_needed_less(beside_bytes) else None
+        return room.before_bytes if room.is_needed_less(beside_bytes, least_bytes) else None
 
     def _set(
         self,

@@ -23,7 +23,8 @@ def initial_sizes(
     above its minimum is scaled down by one factor. The servers in ``fixed`` (those that do not
     evict, and would refuse writes, or that refuse another size) keep what they have. Nobody gets
     less than its ``least_bytes``, below which it would refuse writes, while the budget allows that;
-    where it does not, these give way in proportion.
+    where it does not, these give way in proportion. Nor does anybody's ``least_bytes`` take another
+    one's size below half of an equal share: most of it is what clients make.
 
     Raises:
         DocumentError: a fixed server is unlimited, or the fixed ones leave too little.
@@ -47,16 +48,13 @@ def initial_sizes(
         sizes[name] = max(size_bytes or share_bytes, floors[name])
     if sum(sizes.values()) <= budget_bytes:
         return sizes
-    spare_bytes = budget_bytes - sum(minima.values())
-    if spare_bytes < 0:
+    if sum(minima.values()) > budget_bytes:
         need = format_size(sum(minima.values()))
         raise DocumentError(
             f"servers that keep their size ({', '.join(sorted(fixed))}) and the others' minima "
             f"need {need}, more than memory.budget, {format_size(budget_bytes)}"
         )
-    if sum(floors.values()) > budget_bytes:
-        return _scaled(minima, floors, spare_bytes)
-    return _scaled(floors, sizes, budget_bytes - sum(floors.values()))
+    return _fitted(minima, floors, sizes, budget_bytes)
 
 
 def sizes_to_begin_with(
@@ -82,6 +80,22 @@ def sizes_to_begin_with(
     if not interrupted or not all(sizes.values()) or sum(sizes.values()) > budget_bytes:
         return targets, targets
     return initial_sizes(servers, sizes, fixed, budget_bytes, least_bytes), targets
+
+
+def _fitted(
+    minima: Mapping[str, int],
+    floors: Mapping[str, int],
+    sizes: Mapping[str, int],
+    budget_bytes: int,
+) -> dict[str, int]:
+    """The sizes scaled into the budget, none below its floor as far as these fit."""
+    half_bytes = budget_bytes // len(sizes) // 2
+    kept = {name: max(least, min(sizes[name], half_bytes)) for name, least in minima.items()}
+    if sum(kept.values()) <= budget_bytes and any(floors[name] > kept[name] for name in kept):
+        minima, floors = kept, {name: max(floor, kept[name]) for name, floor in floors.items()}
+    if sum(floors.values()) > budget_bytes:
+        return _scaled(minima, floors, budget_bytes - sum(minima.values()))
+    return _scaled(floors, sizes, budget_bytes - sum(floors.values()))
 
 
 def _scaled(

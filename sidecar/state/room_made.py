@@ -1,9 +1,10 @@
-"""What servers gave so that there is room beside others, which could not be given another size."""
+"""What servers gave so that there is room beside others, which could not be given another size, or
+for others, which would have refused writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.state.control_state import read_sizes
@@ -17,17 +18,30 @@ class RoomMade:
     Attributes:
         before_bytes: planned before room was made.
         made_bytes: planned since.
-        beside_bytes: of those for which it was made, what they have, as far as that counts.
+        beside_bytes: of those beside which it was made, what they have, as far as that counts.
+        needed_bytes: of those for which it was made, the least that they worked with.
     """
 
     before_bytes: dict[str, int]
     made_bytes: dict[str, int]
     beside_bytes: dict[str, int]
+    needed_bytes: dict[str, int] = field(default_factory=dict)
 
-    def is_needed_less(self, beside_bytes: Mapping[str, int]) -> bool:
-        """Whether one of them takes less by now; ``beside_bytes`` as they are now, without those
-        that can be given another size again."""
-        return any(beside_bytes.get(name, 0) < size for name, size in self.beside_bytes.items())
+    def is_needed_less(
+        self, beside_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
+    ) -> bool:
+        """Whether one of them takes less by now, or works with what it had; ``beside_bytes`` as
+        they are now, without those that can be given another size again, and ``least_bytes`` of
+        servers that answer."""
+        return (
+            any(beside_bytes.get(name, 0) < size for name, size in self.beside_bytes.items())
+            or self.still_needed(least_bytes).keys() < self.needed_bytes.keys()
+        )
+
+    def still_needed(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
+        """Of those for which it was made, who does not work with what it had before."""
+        least = {name: least_bytes.get(name, size) for name, size in self.needed_bytes.items()}
+        return {name: size for name, size in least.items() if size > self.before_bytes[name]}
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -36,4 +50,6 @@ class RoomMade:
     def from_json(cls, fields: Fields) -> RoomMade:
         """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
         keys = ("before_bytes", "made_bytes", "beside_bytes")
-        return cls(*(read_sizes(fields.table(key)) for key in keys))
+        needed = read_sizes(fields.table("needed_bytes")) if fields.has("needed_bytes") else {}
+        before, made, beside = (read_sizes(fields.table(key)) for key in keys)
+        return cls(before, made, beside, needed)

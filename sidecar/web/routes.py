@@ -16,7 +16,7 @@ from sidecar.web.access import OwnNames
 from sidecar.web.exposition import exposition
 from sidecar.web.health import why_not_live, why_not_ready
 from sidecar.web.page import load_page
-from sidecar.web.shared import AtOnce, Shared
+from sidecar.web.shared import AtOnce, Paced, Shared
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.http.guards import Anybody, Authorised, anybody
@@ -38,6 +38,7 @@ class Documents:
         self._status: Shared[dict[str, Any]] = Shared(watched.status)
         self._status_now = AtOnce(watched.status)
         self._metrics = Shared(self._make_metrics)
+        self._histories = Paced()
         self._status_answer = Shared(lambda: json_answer(self._status()))
         self._series = Shared(lambda: json_answer(watched.series()))
 
@@ -69,7 +70,8 @@ class Documents:
     def _history(self, request: Request) -> Answer:
         limit = _number(request, "limit", DEFAULT_ENTRIES)
         before = _number(request, "before", 10**_MOST_DIGITS)
-        entries = self._watched.history(min(limit, MOST_ENTRIES), before)
+        limit = min(limit, MOST_ENTRIES)
+        entries = self._histories(lambda: self._watched.history(limit, before))
         return Answer(HTTPStatus.OK, b"[" + b",".join(entries) + b"]\n", JSON)
 
 

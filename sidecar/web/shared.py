@@ -37,6 +37,24 @@ def _rested_at(began: float) -> float:
     return ended + min(_LONGEST_REST_SECONDS, _REST * (ended - began))
 
 
+class Paced:
+    """One at a time, with rests: what callers have made takes a fifth of one core at most."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rests_until = 0.0
+
+    def __call__(self, make: Callable[[], Made]) -> Made:
+        """Raises what making raises."""
+        with self._lock:
+            time.sleep(max(0.0, self._rests_until - time.monotonic()))
+            began = time.monotonic()
+            try:
+                return make()
+            finally:
+                self._rests_until = _rested_at(began)
+
+
 class Shared(Generic[Made]):
     """Whoever calls gets what was made after the call: waiting for each other, callers share it.
     Nobody gets anything stale, and making takes a fifth of one core at most."""
@@ -44,9 +62,9 @@ class Shared(Generic[Made]):
     def __init__(self, make: Callable[[], Made]) -> None:
         self._make = make
         self._lock = threading.Lock()
+        self._paced = Paced()
         self._begun = 0
         self._last: tuple[int, Made] | None = None
-        self._rests_until = 0.0
 
     def __call__(self) -> Made:
         """Raises what making raises."""
@@ -54,10 +72,10 @@ class Shared(Generic[Made]):
         with self._lock:
             if self._last is not None and self._last[0] >= wanted:
                 return self._last[1]
-            time.sleep(max(0.0, self._rests_until - time.monotonic()))
-            self._begun += 1
-            number, began = self._begun, time.monotonic()
-            made = self._make()
-            self._rests_until = _rested_at(began)
+            number, made = self._paced(self._begin)
             self._last = (number, made)
             return made
+
+    def _begin(self) -> tuple[int, Made]:
+        self._begun += 1
+        return self._begun, self._make()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -68,18 +69,61 @@ def test_nobody_starts_below_its_least_while_the_budget_allows_it(
     known = {f"s{i}": size for i, (_, size, _, _) in enumerate(servers)}
     fixed = {f"s{i}" for i, (*_, is_fixed) in enumerate(servers) if is_fixed and known[f"s{i}"]}
     least = {f"s{i}": floor for i, (_, _, floor, _) in enumerate(servers)}
-    wanted = [
-        known[c.name] if c.name in fixed else max(c.minimum_bytes, least[c.name]) for c in configs
-    ]
-    needed = sum(known[c.name] if c.name in fixed else c.minimum_bytes for c in configs)
-    if needed > budget:
+    minima = {c.name: known[c.name] if c.name in fixed else c.minimum_bytes for c in configs}
+    if sum(minima.values()) > budget:
         return
+    share = budget // len(configs)
+    kept = {name: max(low, min(known[name] or share, share // 2)) for name, low in minima.items()}
+    needed = {name: low if name in fixed else max(low, least[name]) for name, low in minima.items()}
     sizes = initial_sizes(configs, known, fixed, budget, least)
     assert sum(sizes.values()) <= budget
-    for config, floor in zip(configs, wanted, strict=True):
-        assert sizes[config.name] >= (floor if sum(wanted) <= budget else config.minimum_bytes) or (
-            config.name in fixed
+    fits_beside = sum(max(needed[name], kept[name]) for name in kept) <= budget
+    takes = any(needed[name] > kept[name] for name in kept)
+    for name, low in minima.items():
+        assert sizes[name] >= low
+        if fits_beside or sum(kept.values()) > budget >= sum(needed.values()):
+            assert sizes[name] >= needed[name]
+        if takes and sum(kept.values()) <= budget:
+            assert sizes[name] >= kept[name]
+
+
+def unread_replies(server: LocalServer, size_bytes: int, count: int) -> list[socket.socket]:
+    """Of an ordinary client, which holds the server to as many bytes."""
+    script = b"return string.rep('x', %d)" % size_bytes
+    clients = []
+    for _ in range(count):
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(server.socket))
+        client.sendall(b"*3\r\n$4\r\nEVAL\r\n$%d\r\n%s\r\n$1\r\n0\r\n" % (len(script), script))
+        clients.append(client)
+    return clients
+
+
+def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and_are_given_back(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    sizes = {"a": 6, "b": 46, "c": 8, "d": 4}
+    servers = {name: start_server(f"{size}mb") for name, size in sizes.items()}
+    for name, size in sizes.items():
+        fill(servers[name], size)
+    path = write_node({name: server.url for name, server in servers.items()}, budget="64mb")
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        before = sidecar._actuator.targets()
+        clients = unread_replies(servers["a"], 10 * MB, 8)
+        wait_until(lambda: sidecar._store.now.room is not None, sidecar.metrics.snapshot)
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        wait_until(
+            lambda: any("cannot evict" in one for one in sidecar.status()["problems"]),
+            sidecar.metrics.snapshot,
         )
+        made = sidecar._actuator.targets()
+        assert made["a"] > 30 * MB
+        assert (made["c"], made["d"]) == (8 * MB, 4 * MB)  # half of an equal share, and what it has
+        for client in clients:
+            client.close()
+        wait_until(lambda: sidecar._actuator.targets() == before, sidecar.metrics.snapshot)
+        assert sidecar._store.now.room is None
 
 
 def test_keys_without_a_ttl_and_scripts_stay_in_what_plans_leave(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.web import operators_server
+from sidecar.web import shared as shared_module
 from sidecar.web.access import is_own_name
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
 from sidecar.web.operators_server import LIMITS, OperatorsServer
@@ -343,6 +345,23 @@ def test_many_readers_share_what_was_made_after_they_asked() -> None:
         assert {other.result() for other in others} == {2}
     assert len(made) == 2
     assert shared() == 3
+
+
+def test_what_cannot_be_shared_is_made_one_at_a_time_with_rests(
+    monkeypatch: pytest.MonkeyPatch, over_unix: Ask, watched: ExampleSidecar
+) -> None:
+    rested, now = list[float](), [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=rested.append)
+    monkeypatch.setattr(shared_module, "time", clock)
+
+    def slow(*_: object) -> list[bytes]:
+        now[0] += 0.2
+        return []
+
+    monkeypatch.setattr(watched, "history", slow)
+    for _ in range(3):
+        assert over_unix("/api/history?limit=500")[0] == 200
+    assert rested == pytest.approx([0.0, 0.8, 0.8])
 
 
 def test_an_order_must_be_json_of_bounded_length(over_unix: Ask, watched: ExampleSidecar) -> None:
