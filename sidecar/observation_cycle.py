@@ -206,6 +206,7 @@ class ObservationCycle:
         under_way = self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
+        own_bytes = state.room.own_bytes() if state.room is not None else {}
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]
@@ -230,6 +231,8 @@ class ObservationCycle:
                     kept.get(server.name),
                     f"waits: {wait.why}" if wait else None,
                     window.unevictable_bytes,
+                    window.lasting_bytes,
+                    own_bytes.get(server.name),
                     has_no_limit=not reading.maxmemory_bytes,
                     silent_seconds=self.silent_seconds(server.name),
                     installed_bytes=state.control.installed_bytes.get(server.name),

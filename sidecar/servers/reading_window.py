@@ -13,17 +13,21 @@ class ReadingWindow:
 
     Attributes:
         unevictable_bytes: the most that no eviction would have freed.
+        lasting_bytes: the least of it.
     """
 
     readings: int = 0
     unevictable_bytes: int = 0
+    lasting_bytes: int = 0
     _sum_bytes: int = 0
     _most_bytes: int = 0
 
     def add(self, reading: ServerReading) -> None:
         """Take one reading."""
+        unevictable_bytes = reading.unevictable_bytes
+        self.lasting_bytes = min(self.lasting_bytes or unevictable_bytes, unevictable_bytes)
         self.readings += 1
-        self.unevictable_bytes = max(self.unevictable_bytes, reading.unevictable_bytes)
+        self.unevictable_bytes = max(self.unevictable_bytes, unevictable_bytes)
         self._sum_bytes += reading.baseline_bytes
         self._most_bytes = max(self._most_bytes, reading.baseline_bytes)
 

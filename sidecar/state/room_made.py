@@ -43,6 +43,10 @@ class RoomMade:
         least = {name: least_bytes.get(name, size) for name, size in self.needed_bytes.items()}
         return {name: size for name, size in least.items() if size > self.before_bytes[name]}
 
+    def own_bytes(self) -> dict[str, int]:
+        """Of those for which it was made, the sizes before."""
+        return {name: self.before_bytes[name] for name in self.needed_bytes}
+
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)
 
