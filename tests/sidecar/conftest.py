@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.config.node import SidecarConfig, load_config
 from tests.sidecar.actuated_node import ActuatedNode
+from tests.sidecar.fixtures import LoadNode, MakeNode, StartServer, WriteNode
 from tests.sidecar.model_node import Node
 from tests.sidecar.played_function import Function
 from tests.sidecar.signed_cloud import SignedCloud
@@ -22,9 +23,6 @@ from workloads.experiment.faults.model.simulated_time import simulated_time
 from workloads.local_server import BUILD, LocalServer
 from workloads.quiet_log import quiet_log
 from workloads.supported_servers import supported_servers
-
-StartServer = Callable[..., LocalServer]
-WriteNode = Callable[..., Path]
 
 
 @pytest.fixture
@@ -74,9 +72,7 @@ def load_node(write_node: WriteNode) -> Callable[..., SidecarConfig]:
 
 
 @pytest.fixture
-def make_node(
-    start_server: StartServer, load_node: Callable[..., SidecarConfig], tmp_path: Path
-) -> Callable[..., ActuatedNode]:
+def make_node(start_server: StartServer, load_node: LoadNode, tmp_path: Path) -> MakeNode:
     """Starts a server of each size, with an actuator over all, which takes targets at once unless
     ``gradual``."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,16 @@ from sidecar.servers.shrink_mode import SHRINK_MODE
 from sidecar.state.sidecar_state import SavedSettings
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
+from tests.sidecar.fixtures import MakeNode
 from tests.sidecar.no_threads import refuse_threads
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD
 
 MB = 1 << 20
-MakeNode = Callable[..., ActuatedNode]
 
 
 def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the_budget(
-    make_node: Callable[..., ActuatedNode], stock_binary: Path
+    make_node: MakeNode, stock_binary: Path
 ) -> None:
     node = make_node("16mb", "16mb", "16mb", binary=stock_binary)
     fill(node.servers["s0"], 16)
@@ -41,9 +40,7 @@ def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the
     assert node.knob("s0", "hz") == "10"
 
 
-def test_the_modules_knobs_are_set_as_the_patchs_are(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_the_modules_knobs_are_set_as_the_patchs_are(make_node: MakeNode) -> None:
     module = BUILD / "lib" / "spreds.so"
     if not module.exists():
         pytest.skip("build/lib/spreds.so is not built")
@@ -57,7 +54,7 @@ def test_the_modules_knobs_are_set_as_the_patchs_are(
 
 
 def test_a_server_without_a_sampler_is_told_of_and_still_sized(
-    make_node: Callable[..., ActuatedNode], caplog: pytest.LogCaptureFixture
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = make_node("16mb", binary=BUILD / "bin" / "redis-server-stock")
     node.actuator.set_targets({"s0": 8 * MB}, "test")
@@ -67,9 +64,7 @@ def test_a_server_without_a_sampler_is_told_of_and_still_sized(
     assert node.maxmemory() == {"s0": 8 * MB}
 
 
-def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(make_node: MakeNode) -> None:
     node = make_node("32mb", "16mb")
     node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 33)
     fill(node.servers["s0"], 40)
@@ -94,7 +89,7 @@ SHRINK_MODE_KNOBS = (
     [(True, ["33", "no", "209715200", "20"]), (False, ["10", "no", "104857600", "10"])],
 )
 def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
-    make_node: Callable[..., ActuatedNode], tmp_path: Path, remembers: bool, after: list[str]
+    make_node: MakeNode, tmp_path: Path, remembers: bool, after: list[str]
 ) -> None:
     node = make_node("32mb", "16mb")
     own = {
@@ -118,7 +113,7 @@ def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
 
 
 def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_half_of_it(
-    make_node: Callable[..., ActuatedNode], tmp_path: Path
+    make_node: MakeNode, tmp_path: Path
 ) -> None:
     node = make_node("32mb", "16mb")
     fill(node.servers["s0"], 40)
@@ -133,7 +128,7 @@ def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_ha
 
 
 def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
-    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     node = make_node("32mb", "16mb")
     fill(node.servers["s0"], 30)
@@ -217,9 +212,7 @@ def test_a_server_that_comes_back_with_settings_of_its_file_keeps_them(
     assert _knobs(node) == ["10", "no", "104857600", "10"]
 
 
-def test_a_setting_that_another_version_replaced_is_no_hindrance(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_a_setting_that_another_version_replaced_is_no_hindrance(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
     run_id = node.servers["s0"].client.info()["run_id"]
     # As a sidecar that died in a shrink left it; of what was saved before, nothing is known now.
@@ -243,7 +236,7 @@ def test_a_setting_that_another_version_replaced_is_no_hindrance(
 
 
 def test_bytes_that_are_no_text_do_not_put_a_server_out_of_reach(
-    make_node: Callable[..., ActuatedNode], stock_binary: Path
+    make_node: MakeNode, stock_binary: Path
 ) -> None:
     """INFO has the codes of errors that scripts make up, CLIENT LIST the names of users."""
     node = make_node("16mb", "16mb", binary=stock_binary)
@@ -261,7 +254,7 @@ def test_bytes_that_are_no_text_do_not_put_a_server_out_of_reach(
 
 
 def test_a_server_that_once_had_many_keys_is_not_shrunk_below_its_tables(
-    make_node: Callable[..., ActuatedNode], stock_binary: Path
+    make_node: MakeNode, stock_binary: Path
 ) -> None:
     """Of 2 MiB here. Redis 7.0 makes them smaller soon after the keys are gone; Redis 8 and Valkey
     keep them, and would refuse every write."""
@@ -343,9 +336,7 @@ def test_what_cannot_be_kept_on_file_is_not_replaced_and_the_shrink_does_not_wai
     assert _knobs(node) == ["0", "yes", "4194304", "500"]
 
 
-def test_stopping_in_a_shrink_leaves_nothing_half_applied(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_stopping_in_a_shrink_leaves_nothing_half_applied(make_node: MakeNode) -> None:
     node = make_node("32mb", "16mb")
     fill(node.servers["s0"], 40)
     node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
@@ -357,7 +348,7 @@ def test_stopping_in_a_shrink_leaves_nothing_half_applied(
 
 
 def test_without_a_thread_servers_are_out_of_reach_and_are_left_in_order(
-    make_node: Callable[..., ActuatedNode], caplog: pytest.LogCaptureFixture
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = make_node("32mb", "16mb")
     fill(node.servers["s0"], 40)
@@ -375,7 +366,7 @@ def test_without_a_thread_servers_are_out_of_reach_and_are_left_in_order(
     other.stop()
 
 
-def test_the_sampler_gets_its_knobs(make_node: Callable[..., ActuatedNode]) -> None:
+def test_the_sampler_gets_its_knobs(make_node: MakeNode) -> None:
     node = make_node("16mb")
     found = node.knob("s0", "spreds-threshold")
     node.actuator.set_targets({"s0": 16 * MB}, "test")
@@ -386,9 +377,7 @@ def test_the_sampler_gets_its_knobs(make_node: Callable[..., ActuatedNode]) -> N
     assert (node.knob("s0", "spreds-endpoint"), node.knob("s0", "spreds-threshold")) == ("", found)
 
 
-def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb", "8mb")
     node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB, "s2": 8 * MB}, "before")
     node.actuator.step()
@@ -402,7 +391,7 @@ def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(
     assert node.metrics.value("servers_lost") == 1
 
 
-def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., ActuatedNode]) -> None:
+def test_a_change_by_somebody_else_is_put_back(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
     node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB}, "test")
     node.actuator.step()
@@ -411,9 +400,7 @@ def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., Actuated
     assert node.metrics.value("foreign_changes") == 1
 
 
-def test_a_server_that_restarted_is_noticed_and_brought_back(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_a_server_that_restarted_is_noticed_and_brought_back(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
     node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB}, "test")
     node.step_until(lambda: node.actuator.settled)
@@ -425,7 +412,7 @@ def test_a_server_that_restarted_is_noticed_and_brought_back(
 
 
 def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
-    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(actuator, "IDLE_SECONDS", 3600.0)
     node = make_node("16mb", "16mb")
@@ -443,7 +430,7 @@ def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
 
 
 def test_a_growth_whose_reply_is_lost_counts_as_done(
-    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_node("8mb", "8mb", "8mb")
     targets = {"s0": 32 * MB, "s1": 8 * MB, "s2": 8 * MB}
@@ -468,7 +455,7 @@ def test_a_growth_whose_reply_is_lost_counts_as_done(
 
 
 def test_growth_waits_for_resident_memory_and_then_no_longer(
-    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_node("24mb", "16mb", memory='rss_wait = "1h"')
     real = RedisServer.read

@@ -31,14 +31,14 @@ from tests.sidecar.example_sidecar import (
     ExampleSidecar,
     example_status,
 )
-from workloads.local_server import LocalServer
+from tests.sidecar.fixtures import StartServer, WriteNode
 
 NAMES = [server["name"] for server in example_status()["servers"]]
 Printed = Callable[..., str]
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path]) -> Path:
+def path(write_node: WriteNode) -> Path:
     # Nobody is there: these commands ask the sidecar, not the servers.
     urls = {name: f"redis://127.0.0.1:{place + 1}" for place, name in enumerate(NAMES)}
     return write_node(urls, budget="8GiB", server_keys="")
@@ -446,9 +446,7 @@ def test_commands_that_ask_start_without_what_only_the_sidecar_needs(
 
 
 def test_an_address_that_cannot_be_bound_is_told_by_status_and_its_exit_code(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    capsys: pytest.CaptureFixture[str],
+    write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_node({"jobs": start_server("12mb").url}, budget="24mb")
     watched = ExampleSidecar()
@@ -463,9 +461,7 @@ def test_an_address_that_cannot_be_bound_is_told_by_status_and_its_exit_code(
 
 
 def test_a_sum_that_nobody_lowers_has_a_remedy(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    capsys: pytest.CaptureFixture[str],
+    write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_node({"jobs": start_server("24mb").url}, budget="12mb")
     watched = ExampleSidecar()

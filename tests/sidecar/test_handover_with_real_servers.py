@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,9 @@ from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.state.control_state import ControlState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
+from tests.sidecar.fixtures import MakeNode, Servers, StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
-
-MakeNode = Callable[..., ActuatedNode]
-StartServer = Callable[..., LocalServer]
-WriteNode = Callable[..., Path]
 
 
 @pytest.fixture
@@ -146,7 +142,7 @@ MORE = '[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\nsamples = 
 
 
 @pytest.fixture
-def servers(start_server: StartServer) -> dict[str, LocalServer]:
+def servers(start_server: StartServer) -> Servers:
     """The first uses most of what it has."""
     servers = {"donor": start_server("12mb"), "grower": start_server("12mb")}
     fill(servers["donor"], 9)
@@ -154,7 +150,7 @@ def servers(start_server: StartServer) -> dict[str, LocalServer]:
 
 
 @pytest.fixture
-def path(write_node: WriteNode, servers: dict[str, LocalServer]) -> Path:
+def path(write_node: WriteNode, servers: Servers) -> Path:
     """Of a node whose sidecar was interrupted on the way."""
     urls = {name: server.url for name, server in servers.items()}
     path = write_node(urls, budget="24mb", more=MORE)
@@ -166,12 +162,12 @@ def path(write_node: WriteNode, servers: dict[str, LocalServer]) -> Path:
     return path
 
 
-def _sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
+def _sizes(servers: Servers) -> dict[str, int]:
     return {n: int(s.client.config_get("maxmemory")["maxmemory"]) for n, s in servers.items()}
 
 
 def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planned(
-    path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
+    path: Path, servers: Servers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     targets = {"donor": 8 * MB, "grower": 16 * MB}
     keys = servers["donor"].client.dbsize()
@@ -204,7 +200,7 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
 
 @pytest.mark.parametrize("found", ["0", "20mb"])
 def test_a_sidecar_that_finds_more_than_the_budget_does_not_wait(
-    path: Path, servers: dict[str, LocalServer], found: str
+    path: Path, servers: Servers, found: str
 ) -> None:
     servers["grower"].client.config_set("maxmemory", found)
     with sidecar_in_thread(path) as sidecar:
@@ -215,7 +211,7 @@ def test_a_sidecar_that_finds_more_than_the_budget_does_not_wait(
 
 
 def test_who_would_refuse_writes_does_not_wait_for_its_turn(
-    path: Path, servers: dict[str, LocalServer], monkeypatch: pytest.MonkeyPatch
+    path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intermediate_sizes, "LOOK_SECONDS", 3600.0)
     with sidecar_in_thread(path) as sidecar:

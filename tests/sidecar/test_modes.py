@@ -16,6 +16,7 @@ from sidecar.config.node import load_config
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.daemon import Sidecar
+from tests.sidecar.fixtures import Servers, StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
@@ -35,12 +36,12 @@ kind = "embedded"
 
 
 @pytest.fixture
-def servers(start_server: Callable[..., LocalServer]) -> dict[str, LocalServer]:
+def servers(start_server: StartServer) -> Servers:
     return {name: start_server(size) for name, size in FIRST.items()}
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path], servers: dict[str, LocalServer]) -> Path:
+def path(write_node: WriteNode, servers: Servers) -> Path:
     urls = {name: server.url for name, server in servers.items()}
     return in_mode(
         write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=MORE), "recommend"
@@ -55,7 +56,7 @@ def in_mode(path: Path, mode: str) -> Path:
     return path
 
 
-def sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
+def sizes(servers: Servers) -> dict[str, int]:
     return {
         name: int(str(server.client.config_get("maxmemory")["maxmemory"]))
         for name, server in servers.items()
@@ -87,7 +88,7 @@ def would_have_gained(sidecar: Sidecar) -> bool:
 
 
 @contextmanager
-def sizes_set(servers: dict[str, LocalServer]) -> Iterator[list[str]]:
+def sizes_set(servers: Servers) -> Iterator[list[str]]:
     """The CONFIG SETs of maxmemory that servers were sent meanwhile."""
     found: list[str] = []
     stop = threading.Event()
@@ -115,9 +116,7 @@ def sizes_set(servers: dict[str, LocalServer]) -> Iterator[list[str]]:
             thread.join()
 
 
-def test_nothing_is_set_while_plans_are_only_recommended(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_nothing_is_set_while_plans_are_only_recommended(path: Path, servers: Servers) -> None:
     with (
         sizes_set(servers) as commands,
         Load(list(servers.values())),
@@ -135,9 +134,7 @@ def test_nothing_is_set_while_plans_are_only_recommended(
         assert server.client.info("commandstats")["cmdstat_config|set"]["calls"] == 2
 
 
-def test_a_sum_above_the_budget_is_said_and_left(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_a_sum_above_the_budget_is_said_and_left(path: Path, servers: Servers) -> None:
     servers["s0"].client.config_set("maxmemory", 0)
     servers["s1"].client.config_set("maxmemory", "40mb")
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
@@ -160,7 +157,7 @@ def test_a_sum_above_the_budget_is_said_and_left(
 
 
 def test_what_is_cut_to_fit_into_the_budget_is_told_and_not_forgotten(
-    write_node: Callable[..., Path], servers: dict[str, LocalServer]
+    write_node: WriteNode, servers: Servers
 ) -> None:
     urls = {name: server.url for name, server in servers.items()}
     path = in_mode(write_node(urls, budget="16mb", more=MORE), "recommend")
@@ -190,7 +187,7 @@ def test_what_is_cut_to_fit_into_the_budget_is_told_and_not_forgotten(
 
 
 def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
-    path: Path, servers: dict[str, LocalServer]
+    path: Path, servers: Servers
 ) -> None:
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         with pytest.raises(OrderRefusedError, match="there is no plan yet"):
@@ -218,9 +215,7 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
     assert [entry["by"] for entry in told if entry["kind"] == "rollback"] == ["ann"]
 
 
-def test_from_now_on_until_rolled_back_to_the_installation(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_from_now_on_until_rolled_back_to_the_installation(path: Path, servers: Servers) -> None:
     with Load(list(servers.values())):
         with sidecar_in_thread(path) as sidecar:
             sidecar.order(Order("apply_from_now_on", "ann"))
@@ -240,9 +235,7 @@ def test_from_now_on_until_rolled_back_to_the_installation(
             assert sidecar.status()["mode"] == "recommend"
 
 
-def test_the_files_mode_counts_again_when_it_is_edited(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_the_files_mode_counts_again_when_it_is_edited(path: Path, servers: Servers) -> None:
     with sidecar_in_thread(path) as sidecar:
         sidecar.order(Order("apply_from_now_on", "ann"))
         assert sidecar.status()["mode"] == "apply"
@@ -256,7 +249,7 @@ def test_the_files_mode_counts_again_when_it_is_edited(
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_who_only_recommends_stops_what_is_under_way(
-    path: Path, servers: dict[str, LocalServer], paused: bool
+    path: Path, servers: Servers, paused: bool
 ) -> None:
     in_mode(path, "apply")
     # No plan of the sidecar's own gains as much: the one that is stopped is the first.
@@ -289,9 +282,7 @@ def arrived(sidecar: Sidecar) -> bool:
     return all(one["maxmemory_bytes"] == one["target_bytes"] for one in servers)
 
 
-def test_a_pause_sets_nothing_and_ends_by_itself(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_a_pause_sets_nothing_and_ends_by_itself(path: Path, servers: Servers) -> None:
     in_mode(path, "apply")
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
@@ -309,7 +300,7 @@ def test_a_pause_sets_nothing_and_ends_by_itself(
         assert sidecar.status()["sets_sizes"]
 
 
-def test_a_pause_survives_a_restart(path: Path, servers: dict[str, LocalServer]) -> None:
+def test_a_pause_survives_a_restart(path: Path, servers: Servers) -> None:
     in_mode(path, "apply")
     servers["s0"].client.config_set("maxmemory", "40mb")
     with sidecar_in_thread(path) as sidecar:
@@ -324,7 +315,7 @@ def test_a_pause_survives_a_restart(path: Path, servers: dict[str, LocalServer])
         wait_for(lambda: sum(sizes(servers).values()) <= 24 * MB, sidecar)
 
 
-def test_a_size_set_by_hand_holds_until_resume(path: Path, servers: dict[str, LocalServer]) -> None:
+def test_a_size_set_by_hand_holds_until_resume(path: Path, servers: Servers) -> None:
     in_mode(path, "apply")
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
@@ -351,7 +342,7 @@ def test_a_size_set_by_hand_holds_until_resume(path: Path, servers: dict[str, Lo
 
 @pytest.mark.parametrize("by_hand", ["0", "23mb"])
 def test_a_size_by_hand_that_starves_the_others_is_put_back(
-    path: Path, servers: dict[str, LocalServer], by_hand: str
+    path: Path, servers: Servers, by_hand: str
 ) -> None:
     in_mode(path, "apply")
     with sidecar_in_thread(path) as sidecar:
@@ -362,7 +353,7 @@ def test_a_size_by_hand_that_starves_the_others_is_put_back(
         assert sidecar.status()["servers"][0]["held"] is None
 
 
-def test_put_back_is_the_other_setting(path: Path, servers: dict[str, LocalServer]) -> None:
+def test_put_back_is_the_other_setting(path: Path, servers: Servers) -> None:
     in_mode(path, "apply")
     path.write_text(path.read_text().replace("[memory]", '[memory]\nset_by_hand = "put_back"'))
     with sidecar_in_thread(path) as sidecar:
@@ -373,7 +364,7 @@ def test_put_back_is_the_other_setting(path: Path, servers: dict[str, LocalServe
 
 
 def test_who_was_down_is_given_back_when_it_answers_and_shrinks_come_first(
-    path: Path, servers: dict[str, LocalServer]
+    path: Path, servers: Servers
 ) -> None:
     in_mode(path, "apply")
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
@@ -391,7 +382,7 @@ def test_who_was_down_is_given_back_when_it_answers_and_shrinks_come_first(
 
 
 def test_who_does_not_evict_is_not_shrunk_when_it_is_given_back(
-    path: Path, servers: dict[str, LocalServer]
+    path: Path, servers: Servers
 ) -> None:
     in_mode(path, "apply")
     with sidecar_in_thread(path) as sidecar:
@@ -403,9 +394,7 @@ def test_who_does_not_evict_is_not_shrunk_when_it_is_given_back(
         assert sizes(servers) == {"s0": 14 * MB, "s1": 12 * MB}
 
 
-def test_a_server_that_left_the_file_is_not_asked_for(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_a_server_that_left_the_file_is_not_asked_for(path: Path, servers: Servers) -> None:
     in_mode(path, "apply")
     with sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.status()["servers"][1]["up"], sidecar)
@@ -425,7 +414,7 @@ def test_a_server_that_left_the_file_is_not_asked_for(
     ],
 )
 def test_sizes_set_by_hand_that_do_not_fit_are_told(
-    path: Path, servers: dict[str, LocalServer], size: str, problem: str
+    path: Path, servers: Servers, size: str, problem: str
 ) -> None:
     in_mode(path, "apply")
     with sidecar_in_thread(path) as sidecar:
@@ -437,9 +426,7 @@ def test_sizes_set_by_hand_that_do_not_fit_are_told(
         assert sidecar.status()["sets_sizes"]
 
 
-def test_two_sizes_by_hand_do_not_exceed_the_budget(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_two_sizes_by_hand_do_not_exceed_the_budget(path: Path, servers: Servers) -> None:
     in_mode(path, "apply")
     with sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
@@ -451,7 +438,7 @@ def test_two_sizes_by_hand_do_not_exceed_the_budget(
 
 
 def test_sizes_by_hand_while_plans_are_recommended_are_what_is_wanted(
-    path: Path, servers: dict[str, LocalServer]
+    path: Path, servers: Servers
 ) -> None:
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
@@ -463,9 +450,7 @@ def test_sizes_by_hand_while_plans_are_recommended_are_what_is_wanted(
         assert sidecar.status()["servers"][0]["held"] is None
 
 
-def test_the_end_of_a_pause_leaves_sizes_set_by_hand(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_the_end_of_a_pause_leaves_sizes_set_by_hand(path: Path, servers: Servers) -> None:
     in_mode(path, "apply")
     with sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
@@ -478,7 +463,7 @@ def test_the_end_of_a_pause_leaves_sizes_set_by_hand(
         assert sidecar.order(Order("resume", "ann")) == "s0 takes part in plans again"
 
 
-def test_apply_looks_at_the_bounds_of_now(path: Path, servers: dict[str, LocalServer]) -> None:
+def test_apply_looks_at_the_bounds_of_now(path: Path, servers: Servers) -> None:
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: recommended(sidecar), sidecar)
         path.write_text(
@@ -493,9 +478,7 @@ def test_apply_looks_at_the_bounds_of_now(path: Path, servers: dict[str, LocalSe
                 sidecar.order(Order("apply", "ann"))
 
 
-def test_a_state_file_that_cannot_be_read_means_a_pause(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_a_state_file_that_cannot_be_read_means_a_pause(path: Path, servers: Servers) -> None:
     in_mode(path, "apply")
     state = path.parent / "state.json"
     state.write_text("{")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from sidecar.cli import main
+from tests.sidecar.fixtures import Servers, StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from tests.sidecar.test_controllers_close_the_loop import Load
 from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
 
 MB = 1 << 20
 MORE = """
@@ -62,7 +62,7 @@ def _can_be_applied(now: dict[str, Any]) -> bool:
     return plan is not None and plan["decision"] == "apply" and not plan["carried_out"]
 
 
-def _sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
+def _sizes(servers: Servers) -> dict[str, int]:
     return {
         name: int(server.client.config_get("maxmemory")["maxmemory"])
         for name, server in servers.items()
@@ -70,9 +70,7 @@ def _sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
 
 
 def test_installed_on_monday_trusted_by_friday(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    capsys: pytest.CaptureFixture[str],
+    write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     servers = {name: start_server("12mb") for name in ("modest", "hungry")}
     urls = {name: server.url for name, server in servers.items()}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +12,11 @@ from sidecar.cli import main
 from sidecar.control.server_status import _has_curve
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
 from workloads.local_node import sidecar_in_thread
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import BUILD
 
 MB = 1 << 20
 OF_A_CURVE = (
@@ -32,8 +31,8 @@ OF_A_CURVE = (
 
 @pytest.mark.parametrize("policy", ["volatile-ttl", "noeviction"])
 def test_without_a_curve_no_command_tells_what_another_size_would_bring(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     capsys: pytest.CaptureFixture[str],
     policy: str,
 ) -> None:
@@ -62,7 +61,7 @@ def test_without_a_curve_no_command_tells_what_another_size_would_bring(
 
 
 def test_an_idle_server_without_a_sampler_keeps_its_size_and_is_told_no_figure(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     """What nobody has told of is not nothing: its keys are what it has, read or not."""
     stock = start_server("8mb", BUILD / "bin" / "redis-server-stock")

@@ -12,13 +12,14 @@ from sidecar.config.node import load_config
 from sidecar.config.operators import OperatorsConfig
 from solver_lambda.documents.reader import DocumentError
 from tests.secret_file import write_secret
+from tests.sidecar.fixtures import WriteNode
 
 TOKEN = "sixteen-letters!"
 Load = Callable[[str], OperatorsConfig]
 
 
 @pytest.fixture
-def load(write_node: Callable[..., Path], tmp_path: Path) -> Load:
+def load(write_node: WriteNode, tmp_path: Path) -> Load:
     write_secret(tmp_path / "short", "short\n")
     write_secret(tmp_path / "same", 16 * "a")
     write_secret(tmp_path / "token", f"{TOKEN}\n")
@@ -31,7 +32,7 @@ def load(write_node: Callable[..., Path], tmp_path: Path) -> Load:
 
 
 def test_by_default_there_is_a_socket_beside_the_state_file_and_no_port(
-    load: Load, tmp_path: Path, write_node: Callable[..., Path]
+    load: Load, tmp_path: Path, write_node: WriteNode
 ) -> None:
     assert load("") == OperatorsConfig(socket=tmp_path / "state.json.sock")
     path = write_node({"a": "redis://127.0.0.1:1"})
@@ -77,7 +78,7 @@ def test_what_is_wrong_is_named(load: Load, text: str, words: str) -> None:
     assert "node.toml" in str(caught.value)
 
 
-def test_another_door_needs_a_restart(write_node: Callable[..., Path]) -> None:
+def test_another_door_needs_a_restart(write_node: WriteNode) -> None:
     old = load_config(write_node({"a": "redis://127.0.0.1:1"}))
     new = dataclasses.replace(old, operators=OperatorsConfig(listen=("127.0.0.1", 1)))
     assert new.needs_restart_after(old) == ["[operators]"]

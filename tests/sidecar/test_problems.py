@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ from sidecar.control.problems import problems_of
 from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.sidecar_state import SidecarState
 from tests.secret_file import write_secret
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_modes import in_mode, problems, sizes, wait_for
 from workloads.local_node import sidecar_in_thread
-from workloads.local_server import LocalServer
 
 MB = 1 << 20
 WATCHED = ControlState()
@@ -97,7 +96,7 @@ def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], 
 
 
 def test_who_sends_no_samples_is_told_before_anything_is_observed(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path]
+    start_server: StartServer, write_node: WriteNode
 ) -> None:
     servers = {name: start_server("12mb") for name in ("s0", "s1")}
     path = write_node({n: s.url for n, s in servers.items()}, budget="24mb")
@@ -112,7 +111,7 @@ def test_who_sends_no_samples_is_told_before_anything_is_observed(
 
 
 def test_a_password_that_is_changed_is_read_again(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], tmp_path: Path
+    start_server: StartServer, write_node: WriteNode, tmp_path: Path
 ) -> None:
     servers = {name: start_server("12mb") for name in ("s0", "s1")}
     for server in servers.values():
@@ -135,7 +134,7 @@ def test_a_password_that_is_changed_is_read_again(
 
 @pytest.mark.parametrize("is_engaged", [False, True])
 def test_nobody_is_told_to_apply_what_is_applied(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], is_engaged: bool
+    start_server: StartServer, write_node: WriteNode, is_engaged: bool
 ) -> None:
     servers = {name: start_server("12mb") for name in ("s0", "s1")}
     path = in_mode(write_node({n: s.url for n, s in servers.items()}, budget="24mb"), "apply")

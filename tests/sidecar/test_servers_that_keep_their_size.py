@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +14,12 @@ from sidecar.servers.reserved_memory import unmovable
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
+from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 
-MakeNode = Callable[..., ActuatedNode]
 AS_SPREDS = 'username = "spreds"'
 MAY_ALL = ("on", "nopass", "~*", "&*", "+@all")
 
@@ -131,7 +129,7 @@ def test_a_server_that_may_not_be_read_is_not_asked_all_the_time(
 
 
 def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_go_on(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     servers = {name: start_server("24mb") for name in ("a", "b", "c")}
     for server in servers.values():
@@ -178,7 +176,7 @@ def test_a_server_that_evicts_no_longer_is_not_shrunk_by_a_plan_that_is_under_wa
 
 
 def test_status_says_why_a_server_does_not_evict_also_before_the_first_observation(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path]
+    start_server: StartServer, write_node: WriteNode
 ) -> None:
     replica = start_server("8mb")
     replica.client.replicaof("127.0.0.1", 1)
@@ -234,7 +232,7 @@ def test_what_somebody_sets_again_and_again_is_put_back_each_time(make_node: Mak
 
 
 def test_what_a_change_by_hand_takes_is_made_free_by_those_that_evict(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     fixed, evicts = start_server("16mb", **{"maxmemory-policy": "noeviction"}), start_server("32mb")
     with sidecar_in_thread(write_node({"fixed": fixed.url, "evicts": evicts.url})) as sidecar:
@@ -304,9 +302,7 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
 
 
 def test_plans_go_on_beside_a_server_that_frees_nothing(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    monkeypatch: pytest.MonkeyPatch,
+    write_node: WriteNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
     say_that_all_can_be_evicted(monkeypatch)

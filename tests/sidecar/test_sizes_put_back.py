@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,11 +19,11 @@ from sidecar.servers.reserved_memory import reserved_by_server
 from sidecar.servers.transitions import ServerState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
 
 
 def test_what_somebody_sets_over_and_over_is_put_back_and_takes_nothing(
@@ -146,8 +144,8 @@ KEYS = 8 * 1024
 
 @pytest.mark.parametrize(("by_hand", "setting"), [("46mb", "hold"), ("24mb", "put_back")])
 def test_real_servers_keep_their_keys_beside_one_that_somebody_keeps_setting(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     caplog: pytest.LogCaptureFixture,
     by_hand: str,
     setting: str,
@@ -184,9 +182,7 @@ def test_real_servers_keep_their_keys_beside_one_that_somebody_keeps_setting(
 
 
 def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    monkeypatch: pytest.MonkeyPatch,
+    write_node: WriteNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(back_off, "LAST_PAUSE_SECONDS", 1.0)
     servers = {name: start_server("16mb") for name in "abc"}
