@@ -237,9 +237,8 @@ def test_a_node_taken_over_with_unlimited_servers_is_brought_within_the_budget(
     write_node: WriteNode, start_server: StartServer
 ) -> None:
     servers = {"a": start_server(0), "b": start_server("64mb")}
-    urls = {name: server.url for name, server in servers.items()}
-    with sidecar_in_thread(write_node(urls, budget="24mb")) as sidecar:
+    with sidecar_in_thread(write_node(servers, budget="24mb")) as sidecar:
         wait_for(lambda: sidecar._actuator.settled, sidecar)
-        sizes = [int(s.client.config_get("maxmemory")["maxmemory"]) for s in servers.values()]
+        sizes = settled_sizes(servers).values()
     assert sum(sizes) <= 24 * MB
     assert all(sizes)

@@ -15,7 +15,7 @@ from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from tests.sidecar.fixtures import MakeNode, Servers, StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, settled_sizes
 
 
 @pytest.fixture
@@ -152,18 +152,13 @@ def servers(start_server: StartServer) -> Servers:
 @pytest.fixture
 def path(write_node: WriteNode, servers: Servers) -> Path:
     """Of a node whose sidecar was interrupted on the way."""
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, budget="24mb", more=MORE)
+    path = write_node(servers, budget="24mb", more=MORE)
     with StateStore(path.parent / "state.json").update() as state:
         state.targets_bytes = {"donor": 8 * MB, "grower": 16 * MB}
         state.settled = False
         state.first_bytes = {"donor": 13 * MB, "grower": 11 * MB}
         state.control = ControlState(engaged=True)
     return path
-
-
-def _sizes(servers: Servers) -> dict[str, int]:
-    return {n: int(s.client.config_get("maxmemory")["maxmemory"]) for n, s in servers.items()}
 
 
 def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planned(
@@ -177,7 +172,7 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
         assert observation is not None
         assert observation.in_force_bytes == targets
         assert sidecar._store.now.first_bytes == {"donor": 13 * MB, "grower": 11 * MB}
-        assert _sizes(servers) == {"donor": 12 * MB, "grower": 12 * MB}
+        assert settled_sizes(servers) == {"donor": 12 * MB, "grower": 12 * MB}
         assert servers["donor"].client.dbsize() == keys
         assert main(["status", str(path)]) == 0
         printed = capsys.readouterr().out
@@ -189,7 +184,7 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
 
         def there() -> bool:
             _write(servers["grower"], range(key := next(written), key + 100))
-            return _sizes(servers) == targets
+            return settled_sizes(servers) == targets
 
         wait_until(there, sidecar.metrics.snapshot)
         wait_until(lambda: sidecar._store.now.settled, sidecar.metrics.snapshot)
@@ -205,7 +200,7 @@ def test_a_sidecar_that_finds_more_than_the_budget_does_not_wait(
     servers["grower"].client.config_set("maxmemory", found)
     with sidecar_in_thread(path) as sidecar:
         wait_until(
-            lambda: _sizes(servers) == {"donor": 8 * MB, "grower": 16 * MB},
+            lambda: settled_sizes(servers) == {"donor": 8 * MB, "grower": 16 * MB},
             sidecar.metrics.snapshot,
         )
 
@@ -221,5 +216,7 @@ def test_who_would_refuse_writes_does_not_wait_for_its_turn(
             for number in range(scripts):
                 servers["grower"].client.script_load(f"return {number} --" + "x" * MB)
             used = servers["grower"].client.info()["used_memory"]
-            wait_until(lambda used=used: _sizes(servers)["grower"] > used, sidecar.metrics.snapshot)
-            assert sum(_sizes(servers).values()) <= 24 * MB
+            wait_until(
+                lambda used=used: settled_sizes(servers)["grower"] > used, sidecar.metrics.snapshot
+            )
+            assert sum(settled_sizes(servers).values()) <= 24 * MB

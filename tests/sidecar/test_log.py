@@ -241,7 +241,7 @@ def test_an_idle_day_leaves_little(
         '[cycle]\nmaximum_age = "50ms"\nsamples = 1\n'
         '[controller]\nkind = "embedded"\nfolder = "documents"\n'
     )
-    path = write_node({n: s.url for n, s in servers.items()}, budget="24mb", more=more)
+    path = write_node(servers, budget="24mb", more=more)
     sidecar = Sidecar(load_config(path))
     summary = HourlySummary(sidecar.metrics, clock)
     turn = summary.turn

@@ -296,7 +296,7 @@ def test_a_container_that_is_resized_in_place(
     """``spreds run`` and real servers: down at once, and the sum never above what is allowed."""
     servers = {name: start_server("24mb") for name in ("s0", "s1")}
     path = write_node(
-        {name: server.url for name, server in servers.items()},
+        servers,
         budget="75%",
         memory=f'rss_wait = "0s"\ncgroup = "{cgroup}"',
     )
@@ -320,8 +320,7 @@ def test_resident_memory_lowers_maxmemory_of_real_servers(
     servers = {name: start_server("24mb") for name in ("s0", "s1")}
     for server in servers.values():
         fill(server, 20)
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, memory='rss_budget = "52mib"')
+    path = write_node(servers, memory='rss_budget = "52mib"')
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar.status()["budget"]["source"] == "rss", sidecar.status)
         wait_until(lambda: _total(servers) <= 52 * MB, sidecar.status)

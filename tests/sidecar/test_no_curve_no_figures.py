@@ -39,8 +39,7 @@ def test_without_a_curve_no_command_tells_what_another_size_would_bring(
     other = start_server("12mb", **{"maxmemory-policy": policy})
     other.client.set("kept", "until tomorrow", ex=86_400)
     servers = {"other": other, "usual": start_server("12mb")}
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, budget="24mb", more=f'{CYCLE}[controller]\nkind = "embedded"\n')
+    path = write_node(servers, budget="24mb", more=f'{CYCLE}[controller]\nkind = "embedded"\n')
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.last_plan, sidecar)
         wait_for(lambda: sidecar.status()["servers"][1]["curve"], sidecar)

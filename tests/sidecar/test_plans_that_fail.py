@@ -36,11 +36,10 @@ def servers(start_server: StartServer) -> Servers:
 
 @pytest.fixture
 def path(write_node: WriteNode, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Path:
-    urls = {name: server.url for name, server in servers.items()}
     # Cycles come fast, and a wait of some cycles is an hour's.
     monkeypatch.setattr(observation_cycle, "STEPS_A_CYCLE", 7200)
     more = MORE.replace('maximum_age = "6s"', 'maximum_age = "1h"')
-    return write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=more)
+    return write_node(servers, budget="24mb", memory='rss_wait = "0s"', more=more)
 
 
 class Tampering:
@@ -172,7 +171,7 @@ def test_one_whose_counters_lie_goes_back_alone(
     servers = {"s0": start_server("16mb"), "s1": start_server("4mb"), "s2": start_server("4mb")}
     monkeypatch.setattr(observation_cycle, "STEPS_A_CYCLE", 7200)
     path = write_node(
-        {name: server.url for name, server in servers.items()},
+        servers,
         budget="24mb",
         memory='rss_wait = "0s"',
         more=MORE.replace('maximum_age = "6s"', 'maximum_age = "1h"'),

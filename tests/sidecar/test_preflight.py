@@ -60,7 +60,7 @@ def test_a_good_node_has_no_problem_and_nothing_changes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     servers = {"a": start_server("12mb"), "b": start_server("12mb")}
-    path = write_node({name: server.url for name, server in servers.items()}, budget="24mb")
+    path = write_node(servers, budget="24mb")
     before = [server.client.config_get("*") for server in servers.values()]
     assert check(path, 0) == []
     assert [server.client.config_get("*") for server in servers.values()] == before

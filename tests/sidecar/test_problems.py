@@ -99,7 +99,7 @@ def test_who_sends_no_samples_is_told_before_anything_is_observed(
     start_server: StartServer, write_node: WriteNode
 ) -> None:
     servers = {name: start_server("12mb") for name in ("s0", "s1")}
-    path = write_node({n: s.url for n, s in servers.items()}, budget="24mb")
+    path = write_node(servers, budget="24mb")
     with sidecar_in_thread(path) as sidecar:
         wait_for(lambda: len(sidecar._samples.by_instance) == 2, sidecar)
         assert "no samples" not in problems(sidecar)
@@ -117,9 +117,8 @@ def test_a_password_that_is_changed_is_read_again(
     for server in servers.values():
         server.client.config_set("requirepass", "first")
     write_secret(tmp_path / "s.secret", "first\n")
-    urls = {name: server.url for name, server in servers.items()}
     keys = 'password_file = "s.secret"\nbackend_latency = "50ms"'
-    with sidecar_in_thread(write_node(urls, budget="24mb", server_keys=keys)) as sidecar:
+    with sidecar_in_thread(write_node(servers, budget="24mb", server_keys=keys)) as sidecar:
         wait_for(lambda: len(sidecar._actuator.readings) == 2, sidecar)
         client: Any = servers["s0"].client
         client.config_set("requirepass", "second")
@@ -137,7 +136,7 @@ def test_nobody_is_told_to_apply_what_is_applied(
     start_server: StartServer, write_node: WriteNode, is_engaged: bool
 ) -> None:
     servers = {name: start_server("12mb") for name in ("s0", "s1")}
-    path = in_mode(write_node({n: s.url for n, s in servers.items()}, budget="24mb"), "apply")
+    path = in_mode(write_node(servers, budget="24mb"), "apply")
 
     def change() -> None:
         servers["s0"].client.config_set("maxmemory-policy", "noeviction")

@@ -19,6 +19,7 @@ from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import settled_sizes
 
 
 def test_beside_one_that_does_not_evict(three: ThreeServers) -> None:
@@ -74,12 +75,10 @@ def test_a_slip_by_hand_costs_the_others_nothing_for_long(
     servers = {name: start_server("16mb") for name in "abc"}
     for server in servers.values():
         fill(server, 8)
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, memory='rss_wait = "0s"')
+    path = write_node(servers, memory='rss_wait = "0s"')
 
     def sizes() -> list[int]:
-        found = [server.client.config_get("maxmemory")["maxmemory"] for server in servers.values()]
-        return [int(str(size)) for size in found]
+        return list(settled_sizes(servers).values())
 
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)

@@ -18,7 +18,7 @@ from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, settled_sizes
 
 AS_SPREDS = 'username = "spreds"'
 MAY_ALL = ("on", "nopass", "~*", "&*", "+@all")
@@ -136,18 +136,13 @@ def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_
         _allow(server, *MAY_ALL)
     _allow(servers["a"], "-config|set")
     path = write_node(
-        {name: server.url for name, server in servers.items()},
+        servers,
         more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\n',
         server_keys=AS_SPREDS,
     )
     with sidecar_in_thread(path) as sidecar:
-
-        def sizes() -> dict[str, int]:
-            found = {n: s.client.config_get("maxmemory")["maxmemory"] for n, s in servers.items()}
-            return {name: int(str(size)) for name, size in found.items()}
-
-        wait_until(lambda: sum(sizes().values()) <= BUDGET, sizes)
-        assert sizes()["a"] == 24 * MB
+        wait_until(lambda: sum(settled_sizes(servers).values()) <= BUDGET, sidecar.metrics.snapshot)
+        assert settled_sizes(servers)["a"] == 24 * MB
         wait_until(lambda: sidecar.cycles >= 2, sidecar.metrics.snapshot)
         observation = sidecar.last_observation
         assert observation is not None
@@ -155,8 +150,8 @@ def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_
         assert "refuses: CONFIG SET" in str(reasons["a"])
         assert "a refuses another size: CONFIG SET" in " ".join(sidecar.status()["problems"])
         assert "refuses" not in f"{reasons['b']}{reasons['c']}"
-        assert sizes()["a"] == 24 * MB
-        assert sum(sizes().values()) <= BUDGET
+        assert settled_sizes(servers)["a"] == 24 * MB
+        assert sum(settled_sizes(servers).values()) <= BUDGET
 
 
 @pytest.mark.parametrize("how", ["noeviction", "replica"])

@@ -35,8 +35,7 @@ def servers(start_server: StartServer) -> Servers:
 
 @pytest.fixture
 def path(write_node: WriteNode, servers: Servers) -> Path:
-    urls = {name: server.url for name, server in servers.items()}
-    return write_node(urls, budget="24mb", more=MORE)
+    return write_node(servers, budget="24mb", more=MORE)
 
 
 def _knob(server: LocalServer, name: str) -> str:
