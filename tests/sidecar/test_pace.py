@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from hypothesis import example, given
@@ -18,9 +17,9 @@ from sidecar.servers.pace import (
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import EnterShrinkMode, ServerState, Shrink, resolve
 from tests.sidecar.actuated_node import ActuatedNode, fill
+from tests.sidecar.fixtures import MakeNode
 
 MB = 1 << 20
-MakeNode = Callable[..., ActuatedNode]
 
 
 class Clock:

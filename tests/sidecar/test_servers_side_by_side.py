@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,11 +17,11 @@ from sidecar.servers import (
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from sidecar.servers.unanswered_sizes import UnansweredSizes
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode
+from tests.sidecar.fixtures import MakeNode
 from workloads.local_node import WAIT_LIMIT_SECONDS, wait_until
 from workloads.local_server import BUILD
 
 MB = 1 << 20
-MakeNode = Callable[..., ActuatedNode]
 
 
 @pytest.fixture
