@@ -30,7 +30,7 @@ def node(make_node: MakeNode, looks_each_step: None) -> ActuatedNode:
     fill(node.servers["s0"], 18)
     fill(node.servers["s1"], 10)
     node.actuator.set_targets({"s0": 24 * MB, "s1": 24 * MB}, "as they are")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     node.actuator.set_targets({"s0": 12 * MB, "s1": 36 * MB}, "plan")
     return node
 
@@ -75,7 +75,7 @@ def test_who_fills_ends_at_the_targets_and_the_log_tells_of_begin_and_end(
             if node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}:
                 break
             _write(node.servers["s1"], range(key, key + 300))
-        node.step_until(lambda: node.actuator.settled)
+        node.settle()
     assert node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}
     assert greatest <= BUDGET
     assert node.store.now.settled
@@ -105,12 +105,12 @@ def test_a_donor_that_refuses_keeps_its_own_and_the_other_gets_what_is_left(
     node.servers["s0"].client.config_set("maxmemory-policy", "noeviction")
     fill(node.servers["s1"], 24)
     node.actuator.set_targets({"s0": 24 * MB, "s1": 20 * MB}, "as they are")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     node.actuator.set_targets({"s0": 12 * MB, "s1": 36 * MB}, "plan")
     for key in range(0, 12_000, 600):
         node.actuator.step()
         _write(node.servers["s1"], range(key, key + 600))
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
     assert node.store.now.settled
 
@@ -121,7 +121,7 @@ def test_room_for_what_cannot_be_evicted_leaves_the_others_on_their_way(
     node = make_node("16mb", "16mb", "16mb", gradual=True)
     fill(node.servers["s0"], 12)
     node.actuator.set_targets(dict.fromkeys(node.servers, 16 * MB), "as they are")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     node.actuator.set_targets({"s0": 8 * MB, "s1": 37 * MB, "s2": 3 * MB}, "plan")
     for number in range(3):
         node.servers["s2"].client.script_load(f"return {number} --" + "x" * MB)
@@ -133,7 +133,7 @@ def test_room_for_what_cannot_be_evicted_leaves_the_others_on_their_way(
     assert targets["s1"] > 32 * MB
     assert sum(targets.values()) <= BUDGET
     keys = _keys(node, "s0")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     assert min(node.maxmemory().values()) >= 16 * MB - 3  # a whole number of bytes each
     assert _keys(node, "s0") == keys
 
