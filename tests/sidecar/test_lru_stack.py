@@ -13,9 +13,17 @@ from hypothesis import strategies as st
 
 from sidecar.curves.curve_error import growth_error
 from sidecar.curves.lru_stack import COLD, LruStack
-from sidecar.samples.batch import decode_batch
 from tests.oracles import lru_stack as in_python
-from tests.sidecar.monitored_load import BASELINE, OVERHEAD, STATS, later, monitor_of, zipf
+from tests.sidecar.monitored_load import (
+    BASELINE,
+    OVERHEAD,
+    STATS,
+    later,
+    monitor_of,
+    observed,
+    take,
+    zipf,
+)
 from tests.sidecar.naive_shards import NaiveStack, weights_of
 from workloads.sample_batches import SampledServer, number_hashes
 
@@ -336,11 +344,9 @@ def test_a_curve_of_values_that_grow_says_how_far_off_it_is(
     )
     monitor = monitor_of(full, BUDGET)
     names, operations, sizes = map(np.array, zip(*server.records, strict=True))
-    for message in SampledServer().batches(number_hashes(names, 0), operations, sizes):
-        monitor.take(decode_batch(message))
+    take(monitor, SampledServer().batches(number_hashes(names, 0), operations, sizes))
     misses = round(server.reads * ratio)
-    estimate = monitor.observe(later(full, server.reads - misses, misses), BUDGET)
-    assert estimate is not None
+    estimate = observed(monitor, later(full, server.reads - misses, misses))
 
     capacities = [server.capacity * part for part in (0.1, 0.25, 0.5, 1, 2, 3)]
     measured = np.array([GrowingCache(int(size)).play(keys, appends) for size in capacities])

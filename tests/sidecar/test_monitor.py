@@ -16,7 +16,7 @@ from sidecar.curves.estimate import Estimate
 from sidecar.curves.guarded_monitor import MOST_RATE, GuardedMonitor
 from sidecar.curves.monitor import CYCLE_SECONDS, ServerMonitor
 from sidecar.curves.remembered import CYCLE, MEMORIES, HalfLife
-from sidecar.samples.batch import Batch, decode_batch
+from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
@@ -31,6 +31,8 @@ from tests.sidecar.monitored_load import (
     later,
     lru_miss_ratio,
     monitor_of,
+    observed,
+    take,
     zipf,
 )
 from workloads.sample_batches import SampledServer, number_hashes
@@ -44,11 +46,8 @@ def estimate(
     window: ReadingWindow | None = None,
 ) -> Estimate:
     monitor = monitor_of(stats, live_objects=live_objects)
-    for batch in taken:
-        monitor.take(batch)
-    told = monitor.observe(after or later(stats), BUDGET, window)
-    assert told is not None
-    return told
+    take(monitor, taken)
+    return observed(monitor, after or later(stats), BUDGET, window=window)
 
 
 def test_exact_when_everything_is_sampled() -> None:
@@ -179,8 +178,7 @@ def test_memory_that_is_still_being_freed_is_not_that_of_the_keys() -> None:
     """FLUSHALL gives a large server's memory back for seconds or minutes; what is read meanwhile
     would be what an empty server takes, or what a few new keys do."""
     monitor = monitor_of(STATS)
-    for batch in batches(zipf(3000, 20_000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(3000, 20_000)))
     monitor.observe(later(STATS), BUDGET)
     known = vars(monitor.calibration).copy()
     for keys in (0, 20, 1000):
@@ -207,8 +205,7 @@ def test_windows_go_on_from_each_other() -> None:
     monitor.observe(STATS, BUDGET)
     stats, told = STATS, None
     for part in (taken[:40], taken[40:]):
-        for batch in part:
-            monitor.take(batch)
+        take(monitor, part)
         assert monitor.samples_since_observation == sum(len(b.records) for b in part)
         stats = later(stats, hits=10)
         told = monitor.observe(stats, BUDGET)
@@ -225,8 +222,7 @@ def test_old_load_fades_with_its_half_life() -> None:
     monitor = ServerMonitor("one", cycle_seconds=100)
     monitor.observe(STATS, BUDGET)
     hashes = number_hashes(np.tile(np.arange(300), 30), 0)
-    for message in SampledServer().batches(hashes, 1, SIZE):
-        monitor.take(decode_batch(message))
+    take(monitor, SampledServer().batches(hashes, 1, SIZE))
     monitor.step(1)
     before = monitor.counts.histogram.reads.by(CYCLE)
     assert before > 5000
@@ -239,8 +235,7 @@ def test_restarted_server_starts_with_an_empty_stack() -> None:
     monitor = ServerMonitor("one")
     monitor.observe(STATS, BUDGET)
     for instance in (1, 2):
-        for batch in batches(np.arange(50), SampledServer(instance=instance)):
-            monitor.take(batch)
+        take(monitor, batches(np.arange(50), SampledServer(instance=instance)))
     assert monitor.counts.histogram.miss_ratios()[-1] == 1
     assert monitor.observe(replace(later(STATS), instance=2), BUDGET) is None
 
@@ -284,12 +279,10 @@ def test_reads_are_counted_although_the_counters_were_put_back(
     """CONFIG RESETSTAT in the window; its counts may even be above those of before."""
     before = replace(STATS, keyspace_hits=200, keyspace_misses=50)
     monitor = monitor_of(before)
-    for batch in batches(zipf(3000, 30_000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(3000, 30_000)))
     hits, misses = since_reset
     after = replace(later(before), keyspace_hits=hits, keyspace_misses=misses)
-    told = monitor.observe(after, BUDGET)
-    assert told is not None
+    told = observed(monitor, after)
     assert told.request_rate_per_second == pytest.approx(3000, rel=0.01)
     assert told.miss_ratio == pytest.approx(misses / (hits + misses), abs=0.001)
 
@@ -303,10 +296,8 @@ def test_a_few_big_values_are_keys_and_not_the_server_itself() -> None:
     keys = zipf(150, 3000, exponent=0.3)
     hashes = np.repeat(number_hashes(keys, 0), 2)
     operations, sizes = np.tile([2, 3], len(keys)), np.tile([0, size], len(keys))
-    for message in SampledServer().batches(hashes, operations, sizes):
-        monitor.take(decode_batch(message))
-    told = monitor.observe(later(stats), BUDGET)
-    assert told is not None
+    take(monitor, SampledServer().batches(hashes, operations, sizes))
+    told = observed(monitor, later(stats))
     for objects in (50, 100, 140):
         exact = lru_miss_ratio(keys, objects)
         assert float(told.curve.miss_ratio(BASELINE + objects * size)) == pytest.approx(
@@ -330,20 +321,16 @@ def test_order_of_servers_does_not_matter() -> None:
 def test_a_server_that_is_hardly_read_is_not_kept_for_want_of_samples() -> None:
     monitor = monitor_of(STATS)
     stats = later(STATS)
-    told = monitor.observe(stats, BUDGET)
-    assert told is not None
+    told = observed(monitor, stats)
     assert told.keep_reason is None  # nobody reads it
     stats = later(stats, hits=50)
-    told = monitor.observe(stats, BUDGET)
-    assert told is not None
+    told = observed(monitor, stats)
     assert (told.keep_reason or "").startswith("few_samples:")
-    for batch in batches(zipf(1000, 5000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(1000, 5000)))
     monitor.step(1)
     monitor.step(20 * CYCLE_SECONDS)  # what was known long ago
     stats = later(stats, hits=50)
-    told = monitor.observe(stats, BUDGET)
-    assert told is not None
+    told = observed(monitor, stats)
     assert told.keep_reason is None
 
 
@@ -410,8 +397,7 @@ def test_before_a_step_is_over_the_last_window_is_told_whatever_the_memory() -> 
     told = []
     for memory in (None, MEMORIES[0]):
         monitor = monitor_of(STATS)
-        for batch in batches(zipf(3000, 3000)):
-            monitor.take(batch)
+        take(monitor, batches(zipf(3000, 3000)))
         told.append(monitor.observe(stats, BUDGET, memory=memory))
     last, remembered = told
     assert last is not None
@@ -424,13 +410,11 @@ def test_before_a_step_is_over_the_last_window_is_told_whatever_the_memory() -> 
 def test_a_memory_tells_its_own_rate_and_a_curve_with_a_margin() -> None:
     monitor = monitor_of(STATS)
     taken = batches(zipf(3000, 30_000))
-    for batch in taken:
-        monitor.take(batch)
+    take(monitor, taken)
     monitor.step(CYCLE_SECONDS / 12)
     monitor.step(CYCLE_SECONDS / 12)  # of silence
     (short, _), (_, long) = MEMORIES[0], MEMORIES[-1]
-    told = monitor.observe(later(STATS), BUDGET, memory=HalfLife(short, long))
-    assert told is not None
+    told = observed(monitor, later(STATS), BUDGET, memory=HalfLife(short, long))
     # Half of the reads, in one and a half of the time.
     assert told.request_rate_per_second == pytest.approx(30_000 / 2 / (300 * 1.5))
     # Depths are taken for 2 / √3,000 deeper than they are.
@@ -448,8 +432,7 @@ def test_keys_that_come_back_after_they_were_dropped_are_no_growth() -> None:
     known_bytes = []
     for number, cycle in enumerate(np.split(keys, 4), start=1):
         for part in np.array_split(cycle, 12):
-            for batch in batches(part):
-                monitor.take(batch)
+            take(monitor, batches(part))
             monitor.step(CYCLE_SECONDS / 12)
         known_bytes.append(monitor.shards.stack.total_weight / monitor.shards.rate)
         stats = later(STATS, seconds=number * CYCLE_SECONDS, misses=number * len(cycle))
@@ -478,8 +461,7 @@ def test_it_begins_anew_after_what_it_cannot_compute_with(
 ) -> None:
     caplog.set_level(logging.WARNING)
     monitor.observe(STATS, BUDGET)
-    for batch in batches(zipf(300, 3000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(300, 3000)))
     assert len(monitor.shards) > 0
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(ServerMonitor, "_tend_stack", lambda *_: 1 / 0)
@@ -488,8 +470,7 @@ def test_it_begins_anew_after_what_it_cannot_compute_with(
     assert "server s0: its curve begins anew" in caplog.text
     assert len(monitor.shards) == 0
     monitor.observe(STATS, BUDGET)
-    for batch in batches(zipf(300, 3000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(300, 3000)))
     monitor.step(60.0)
     assert monitor.observe(later(STATS), BUDGET) is not None
     assert metrics.value("monitors_begun_anew") == 1
