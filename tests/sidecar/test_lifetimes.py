@@ -133,17 +133,15 @@ def predicted_and_measured(
 
 @pytest.mark.parametrize("capacity", [400, 1000, 4000])
 @pytest.mark.parametrize(
-    ("ttl", "longer"), [(0.4, 0.0), (60.0, 0.0), (10.0, 20.0)], ids=["short", "one", "many"]
+    ("ttl", "longer", "is_told"),
+    [(0.4, 0.0, True), (60.0, 0.0, True), (10.0, 20.0, True), (60.0, 0.0, False)],
+    ids=["short", "one", "many", "not told"],
 )
-def test_a_server_of_one_size_predicts_the_others(capacity: int, ttl: float, longer: float) -> None:
-    predicted, measured = predicted_and_measured(capacity, ttl, longer, is_told=True)
-    assert predicted == pytest.approx(measured, abs=0.012)
-
-
-@pytest.mark.parametrize("capacity", [400, 1000, 4000])
-def test_it_does_so_less_well_where_ttls_are_not_told(capacity: int) -> None:
-    predicted, measured = predicted_and_measured(capacity, 60.0, 0.0, is_told=False)
-    assert predicted == pytest.approx(measured, abs=0.03)
+def test_a_server_of_one_size_predicts_the_others_less_well_where_ttls_are_not_told(
+    capacity: int, ttl: float, longer: float, is_told: bool
+) -> None:
+    predicted, measured = predicted_and_measured(capacity, ttl, longer, is_told=is_told)
+    assert predicted == pytest.approx(measured, abs=0.012 if is_told else 0.03)
 
 
 def test_lifetimes_cut_short_do_not_make_the_others_look_short() -> None:
@@ -255,6 +253,28 @@ def test_the_copy_of_a_larger_cache_is_older_and_expires_first(
     assert (third.added, third.removed) == ([], [])
 
 
+# Each access: its operation, when, and what is left to live.
+@pytest.mark.parametrize(
+    ("accesses_seen", "lives_until"),
+    [
+        ([(WRITE, 100, 10), (WRITE, 105, 100), (EVICTION, 106, NOT_TOLD)], 205),
+        ([(HIT, 100, 10), (EVICTION, 101, NOT_TOLD)], 110),
+    ],
+    ids=[
+        "a TTL that is changed holds for every size",
+        "what is read tells of one nobody saw begin",
+    ],
+)
+def test_what_is_evicted_lives_on_as_long_as_was_told_last(
+    accesses_seen: list[tuple[int, float, float]], lives_until: float
+) -> None:
+    lifetimes = Lifetimes()
+    for operation, at, left in accesses_seen:
+        take(lifetimes, 1, operation, at, 60.0 if operation == HIT else None, left)
+    assert lifetimes.due(lives_until - 1) == []
+    assert lifetimes.due(lives_until) == [1]
+
+
 def test_copies_keep_the_ttl_that_each_was_given() -> None:
     lifetimes = Lifetimes()
     take(lifetimes, 1, WRITE, 100, left=10)
@@ -265,23 +285,6 @@ def test_copies_keep_the_ttl_that_each_was_given() -> None:
     assert lifetimes.due(109) == []
     take(lifetimes, 1, EVICTION, 109)
     assert lifetimes.due(110.1) == [1]
-
-
-def test_a_ttl_that_is_changed_holds_for_every_size() -> None:
-    lifetimes = Lifetimes()
-    take(lifetimes, 1, WRITE, 100, left=10)
-    take(lifetimes, 1, WRITE, 105, left=100)
-    take(lifetimes, 1, EVICTION, 106)
-    assert lifetimes.due(204) == []
-    assert lifetimes.due(206) == [1]
-
-
-def test_what_is_read_tells_of_a_ttl_whose_beginning_nobody_saw() -> None:
-    lifetimes = Lifetimes()
-    take(lifetimes, 1, HIT, 100, 60.0, left=10)
-    take(lifetimes, 1, EVICTION, 101)
-    assert lifetimes.due(109) == []
-    assert lifetimes.due(110) == [1]
 
 
 def test_an_object_lives_to_the_end_of_the_last_millisecond() -> None:

@@ -71,16 +71,18 @@ def assert_same(stack: in_python.LruStack | LruStack, naive: NaiveStack) -> None
     assert stack.total_weight == naive.total_weight()
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @settings(deadline=None)
-@given(accesses(), st.integers(1, 40))
+@given(steps=accesses(), batch=st.integers(1, 40))
 def test_distances_are_those_of_the_naive_stack(
-    steps: list[tuple[int, int, int]], batch: int
+    compiled: bool, steps: list[tuple[int, int, int]], batch: int
 ) -> None:
-    stack, naive = in_python.LruStack(), NaiveStack()
+    stack, naive = LruStack() if compiled else in_python.LruStack(), NaiveStack()
     told = []
     for start in range(0, len(steps), batch):
         told += apply(stack, steps[start : start + batch])
-        stack._write_anew()
+        if isinstance(stack, in_python.LruStack):
+            stack._write_anew()
     expected = [naive.access(*step, 9) for step in steps]
     assert told == [pair for pair in expected if pair is not None]
     assert_same(stack, naive)
@@ -231,18 +233,6 @@ def test_the_compiled_stack_is_the_same(deletions: float, keys: int) -> None:
     assert apply(stack, [(5, WRITE, 3), (5, READ_HIT, 0)]) == apply(
         twin, [(5, WRITE, 3), (5, READ_HIT, 0)]
     )
-
-
-@settings(deadline=None)
-@given(accesses(), st.integers(1, 40))
-def test_distances_of_the_compiled_stack(steps: list[tuple[int, int, int]], batch: int) -> None:
-    stack, naive = LruStack(), NaiveStack()
-    told = []
-    for start in range(0, len(steps), batch):
-        told += apply(stack, steps[start : start + batch])
-    expected = [naive.access(*step, 9) for step in steps]
-    assert told == [pair for pair in expected if pair is not None]
-    assert_same(stack, naive)
 
 
 # --- Values that grow while they are cached: no curve tells their sizes in other caches, but each

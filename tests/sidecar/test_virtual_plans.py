@@ -194,10 +194,15 @@ def fills(*units: float) -> np.ndarray:
     return np.repeat(np.array(units)[:, None], UNITS + 1, axis=1)
 
 
-def test_what_stays_costs_what_its_curve_says() -> None:
+@pytest.mark.parametrize(("planned", "filled"), [(None, 5), ([240.0, 16.0], 0)])
+def test_what_stays_costs_what_its_curve_says_and_nobody_gives_what_nobody_fills(
+    planned: list[float] | None, filled: int
+) -> None:
     division = divided(100, 156)
-    for _ in range(3):
-        assert division.step(UNIT_ROWS, fills(5, 5)) == pytest.approx(900 + 2000 - 312)
+    if planned:
+        division.planned = np.array(planned)
+    for _ in range(10):
+        assert division.step(UNIT_ROWS, fills(filled, filled)) == pytest.approx(900 + 2000 - 312)
 
 
 def test_a_cache_that_grows_misses_what_it_has_not_read_yet() -> None:
@@ -209,13 +214,6 @@ def test_a_cache_that_grows_misses_what_it_has_not_read_yet() -> None:
     for _ in range(3):
         cost = division.step(UNIT_ROWS, fills(15, 0))
     assert cost == pytest.approx(860 + 2000 - 2 * 116)
-
-
-def test_nobody_gives_what_nobody_fills() -> None:
-    division = divided(100, 156)
-    division.planned = np.array([240.0, 16.0])
-    for _ in range(10):
-        assert division.step(UNIT_ROWS, fills(0, 0)) == pytest.approx(900 + 2000 - 312)
 
 
 def test_a_cache_that_was_emptied_has_to_be_filled_again() -> None:
