@@ -42,7 +42,7 @@ check: ## format, lint and types
 	@.venv/bin/mypy
 
 # Without a server: about a minute for all of them.
-FAST_TESTS := tests/sidecar/test_actuator_on_models.py tests/sidecar/test_actuator_tells.py \
+FAST_TESTS := tests/sidecar/test_actuator_on_models.py \
 	tests/sidecar/test_apply_transitions.py tests/sidecar/test_notification_check.py \
 	tests/sidecar/test_plan_check.py tests/sidecar/test_plan_harm.py tests/sidecar/test_shrink_guard.py \
 	tests/sidecar/test_signing_certificate.py tests/sidecar/test_transitions_hold_the_budget.py \

@@ -60,6 +60,22 @@ class ActuatedNode:
     def knob(self, name: str, knob: str) -> str:
         return str(self.servers[name].client.config_get(knob)[knob])
 
+    def want(self, *mebibytes: int) -> None:
+        """Targets of ``s0`` and so on, for the steps to come."""
+        sizes = {f"s{place}": size * MB for place, size in enumerate(mebibytes)}
+        self.actuator.set_targets(sizes, "test")
+
+    def begin(self, *mebibytes: int) -> None:
+        """Make one step towards these targets."""
+        self.want(*mebibytes)
+        self.actuator.step()
+
+    def settle(self, *mebibytes: int) -> float:
+        """Step until nothing moves, towards these targets if there are any; the greatest sum."""
+        if mebibytes:
+            self.want(*mebibytes)
+        return self.step_until(lambda: self.actuator.settled)
+
     def step_until(self, done: Callable[[], bool]) -> float:
         """Greatest sum seen after any step."""
         greatest = 0.0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from sidecar.config.node import SidecarConfig, load_config
+from sidecar.config.node import load_config
 from tests.sidecar.actuated_node import ActuatedNode
+from tests.sidecar.fixtures import LoadNode, MakeNode, StartServer, WriteNode
 from tests.sidecar.model_node import Node
 from tests.sidecar.played_function import Function
 from tests.sidecar.signed_cloud import SignedCloud
@@ -22,9 +23,6 @@ from workloads.experiment.faults.model.simulated_time import simulated_time
 from workloads.local_server import BUILD, LocalServer
 from workloads.quiet_log import quiet_log
 from workloads.supported_servers import supported_servers
-
-StartServer = Callable[..., LocalServer]
-WriteNode = Callable[..., Path]
 
 
 @pytest.fixture
@@ -43,18 +41,18 @@ def start_server() -> Iterator[StartServer]:
 
 @pytest.fixture
 def write_node(tmp_path: Path) -> WriteNode:
-    """Writes the file of a node ``n1`` with these servers, and more text."""
+    """Writes the file of a node ``n1`` with these servers (or their addresses), and more text."""
 
     def write(
-        servers: dict[str, str],
+        servers: Mapping[str, str | LocalServer],
         budget: str = "48mb",
         more: str = '[controller]\nkind = "embedded"\n',
         server_keys: str = 'backend_latency = "50ms"',
         memory: str = "",
     ) -> Path:
         tables = "".join(
-            f'[[server]]\nname = "{name}"\nurl = "{url}"\n{server_keys}\n'
-            for name, url in servers.items()
+            f'[[server]]\nname = "{name}"\nurl = "{getattr(one, "url", one)}"\n{server_keys}\n'
+            for name, one in servers.items()
         )
         path = tmp_path / "node.toml"
         path.write_text(
@@ -68,15 +66,13 @@ def write_node(tmp_path: Path) -> WriteNode:
 
 
 @pytest.fixture
-def load_node(write_node: WriteNode) -> Callable[..., SidecarConfig]:
+def load_node(write_node: WriteNode) -> LoadNode:
     """As ``write_node``, read again."""
     return lambda *args, **keywords: load_config(write_node(*args, **keywords))
 
 
 @pytest.fixture
-def make_node(
-    start_server: StartServer, load_node: Callable[..., SidecarConfig], tmp_path: Path
-) -> Callable[..., ActuatedNode]:
+def make_node(start_server: StartServer, load_node: LoadNode, tmp_path: Path) -> MakeNode:
     """Starts a server of each size, with an actuator over all, which takes targets at once unless
     ``gradual``."""
 
@@ -89,8 +85,7 @@ def make_node(
         **settings: object,
     ) -> ActuatedNode:
         servers = {f"s{place}": start_server(size, **settings) for place, size in enumerate(sizes)}
-        urls = {name: server.url for name, server in servers.items()}
-        config = load_node(urls, budget=budget, memory=memory, server_keys=server_keys)
+        config = load_node(servers, budget=budget, memory=memory, server_keys=server_keys)
         return ActuatedNode(config, servers, tmp_path / "state", gradual=gradual)
 
     return make

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
+from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.references import Accesses
 from sidecar.samples.batch import Batch, decode_batch
@@ -53,6 +55,21 @@ def monitor_of(
     monitor.calibration.overhead_bytes = OVERHEAD
     assert monitor.observe(stats, budget_bytes) is None
     return monitor
+
+
+def take(monitor: ServerMonitor, taken: Iterable[Batch | bytes]) -> None:
+    """Batches, or messages that are some."""
+    for one in taken:
+        monitor.take(decode_batch(one) if isinstance(one, bytes) else one)
+
+
+def observed(
+    monitor: ServerMonitor, stats: ServerReading, budget_bytes: int = BUDGET, **how: Any
+) -> Estimate:
+    """What it tells of its window, of which there is something to tell."""
+    told = monitor.observe(stats, budget_bytes, **how)
+    assert told is not None
+    return told
 
 
 def zipf(keys: int, count: int, seed: int = 1, exponent: float = 0.99) -> np.ndarray:

@@ -33,13 +33,13 @@ def test_absent_if_it_may_be_listed_and_is_not_there(answers: Any) -> None:
     assert S3Store("b", "us-east-1", None).get(KEY, 9) is None
 
 
-def test_forbidden_if_it_is_there(answers: Any) -> None:
-    answers.add_response("list_objects_v2", {"Contents": [{"Key": KEY}]})
-    with pytest.raises(StoreError, match="AccessDenied"):
-        S3Store("b", "us-east-1", None).get(KEY, 9)
-
-
-def test_forbidden_if_it_may_not_be_listed_either(answers: Any) -> None:
-    answers.add_client_error("list_objects_v2", "AccessDenied", http_status_code=403)
+@pytest.mark.parametrize("may_be_listed", [True, False])
+def test_forbidden_if_it_is_there_or_may_not_be_listed_either(
+    answers: Any, may_be_listed: bool
+) -> None:
+    if may_be_listed:
+        answers.add_response("list_objects_v2", {"Contents": [{"Key": KEY}]})
+    else:
+        answers.add_client_error("list_objects_v2", "AccessDenied", http_status_code=403)
     with pytest.raises(StoreError, match="AccessDenied"):
         S3Store("b", "us-east-1", None).get(KEY, 9)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,21 @@ from sidecar.servers.shrink_mode import SHRINK_MODE
 from sidecar.state.sidecar_state import SavedSettings
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode, fill
+from tests.sidecar.fixtures import MakeNode
 from tests.sidecar.no_threads import refuse_threads
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD
 
 MB = 1 << 20
-MakeNode = Callable[..., ActuatedNode]
 
 
 def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the_budget(
-    make_node: Callable[..., ActuatedNode], stock_binary: Path
+    make_node: MakeNode, stock_binary: Path
 ) -> None:
     node = make_node("16mb", "16mb", "16mb", binary=stock_binary)
     fill(node.servers["s0"], 16)
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}, "test")
-    greatest = node.step_until(lambda: node.actuator.settled)
+    node.want(4, 20, 24)
+    greatest = node.settle()
     assert node.maxmemory() == {"s0": 4 * MB, "s1": 20 * MB, "s2": 24 * MB}
     assert greatest <= BUDGET
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
@@ -41,104 +40,118 @@ def test_a_full_server_gives_its_memory_to_another_and_the_sum_never_exceeds_the
     assert node.knob("s0", "hz") == "10"
 
 
-def test_the_modules_knobs_are_set_as_the_patchs_are(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
-    module = BUILD / "lib" / "spreds.so"
-    if not module.exists():
-        pytest.skip("build/lib/spreds.so is not built")
-    node = make_node("16mb", binary=BUILD / "bin" / "redis-server-stock", loadmodule=module)
-    node.actuator.set_targets({"s0": 16 * MB}, "test")
-    node.actuator.step()
-    assert node.knob("s0", "spreds.endpoint") == node.config.sampling.endpoint
-    assert node.knob("s0", "spreds.threshold") == str(1 << 23)
+@pytest.mark.parametrize("prefix", ["spreds-", "spreds."], ids=["patch", "module"])
+def test_the_sampler_gets_its_knobs(make_node: MakeNode, prefix: str) -> None:
+    more: dict[str, Path] = {}
+    if prefix == "spreds.":
+        more = {"binary": STOCK, "loadmodule": BUILD / "lib" / "spreds.so"}
+        if not more["loadmodule"].exists():
+            pytest.skip("build/lib/spreds.so is not built")
+    node = make_node("16mb", **more)
+    found = node.knob("s0", f"{prefix}threshold")
+    node.begin(16)
+    assert node.knob("s0", f"{prefix}endpoint") == node.config.sampling.endpoint
+    assert node.knob("s0", f"{prefix}threshold") == str(1 << 23) != found
     node.actuator.stop()
-    assert node.knob("s0", "spreds.endpoint") == ""
+    knobs = [node.knob("s0", f"{prefix}{knob}") for knob in ("endpoint", "threshold")]
+    assert knobs == ["", found]
 
 
 def test_a_server_without_a_sampler_is_told_of_and_still_sized(
-    make_node: Callable[..., ActuatedNode], caplog: pytest.LogCaptureFixture
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = make_node("16mb", binary=BUILD / "bin" / "redis-server-stock")
-    node.actuator.set_targets({"s0": 8 * MB}, "test")
+    node = make_node("16mb", binary=STOCK)
+    node.want(8)
     with caplog.at_level("WARNING"):
-        node.step_until(lambda: node.actuator.settled)
+        node.settle()
     assert "server s0 is not sampled: it has no sampler" in caplog.text
     assert node.maxmemory() == {"s0": 8 * MB}
 
 
-def test_tenacity_is_0_while_a_server_shrinks_and_its_own_afterwards(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
-    node = make_node("32mb", "16mb")
-    node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 33)
-    fill(node.servers["s0"], 40)
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
-    node.actuator.step()
-    assert node.maxmemory()["s0"] == 4 * MB
-    assert node.knob("s0", "maxmemory-eviction-tenacity") == "0"
-    node.step_until(lambda: node.actuator.settled)
-    assert node.knob("s0", "maxmemory-eviction-tenacity") == "33"
-
-
+STOCK = BUILD / "bin" / "redis-server-stock"
 SHRINK_MODE_KNOBS = (
     "maxmemory-eviction-tenacity",
     "activedefrag",
     "active-defrag-ignore-bytes",
     "hz",
 )
+OWN = {"maxmemory-eviction-tenacity": "30", "hz": "25"}
+IN_A_SHRINK = ["0", "yes", "4194304", "500"]
+AFTERWARDS = ["30", "no", "104857600", "25"]
+DEFAULTS = ["10", "no", "104857600", "10"]
+
+
+def _knobs(node: ActuatedNode) -> list[str]:
+    return [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS]
+
+
+@pytest.fixture
+def about_to_shrink(make_node: MakeNode) -> ActuatedNode:
+    """``s0`` is full; it has settings of its own."""
+    node = make_node("32mb", "16mb")
+    node.servers["s0"].client.config_set(*[word for pair in OWN.items() for word in pair])
+    fill(node.servers["s0"], 40)
+    return node
+
+
+@pytest.fixture
+def in_a_shrink(about_to_shrink: ActuatedNode) -> ActuatedNode:
+    """``s0`` is full and in the middle of a shrink; it had settings of its own."""
+    about_to_shrink.begin(4, 44)
+    assert about_to_shrink.maxmemory()["s0"] == 4 * MB
+    assert _knobs(about_to_shrink) == IN_A_SHRINK
+    return about_to_shrink
+
+
+def next_life(node: ActuatedNode, state_file: Path | None) -> None:
+    """The actuator is never heard of again; another one knows what is on file."""
+    node.store = StateStore(state_file)
+    node.actuator = node.make()
+
+
+def test_after_a_shrink_a_server_has_its_own_settings(in_a_shrink: ActuatedNode) -> None:
+    in_a_shrink.settle()
+    assert _knobs(in_a_shrink) == AFTERWARDS
 
 
 @pytest.mark.parametrize(
     ("remembers", "after"),
-    [(True, ["33", "no", "209715200", "20"]), (False, ["10", "no", "104857600", "10"])],
+    [(True, ["33", "no", "209715200", "20"]), (False, DEFAULTS)],
 )
 def test_a_sidecar_that_died_in_a_shrink_is_cleaned_up_after_by_the_next(
-    make_node: Callable[..., ActuatedNode], tmp_path: Path, remembers: bool, after: list[str]
+    make_node: MakeNode, tmp_path: Path, remembers: bool, after: list[str]
 ) -> None:
     node = make_node("32mb", "16mb")
-    own = {
-        "maxmemory-eviction-tenacity": 33,
-        "active-defrag-ignore-bytes": 200 * MB,
-        "hz": 20,
-    }
+    own = {"maxmemory-eviction-tenacity": 33, "active-defrag-ignore-bytes": 200 * MB, "hz": 20}
     node.servers["s0"].client.config_set(*[word for pair in own.items() for word in pair])
     fill(node.servers["s0"], 40)
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
-    node.actuator.step()
-    assert [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS] == ["0", "yes", "4194304", "500"]
-    # The first actuator is never heard of again.
-    node.store = StateStore(tmp_path / "state" if remembers else None)
-    node.actuator = node.make()
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
-    assert node.step_until(lambda: node.actuator.settled) <= BUDGET
+    node.begin(4, 44)
+    assert _knobs(node) == IN_A_SHRINK
+    next_life(node, tmp_path / "state" if remembers else None)
+    assert node.settle(4, 44) <= BUDGET
     assert node.maxmemory() == {"s0": 4 * MB, "s1": 44 * MB}
-    assert [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS] == after
+    assert _knobs(node) == after
     assert node.store.now.replaced == {}
 
 
 def test_what_a_dead_sidecar_raised_is_put_back_also_if_somebody_has_repaired_half_of_it(
-    make_node: Callable[..., ActuatedNode], tmp_path: Path
+    make_node: MakeNode, tmp_path: Path
 ) -> None:
     node = make_node("32mb", "16mb")
     fill(node.servers["s0"], 40)
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 16 * MB}, "test")
-    node.actuator.step()
+    node.begin(4, 16)
     node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 10)
-    node.store = StateStore(tmp_path / "state")
-    node.actuator = node.make()
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 16 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
-    assert [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS] == ["10", "no", "104857600", "10"]
+    next_life(node, tmp_path / "state")
+    node.settle(4, 16)
+    assert _knobs(node) == DEFAULTS
 
 
 def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
-    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     node = make_node("32mb", "16mb")
     fill(node.servers["s0"], 30)
-    targets = {"s0": 4 * MB, "s1": 16 * MB}
-    node.actuator.set_targets(targets, "test")
+    node.want(4, 16)
 
     def die(_: ServerWatch) -> None:
         raise SystemExit
@@ -150,29 +163,9 @@ def test_a_sidecar_that_died_before_it_was_gentle_is_gentle_in_its_next_life(
     node.store = StateStore(tmp_path / "state")
     assert node.store.now.replaced["s0"].settings["hz"] == "10"
     node.actuator = node.make()
-    node.actuator.set_targets(targets, "test")
-    node.actuator.step()
+    node.begin(4, 16)
     assert node.maxmemory()["s0"] == 4 * MB
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "0"
-
-
-OWN = {"maxmemory-eviction-tenacity": "30", "hz": "25"}
-
-
-@pytest.fixture
-def in_a_shrink(make_node: MakeNode) -> ActuatedNode:
-    """``s0`` is full and in the middle of a shrink; it had settings of its own."""
-    node = make_node("32mb", "16mb")
-    node.servers["s0"].client.config_set(*[word for pair in OWN.items() for word in pair])
-    fill(node.servers["s0"], 40)
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
-    node.actuator.step()
-    assert _knobs(node) == ["0", "yes", "4194304", "500"]
-    return node
-
-
-def _knobs(node: ActuatedNode) -> list[str]:
-    return [node.knob("s0", knob) for knob in SHRINK_MODE_KNOBS]
 
 
 @pytest.mark.parametrize("sidecar_dies", [False, True])
@@ -182,13 +175,12 @@ def test_a_server_that_comes_back_with_a_shrinks_settings_in_its_file_gets_its_o
     node = in_a_shrink
     node.servers["s0"].client.config_rewrite()
     node.servers["s0"].restart()
-    assert _knobs(node) == ["0", "yes", "4194304", "500"]
+    assert _knobs(node) == IN_A_SHRINK
     if sidecar_dies:
-        node.store = StateStore(tmp_path / "state")
-        node.actuator = node.make()
-        node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+        next_life(node, tmp_path / "state")
+        node.want(4, 44)
     node.step_until(lambda: node.actuator.settled and not node.store.now.replaced)
-    assert _knobs(node) == ["30", "no", "104857600", "25"]
+    assert _knobs(node) == AFTERWARDS
 
 
 def test_a_server_whose_file_has_a_shrinks_settings_gets_its_own_also_long_after_it(
@@ -196,15 +188,13 @@ def test_a_server_whose_file_has_a_shrinks_settings_gets_its_own_also_long_after
 ) -> None:
     node = in_a_shrink
     node.servers["s0"].client.config_rewrite()
-    node.step_until(lambda: node.actuator.settled)
-    assert _knobs(node) == ["30", "no", "104857600", "25"]
+    node.settle()
+    assert _knobs(node) == AFTERWARDS
     node.servers["s0"].restart()
-    assert _knobs(node) == ["0", "yes", "4194304", "500"]
-    node.store = StateStore(tmp_path / "state")
-    node.actuator = node.make()
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
-    assert _knobs(node) == ["30", "no", "104857600", "25"]
+    assert _knobs(node) == IN_A_SHRINK
+    next_life(node, tmp_path / "state")
+    node.settle(4, 44)
+    assert _knobs(node) == AFTERWARDS
 
 
 def test_a_server_that_comes_back_with_settings_of_its_file_keeps_them(
@@ -212,14 +202,12 @@ def test_a_server_that_comes_back_with_settings_of_its_file_keeps_them(
 ) -> None:
     node = in_a_shrink
     node.servers["s0"].restart()
-    assert _knobs(node) == ["10", "no", "104857600", "10"]
+    assert _knobs(node) == DEFAULTS
     node.step_until(lambda: node.actuator.settled and not node.store.now.replaced)
-    assert _knobs(node) == ["10", "no", "104857600", "10"]
+    assert _knobs(node) == DEFAULTS
 
 
-def test_a_setting_that_another_version_replaced_is_no_hindrance(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_a_setting_that_another_version_replaced_is_no_hindrance(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
     run_id = node.servers["s0"].client.info()["run_id"]
     # As a sidecar that died in a shrink left it; of what was saved before, nothing is known now.
@@ -231,19 +219,15 @@ def test_a_setting_that_another_version_replaced_is_no_hindrance(
         state.replaced = {"s0": SavedSettings(run_id, {**strange, "hz": "37"})}
         state.before_shrink = {"s1": strange}
     node.actuator = node.make()
-    node.actuator.set_targets({"s0": 8 * MB, "s1": 8 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(8, 8)
     assert node.maxmemory() == {"s0": 8 * MB, "s1": 8 * MB}
     assert node.knob("s0", "maxmemory-samples") == "5"
-    assert {knob: node.knob("s1", knob) for knob in ("hz", "activedefrag")} == {
-        "hz": "10",
-        "activedefrag": "no",
-    }
+    assert [node.knob("s1", knob) for knob in ("hz", "activedefrag")] == ["10", "no"]
     assert not node.store.now.replaced
 
 
 def test_bytes_that_are_no_text_do_not_put_a_server_out_of_reach(
-    make_node: Callable[..., ActuatedNode], stock_binary: Path
+    make_node: MakeNode, stock_binary: Path
 ) -> None:
     """INFO has the codes of errors that scripts make up, CLIENT LIST the names of users."""
     node = make_node("16mb", "16mb", binary=stock_binary)
@@ -254,25 +238,23 @@ def test_bytes_that_are_no_text_do_not_put_a_server_out_of_reach(
     client.execute_command("AUTH", b"jos\xe9", "")
     node.actuator = node.make()
     node.actuator.claim()
-    node.actuator.set_targets({"s0": 8 * MB, "s1": 24 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(8, 24)
     assert node.maxmemory() == {"s0": 8 * MB, "s1": 24 * MB}
     assert node.metrics.value("servers_lost") == 0
 
 
 def test_a_server_that_once_had_many_keys_is_not_shrunk_below_its_tables(
-    make_node: Callable[..., ActuatedNode], stock_binary: Path
+    make_node: MakeNode, stock_binary: Path
 ) -> None:
     """Of 2 MiB here. Redis 7.0 makes them smaller soon after the keys are gone; Redis 8 and Valkey
     keep them, and would refuse every write."""
     node = make_node("40mb", "8mb", binary=stock_binary, **{"enable-debug-command": "yes"})
     client: Any = node.servers["s0"].client
     client.execute_command("DEBUG", "POPULATE", "150000", "key", "20")
-    node.actuator.set_targets({"s0": 40 * MB, "s1": 8 * MB}, "as they are")
-    node.actuator.step()
+    node.begin(40, 8)
     least = node.actuator.least_bytes()["s0"]
     node.actuator.set_targets({"s0": least}, "test")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
 
     def takes_write(key: int) -> bool:
         try:
@@ -293,7 +275,7 @@ def test_what_somebody_sets_in_a_shrink_stays(
     theirs = {"hz": "100", "maxmemory-eviction-tenacity": "70"}
     node.servers["s0"].client.config_set(*[word for pair in theirs.items() for word in pair])
     with caplog.at_level("WARNING"):
-        node.step_until(lambda: node.actuator.settled)
+        node.settle()
     assert _knobs(node) == ["70", "no", "104857600", "100"]
     assert "server s0: somebody set hz to 100 in a shrink" in caplog.text
     assert node.store.now.replaced == {}
@@ -305,68 +287,52 @@ def test_what_somebody_sets_between_two_shrinks_is_what_comes_back(
     """The second begins before the first is over."""
     node = in_a_shrink
     node.servers["s0"].client.config_set("maxmemory-eviction-tenacity", 70)
-    node.actuator.set_targets({"s0": 3 * MB, "s1": 44 * MB}, "test")
-    node.actuator.step()
-    assert _knobs(node) == ["0", "yes", "4194304", "500"]
-    node.step_until(lambda: node.actuator.settled)
+    node.begin(3, 44)
+    assert _knobs(node) == IN_A_SHRINK
+    node.settle()
     assert _knobs(node) == ["70", "no", "104857600", "25"]
 
 
-def test_stopping_in_a_shrink_leaves_what_somebody_has_just_set(
-    in_a_shrink: ActuatedNode,
+@pytest.mark.parametrize("by_hand", [{}, {"hz": "100"}])
+def test_stopping_in_a_shrink_leaves_what_somebody_has_just_set_and_nothing_half_applied(
+    in_a_shrink: ActuatedNode, by_hand: dict[str, str]
 ) -> None:
     node = in_a_shrink
-    node.servers["s0"].client.config_set("hz", 100)
+    for knob, value in by_hand.items():
+        node.servers["s0"].client.config_set(knob, value)
     node.actuator.stop()
-    assert _knobs(node) == ["30", "no", "104857600", "100"]
+    assert _knobs(node) == [*AFTERWARDS[:3], by_hand.get("hz", OWN["hz"])]
+    assert node.knob("s0", "spreds-endpoint") == ""
+    assert sum(node.maxmemory().values()) <= BUDGET
 
 
 def test_what_cannot_be_kept_on_file_is_not_replaced_and_the_shrink_does_not_wait(
-    make_node: MakeNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    about_to_shrink: ActuatedNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = make_node("32mb", "16mb")
-    node.servers["s0"].client.config_set(*[word for pair in OWN.items() for word in pair])
-    fill(node.servers["s0"], 40)
+    node = about_to_shrink
     (tmp_path / "state").mkdir()  # which no file can replace
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
+    node.want(4, 44)
     with caplog.at_level("WARNING"):
         node.actuator.step()
-    assert _knobs(node) == ["30", "no", "104857600", "25"]
+    assert _knobs(node) == AFTERWARDS
     assert node.maxmemory()["s0"] == 4 * MB
     assert node.store.now.replaced == {}
     assert node.metrics.value("shrinks_without_mode") == 1
     assert "cannot be kept on file" in caplog.text
     # The next one is gentle again, if it can be.
     (tmp_path / "state").rmdir()
-    node.actuator.set_targets({"s0": 3 * MB, "s1": 44 * MB}, "test")
-    node.actuator.step()
-    assert _knobs(node) == ["0", "yes", "4194304", "500"]
-
-
-def test_stopping_in_a_shrink_leaves_nothing_half_applied(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
-    node = make_node("32mb", "16mb")
-    fill(node.servers["s0"], 40)
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
-    node.actuator.step()
-    node.actuator.stop()
-    assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
-    assert node.knob("s0", "spreds-endpoint") == ""
-    assert sum(node.maxmemory().values()) <= BUDGET
+    node.begin(3, 44)
+    assert _knobs(node) == IN_A_SHRINK
 
 
 def test_without_a_thread_servers_are_out_of_reach_and_are_left_in_order(
-    make_node: Callable[..., ActuatedNode], caplog: pytest.LogCaptureFixture
+    in_a_shrink: ActuatedNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = make_node("32mb", "16mb")
-    fill(node.servers["s0"], 40)
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 44 * MB}, "test")
-    node.actuator.step()
+    node = in_a_shrink
     with pytest.MonkeyPatch.context() as patch, caplog.at_level("WARNING"):
         refuse_threads(patch)
         node.actuator.stop()
-        assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
+        assert _knobs(node) == AFTERWARDS
         assert [node.knob(name, "spreds-endpoint") for name in node.servers] == ["", ""]
         other = node.make()
         assert other.read_all() == {"s0": None, "s1": None}
@@ -375,48 +341,29 @@ def test_without_a_thread_servers_are_out_of_reach_and_are_left_in_order(
     other.stop()
 
 
-def test_the_sampler_gets_its_knobs(make_node: Callable[..., ActuatedNode]) -> None:
-    node = make_node("16mb")
-    found = node.knob("s0", "spreds-threshold")
-    node.actuator.set_targets({"s0": 16 * MB}, "test")
-    node.actuator.step()
-    assert node.knob("s0", "spreds-endpoint") == node.config.sampling.endpoint
-    assert node.knob("s0", "spreds-threshold") == str(1 << 23) != found
-    node.actuator.stop()
-    assert (node.knob("s0", "spreds-endpoint"), node.knob("s0", "spreds-threshold")) == ("", found)
-
-
-def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_a_server_that_is_down_keeps_its_claim_and_the_others_go_on(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb", "8mb")
-    node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB, "s2": 8 * MB}, "before")
-    node.actuator.step()
+    node.begin(16, 16, 8)
     node.servers["s0"].stop()
     others = {name: server for name, server in node.servers.items() if name != "s0"}
     node.servers = others
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 8 * MB, "s2": 36 * MB}, "after")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(4, 8, 36)
     # s0 may come back with its 16 MB: only what is free beside them goes to s2.
     assert node.maxmemory() == {"s1": 8 * MB, "s2": 24 * MB}
     assert node.metrics.value("servers_lost") == 1
 
 
-def test_a_change_by_somebody_else_is_put_back(make_node: Callable[..., ActuatedNode]) -> None:
+def test_a_change_by_somebody_else_is_put_back(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
-    node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB}, "test")
-    node.actuator.step()
+    node.begin(16, 16)
     node.servers["s0"].client.config_set("maxmemory", 0)
     node.step_until(lambda: node.maxmemory()["s0"] == 16 * MB)
     assert node.metrics.value("foreign_changes") == 1
 
 
-def test_a_server_that_restarted_is_noticed_and_brought_back(
-    make_node: Callable[..., ActuatedNode],
-) -> None:
+def test_a_server_that_restarted_is_noticed_and_brought_back(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
-    node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(8, 16)
     node.servers["s0"].restart()
     assert node.maxmemory()["s0"] == 16 * MB
     node.step_until(lambda: node.maxmemory()["s0"] == 8 * MB)
@@ -425,7 +372,7 @@ def test_a_server_that_restarted_is_noticed_and_brought_back(
 
 
 def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
-    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(actuator, "IDLE_SECONDS", 3600.0)
     node = make_node("16mb", "16mb")
@@ -443,7 +390,7 @@ def test_a_restart_is_noticed_by_the_closed_connection_not_by_the_next_reading(
 
 
 def test_a_growth_whose_reply_is_lost_counts_as_done(
-    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_node("8mb", "8mb", "8mb")
     targets = {"s0": 32 * MB, "s1": 8 * MB, "s2": 8 * MB}
@@ -462,13 +409,12 @@ def test_a_growth_whose_reply_is_lost_counts_as_done(
     assert lost.is_set()
     assert node.maxmemory()["s0"] == 32 * MB
     # The others must not be given what s0 may have.
-    node.actuator.set_targets({"s0": 8 * MB, "s1": 32 * MB, "s2": 8 * MB}, "next")
-    node.actuator.step()
+    node.begin(8, 32, 8)
     assert sum(node.maxmemory().values()) <= BUDGET
 
 
 def test_growth_waits_for_resident_memory_and_then_no_longer(
-    make_node: Callable[..., ActuatedNode], monkeypatch: pytest.MonkeyPatch
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_node("24mb", "16mb", memory='rss_wait = "1h"')
     real = RedisServer.read
@@ -478,11 +424,11 @@ def test_growth_waits_for_resident_memory_and_then_no_longer(
         return dataclasses.replace(real(self, *wait), rss_bytes=resident[self.name])
 
     monkeypatch.setattr(RedisServer, "read", read)
-    node.actuator.set_targets({"s0": 8 * MB, "s1": 40 * MB}, "test")
+    node.want(8, 40)
     for _ in range(5):
         node.actuator.step()
     assert node.maxmemory() == {"s0": 8 * MB, "s1": 16 * MB}
     assert not node.actuator.settled
     resident["s0"] = 10 * MB
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     assert node.maxmemory() == {"s0": 8 * MB, "s1": 40 * MB}

@@ -22,7 +22,7 @@ from sidecar.servers.redis_server import (
     ServerSilentError,
 )
 from sidecar.servers.server_contact import ServerContact
-from workloads.local_server import LocalServer
+from tests.sidecar.fixtures import StartServer
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def test_a_byte_now_and_then_is_no_reply(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_an_honest_server_is_read_again_and_again_and_its_end_is_noticed(
-    start_server: Callable[..., LocalServer],
+    start_server: StartServer,
 ) -> None:
     real = start_server("12mb")
     server = RedisServer(ServerConfig("a", real.url))
@@ -138,9 +138,7 @@ def test_an_honest_server_is_read_again_and_again_and_its_end_is_noticed(
 
 
 def test_clients_with_endless_names_do_not_make_a_server_unreadable(
-    start_server: Callable[..., LocalServer],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """But that other sidecars are not seen is told, once, and counted."""
     monkeypatch.setitem(redis_server.MOST_BYTES, "CLIENT LIST", 10_000)

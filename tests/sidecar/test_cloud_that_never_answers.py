@@ -23,10 +23,10 @@ from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.aws import client
 from tests.sidecar.black_hole import BlackHole
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.no_threads import refuse_threads
 from tests.sidecar.sidecar_process import WITH_BOTO3, WITHOUT_BOTO3, sidecar_process
 from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
 
 CLOUD = """[cycle]
 maximum_age = "500ms"
@@ -43,9 +43,7 @@ endpoint_url = "{url}"
 
 @pytest.fixture
 def write(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    monkeypatch: pytest.MonkeyPatch,
+    write_node: WriteNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Path]:
     """Writes the file of a node with this end."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")

@@ -11,10 +11,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sidecar.cli import main
+from sidecar.commands import explain
+from sidecar.commands.explain_words import of_which_change, server_sentences
+from sidecar.config.node import ServerConfig
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import (
     SidecarClient,
@@ -24,6 +28,7 @@ from sidecar.control.client import (
 )
 from sidecar.control.history import History
 from sidecar.control.order import Order
+from sidecar.curves.remembered import HALF_LIVES_CYCLES
 from sidecar.web.operators_server import OperatorsServer
 from tests.sidecar.example_sidecar import (
     CYCLE,
@@ -31,14 +36,14 @@ from tests.sidecar.example_sidecar import (
     ExampleSidecar,
     example_status,
 )
-from workloads.local_server import LocalServer
+from tests.sidecar.fixtures import StartServer, WriteNode
 
 NAMES = [server["name"] for server in example_status()["servers"]]
 Printed = Callable[..., str]
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path]) -> Path:
+def path(write_node: WriteNode) -> Path:
     # Nobody is there: these commands ask the sidecar, not the servers.
     urls = {name: f"redis://127.0.0.1:{place + 1}" for place, name in enumerate(NAMES)}
     return write_node(urls, budget="8GiB", server_keys="")
@@ -446,9 +451,7 @@ def test_commands_that_ask_start_without_what_only_the_sidecar_needs(
 
 
 def test_an_address_that_cannot_be_bound_is_told_by_status_and_its_exit_code(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    capsys: pytest.CaptureFixture[str],
+    write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_node({"jobs": start_server("12mb").url}, budget="24mb")
     watched = ExampleSidecar()
@@ -463,9 +466,7 @@ def test_an_address_that_cannot_be_bound_is_told_by_status_and_its_exit_code(
 
 
 def test_a_sum_that_nobody_lowers_has_a_remedy(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    capsys: pytest.CaptureFixture[str],
+    write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_node({"jobs": start_server("24mb").url}, budget="12mb")
     watched = ExampleSidecar()
@@ -481,3 +482,98 @@ def test_a_sum_that_nobody_lowers_has_a_remedy(
         assert "nothing is set while SPREDS pauses: `spreds resume FILE` ends" in status()
         watched.document["pause"] = None
         assert "too much" not in status()
+
+
+# --- ``spreds explain`` tells of the node's own file.
+
+
+NODE = """
+node = "n"
+[memory]
+budget = "1GiB"
+[sampling]
+endpoint = "ipc:///tmp/x"
+[cycle]
+maximum_age = "2h"
+samples = 1234
+[planning]
+minimum_gain_ratio = 0.03
+{forecast}
+[[server]]
+name = "a"
+url = "redis://127.0.0.1:1"
+[[server]]
+name = "b"
+url = "redis://127.0.0.1:2"
+"""
+
+
+@pytest.mark.parametrize(
+    ("forecast", "told"),
+    [
+        ("", ("2 servers share 1 GiB", "10min to 12h", "after 2h", "1234 samples", "3.00%")),
+        ('forecast = "last"', ("2 servers share 1 GiB", "Every 2h", "1234 samples", "3.00%")),
+    ],
+)
+def test_it_tells_when_and_by_what_plans_are_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], forecast: str, told: tuple[str, ...]
+) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text(NODE.format(forecast=forecast))
+    assert main(["explain", str(path)]) == 0
+    output = capsys.readouterr().out
+    for words in told:
+        assert words in output
+
+
+def test_it_knows_how_far_back_one_looks() -> None:
+    assert (HALF_LIVES_CYCLES[0], HALF_LIVES_CYCLES[-1]) == (explain._SHORTEST, explain._LONGEST)
+
+
+def test_milliseconds_stand_beside_the_amount_that_they_were_computed_for() -> None:
+    words = "128 KiB less cost it 0.02079 ms (1 ms to 1.021 ms), which others more than save"
+    have, step = 13 << 20, 128 << 10
+    assert of_which_change(words, have, have - step) == words
+    # On its way, by several plans: 128 KiB are the last one's.
+    for change in (-step - 1024, step, -8 * step):
+        said = of_which_change(words, have, have + change)
+        assert said.startswith("the last plan alone, ")
+        assert said.endswith(f": {words}")
+    assert of_which_change(words, None, have) == words
+    assert of_which_change("given back", have, have - step) == "given back"
+
+
+def _sentences(name: str, changes: dict[str, Any], **config: Any) -> str:
+    status = example_status()
+    for server in status["servers"]:
+        server.update(changes)
+    return "\n".join(server_sentences(ServerConfig(name, "", **config), status, []))
+
+
+def test_a_server_that_the_running_sidecar_does_not_know_is_told() -> None:
+    said = _sentences("new", {})
+    assert said.startswith("The sidecar that runs does not know new")
+    assert "Restart the sidecar" in said
+
+
+def test_who_is_down_is_not_said_to_have_no_sampler() -> None:
+    gone = {"curve": None, "sampler": None, "keep_reason": None}
+    assert "neither the patch nor the module" in _sentences("sessions", gone)
+    down = _sentences("sessions", {**gone, "up": False, "error": "Connection refused."})
+    assert "Its curve is not known: nor" in down
+    assert "neither the patch" not in down
+
+
+def test_without_a_curve_what_a_plan_says_of_more_memory_is_called_a_guess() -> None:
+    unknown = {"curve": None, "keep_reason": None}
+    assert "a guess from its first reads" in _sentences("sessions", unknown)
+    assert "a guess" not in _sentences("sessions", {})
+    assert "a guess" not in _sentences("sessions", {**unknown, "keep_reason": "too few samples"})
+
+
+def test_a_configured_latency_is_known_before_the_first_observation() -> None:
+    unseen = {"backend_latency_seconds": None}
+    assert "20 ms in the node's file" in _sentences(
+        "sessions", unseen, backend_latency_seconds=0.02
+    )
+    assert "is not known yet" in _sentences("sessions", unseen)

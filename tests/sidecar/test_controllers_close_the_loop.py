@@ -15,6 +15,7 @@ from sidecar.daemon import Sidecar
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.played_function import Function, by_queue
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer, settled_sizes
@@ -75,12 +76,12 @@ def total(servers: list[LocalServer]) -> int:
 
 
 @pytest.fixture
-def servers(start_server: Callable[..., LocalServer]) -> list[LocalServer]:
+def servers(start_server: StartServer) -> list[LocalServer]:
     return [start_server("12mb"), start_server("12mb")]
 
 
 @pytest.fixture
-def node(write_node: Callable[..., Path], servers: list[LocalServer]) -> Callable[[str], Path]:
+def node(write_node: WriteNode, servers: list[LocalServer]) -> Callable[[str], Path]:
     """Writes the node's file with this ``[controller]``."""
     urls = {"small": servers[0].url, "large": servers[1].url}
     return lambda more: write_node(urls, budget="24mb", more=CYCLE + more)
@@ -233,12 +234,11 @@ def _read_through(server: LocalServer) -> None:
 
 
 def test_a_node_taken_over_with_unlimited_servers_is_brought_within_the_budget(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     servers = {"a": start_server(0), "b": start_server("64mb")}
-    urls = {name: server.url for name, server in servers.items()}
-    with sidecar_in_thread(write_node(urls, budget="24mb")) as sidecar:
+    with sidecar_in_thread(write_node(servers, budget="24mb")) as sidecar:
         wait_for(lambda: sidecar._actuator.settled, sidecar)
-        sizes = [int(s.client.config_get("maxmemory")["maxmemory"]) for s in servers.values()]
+        sizes = settled_sizes(servers).values()
     assert sum(sizes) <= 24 * MB
     assert all(sizes)

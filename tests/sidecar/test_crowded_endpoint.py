@@ -15,8 +15,8 @@ import pytest
 from sidecar.base.metrics import Metrics
 from sidecar.samples.connections import MOST_OF_A_SERVER, Connections, crowd_of
 from sidecar.samples.endpoint import bind_endpoint
+from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
 
 PLACES = 4
 
@@ -125,9 +125,7 @@ def test_a_servers_own_process_has_a_place_whoever_crowds(
 
 
 def test_a_crowd_is_a_problem_where_a_server_is_silent(
-    start_server: Callable[..., LocalServer],
-    write_node: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
+    start_server: StartServer, write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = write_node({"quiet": start_server("12mb").url})
     with sidecar_in_thread(node) as sidecar, ExitStack() as held:

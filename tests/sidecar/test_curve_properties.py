@@ -15,7 +15,7 @@ from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
-from tests.sidecar.monitored_load import BUDGET, STATS
+from tests.sidecar.monitored_load import BUDGET, STATS, observed
 from workloads.sample_batches import SampledServer, number_hashes
 
 POLICIES = ("allkeys-lru", "volatile-lru", "allkeys-lfu")
@@ -68,9 +68,7 @@ def reading(
 
 
 def told_by(monitor: ServerMonitor, stats: ServerReading, batches: list[Batch]) -> Estimate:
-    told = monitor.observe(later(stats, batches), BUDGET)
-    assert told is not None
-    return told
+    return observed(monitor, later(stats, batches))
 
 
 @settings(deadline=None, max_examples=60)

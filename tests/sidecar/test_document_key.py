@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
+from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.plan_messages import observation
 from workloads.solver_service import SolverService as RunningService
 from workloads.solver_service import running_service
@@ -147,7 +148,7 @@ def test_an_answer_to_an_older_look_is_none(service: RunningService) -> None:
 
 
 def test_plain_http_to_another_machine_wants_a_key_or_a_line(
-    write_node: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_node: WriteNode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_secret(tmp_path / "key", KEY)
     (tmp_path / "key").chmod(0o600)
@@ -172,7 +173,7 @@ def test_plain_http_to_another_machine_wants_a_key_or_a_line(
 
 @pytest.mark.parametrize("key", ["short", "two words that are long enough for it", ""])
 def test_a_key_that_is_none_is_refused_unquoted(
-    write_node: Callable[..., Path], tmp_path: Path, key: str
+    write_node: WriteNode, tmp_path: Path, key: str
 ) -> None:
     write_secret(tmp_path / "key", key)
     (tmp_path / "key").chmod(0o600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,9 @@ from sidecar.config.node import load_config
 from sidecar.storage.document_pruning import prune
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key, plan_key, settings_key
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
 
 NOW = 1_800_000_000.0
 
@@ -73,7 +72,7 @@ def test_a_folder_that_is_not_there_is_no_trouble(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ['keep_documents = "0s"', "keep_documents_number = 0"])
 def test_nothing_at_all_cannot_be_kept(
-    key: str, write_node: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    key: str, write_node: WriteNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from sidecar.cli import main
 
@@ -83,7 +82,7 @@ def test_nothing_at_all_cannot_be_kept(
 
 
 def test_a_running_sidecar_keeps_as_many_as_its_file_says(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     more = (
         '[cycle]\nmaximum_age = "100ms"\n[controller]\nkind = "embedded"\nfolder = "documents"\n'

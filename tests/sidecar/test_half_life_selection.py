@@ -52,10 +52,11 @@ class Load:
         return None
 
 
-def test_a_stationary_load_has_no_early_plan() -> None:
+@pytest.mark.parametrize(("steps", "one", "two"), [(60, 160, 20), (1, 0, 0), (12, 0, 0)])
+def test_a_stationary_load_or_none_at_all_has_no_early_plan(steps: int, one: int, two: int) -> None:
     load = Load()
-    for _ in range(60):
-        assert load.step(160, 20, FOR_ONE) is None
+    for _ in range(steps):
+        assert load.step(one, two, FOR_ONE) is None
     assert not any(load.scores.has_gained(memory) for memory in MEMORIES)
 
 
@@ -122,14 +123,6 @@ def test_parts_of_a_step_say_together_what_the_whole_says() -> None:
         early = whole.step(100, 0, FOR_TWO)
         parts.step(50, 0, FOR_TWO, part=0.5)
         assert (parts.step(50, 0, FOR_TWO, part=0.5) is None) == (early is None), number
-
-
-@pytest.mark.parametrize("steps", [1, 12])
-def test_steps_without_reads_say_nothing(steps: int) -> None:
-    load = Load()
-    for _ in range(steps):
-        assert load.step(0, 0, FOR_ONE) is None
-    assert not any(load.scores.has_gained(memory) for memory in MEMORIES)
 
 
 def test_what_plans_cost_is_held_against_them_until_the_first_sizes_are_gone_back_to() -> None:

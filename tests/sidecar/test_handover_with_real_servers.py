@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,9 @@ from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.state.control_state import ControlState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
+from tests.sidecar.fixtures import MakeNode, Servers, StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
-
-MakeNode = Callable[..., ActuatedNode]
-StartServer = Callable[..., LocalServer]
-WriteNode = Callable[..., Path]
+from workloads.local_server import LocalServer, settled_sizes
 
 
 @pytest.fixture
@@ -34,7 +30,7 @@ def node(make_node: MakeNode, looks_each_step: None) -> ActuatedNode:
     fill(node.servers["s0"], 18)
     fill(node.servers["s1"], 10)
     node.actuator.set_targets({"s0": 24 * MB, "s1": 24 * MB}, "as they are")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     node.actuator.set_targets({"s0": 12 * MB, "s1": 36 * MB}, "plan")
     return node
 
@@ -79,7 +75,7 @@ def test_who_fills_ends_at_the_targets_and_the_log_tells_of_begin_and_end(
             if node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}:
                 break
             _write(node.servers["s1"], range(key, key + 300))
-        node.step_until(lambda: node.actuator.settled)
+        node.settle()
     assert node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}
     assert greatest <= BUDGET
     assert node.store.now.settled
@@ -109,12 +105,12 @@ def test_a_donor_that_refuses_keeps_its_own_and_the_other_gets_what_is_left(
     node.servers["s0"].client.config_set("maxmemory-policy", "noeviction")
     fill(node.servers["s1"], 24)
     node.actuator.set_targets({"s0": 24 * MB, "s1": 20 * MB}, "as they are")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     node.actuator.set_targets({"s0": 12 * MB, "s1": 36 * MB}, "plan")
     for key in range(0, 12_000, 600):
         node.actuator.step()
         _write(node.servers["s1"], range(key, key + 600))
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
     assert node.store.now.settled
 
@@ -125,7 +121,7 @@ def test_room_for_what_cannot_be_evicted_leaves_the_others_on_their_way(
     node = make_node("16mb", "16mb", "16mb", gradual=True)
     fill(node.servers["s0"], 12)
     node.actuator.set_targets(dict.fromkeys(node.servers, 16 * MB), "as they are")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     node.actuator.set_targets({"s0": 8 * MB, "s1": 37 * MB, "s2": 3 * MB}, "plan")
     for number in range(3):
         node.servers["s2"].client.script_load(f"return {number} --" + "x" * MB)
@@ -137,7 +133,7 @@ def test_room_for_what_cannot_be_evicted_leaves_the_others_on_their_way(
     assert targets["s1"] > 32 * MB
     assert sum(targets.values()) <= BUDGET
     keys = _keys(node, "s0")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     assert min(node.maxmemory().values()) >= 16 * MB - 3  # a whole number of bytes each
     assert _keys(node, "s0") == keys
 
@@ -146,7 +142,7 @@ MORE = '[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\nsamples = 
 
 
 @pytest.fixture
-def servers(start_server: StartServer) -> dict[str, LocalServer]:
+def servers(start_server: StartServer) -> Servers:
     """The first uses most of what it has."""
     servers = {"donor": start_server("12mb"), "grower": start_server("12mb")}
     fill(servers["donor"], 9)
@@ -154,10 +150,9 @@ def servers(start_server: StartServer) -> dict[str, LocalServer]:
 
 
 @pytest.fixture
-def path(write_node: WriteNode, servers: dict[str, LocalServer]) -> Path:
+def path(write_node: WriteNode, servers: Servers) -> Path:
     """Of a node whose sidecar was interrupted on the way."""
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, budget="24mb", more=MORE)
+    path = write_node(servers, budget="24mb", more=MORE)
     with StateStore(path.parent / "state.json").update() as state:
         state.targets_bytes = {"donor": 8 * MB, "grower": 16 * MB}
         state.settled = False
@@ -166,12 +161,8 @@ def path(write_node: WriteNode, servers: dict[str, LocalServer]) -> Path:
     return path
 
 
-def _sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
-    return {n: int(s.client.config_get("maxmemory")["maxmemory"]) for n, s in servers.items()}
-
-
 def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planned(
-    path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
+    path: Path, servers: Servers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     targets = {"donor": 8 * MB, "grower": 16 * MB}
     keys = servers["donor"].client.dbsize()
@@ -181,7 +172,7 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
         assert observation is not None
         assert observation.in_force_bytes == targets
         assert sidecar._store.now.first_bytes == {"donor": 13 * MB, "grower": 11 * MB}
-        assert _sizes(servers) == {"donor": 12 * MB, "grower": 12 * MB}
+        assert settled_sizes(servers) == {"donor": 12 * MB, "grower": 12 * MB}
         assert servers["donor"].client.dbsize() == keys
         assert main(["status", str(path)]) == 0
         printed = capsys.readouterr().out
@@ -193,7 +184,7 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
 
         def there() -> bool:
             _write(servers["grower"], range(key := next(written), key + 100))
-            return _sizes(servers) == targets
+            return settled_sizes(servers) == targets
 
         wait_until(there, sidecar.metrics.snapshot)
         wait_until(lambda: sidecar._store.now.settled, sidecar.metrics.snapshot)
@@ -204,18 +195,18 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
 
 @pytest.mark.parametrize("found", ["0", "20mb"])
 def test_a_sidecar_that_finds_more_than_the_budget_does_not_wait(
-    path: Path, servers: dict[str, LocalServer], found: str
+    path: Path, servers: Servers, found: str
 ) -> None:
     servers["grower"].client.config_set("maxmemory", found)
     with sidecar_in_thread(path) as sidecar:
         wait_until(
-            lambda: _sizes(servers) == {"donor": 8 * MB, "grower": 16 * MB},
+            lambda: settled_sizes(servers) == {"donor": 8 * MB, "grower": 16 * MB},
             sidecar.metrics.snapshot,
         )
 
 
 def test_who_would_refuse_writes_does_not_wait_for_its_turn(
-    path: Path, servers: dict[str, LocalServer], monkeypatch: pytest.MonkeyPatch
+    path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intermediate_sizes, "LOOK_SECONDS", 3600.0)
     with sidecar_in_thread(path) as sidecar:
@@ -225,5 +216,7 @@ def test_who_would_refuse_writes_does_not_wait_for_its_turn(
             for number in range(scripts):
                 servers["grower"].client.script_load(f"return {number} --" + "x" * MB)
             used = servers["grower"].client.info()["used_memory"]
-            wait_until(lambda used=used: _sizes(servers)["grower"] > used, sidecar.metrics.snapshot)
-            assert sum(_sizes(servers).values()) <= 24 * MB
+            wait_until(
+                lambda used=used: settled_sizes(servers)["grower"] > used, sidecar.metrics.snapshot
+            )
+            assert sum(settled_sizes(servers).values()) <= 24 * MB

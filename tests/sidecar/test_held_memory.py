@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.servers import held_memory
 from sidecar.servers.held_memory import LONGEST_FREEING_SECONDS, HeldMemory
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 
 MB = 1 << 20
@@ -42,3 +44,54 @@ def test_who_comes_down_to_its_limit_is_not_stuck(monkeypatch: pytest.MonkeyPatc
     for bytes_held in range(900 * MB, 0, -10 * MB):
         assert not held.is_stuck(ServerState("s0", 16 * MB, bytes_held, 16 * MB))
         now += 5
+
+
+# --- Resident memory that does not come back is waited for once, not after each shrink.
+
+
+def _reading(maxmemory_bytes: int, resident_bytes: int) -> ServerReading:
+    rss = resident_bytes * held_memory.RSS_ALLOWANCE_RATIO + held_memory.RSS_ALLOWANCE_BYTES
+    info = {
+        "run_id": "a" * 40,
+        "maxmemory": maxmemory_bytes,
+        "used_memory": maxmemory_bytes,
+        "used_memory_rss": round(rss),
+        "keyspace_hits": 0,
+        "keyspace_misses": 0,
+    }
+    return ServerReading.parse(info, {}, 0.0)
+
+
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    now = [1000.0]
+    monkeypatch.setattr(held_memory.time, "monotonic", lambda: now[0])
+
+    def pass_time(seconds: float) -> None:
+        now[0] += seconds
+
+    return pass_time
+
+
+def test_what_stays_after_one_shrink_is_not_waited_for_after_the_next(
+    pass_time: Callable[[float], None],
+) -> None:
+    metrics = Metrics()
+    memory = MemoryConfig(1000 * MB, rss_wait_seconds=60.0)
+    held = HeldMemory("a", memory, metrics)
+    held.note_shrink()
+    assert held.held_bytes(_reading(400 * MB, 500 * MB), shrinks=False) == pytest.approx(500 * MB)
+    pass_time(61.0)
+    assert held.held_bytes(_reading(400 * MB, 500 * MB), shrinks=False) == 400 * MB
+    assert metrics.value("rss_waits_given_up") == 1
+    for size in (390 * MB, 380 * MB):
+        held.note_shrink()
+        assert held.held_bytes(_reading(size, 490 * MB), shrinks=False) == size
+    pass_time(61.0)
+    assert held.held_bytes(_reading(380 * MB, 490 * MB), shrinks=False) == 380 * MB
+    assert metrics.value("rss_waits_given_up") == 1
+    # What came back after all is waited for again.
+    held.note_shrink()
+    assert held.held_bytes(_reading(390 * MB, 390 * MB), shrinks=False) == 390 * MB
+    held.note_shrink()
+    assert held.held_bytes(_reading(300 * MB, 390 * MB), shrinks=False) == pytest.approx(390 * MB)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.lifetime_distribution import LifetimeDistribution
 from sidecar.curves.lifetimes import Lifetimes, TimedAccesses
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.served_reads import ServedReads, served_between
 from sidecar.samples.batch import decode_batch
 from sidecar.servers.server_reading import ServerReading
 from tests.oracles import lifetimes as in_python
@@ -129,17 +133,15 @@ def predicted_and_measured(
 
 @pytest.mark.parametrize("capacity", [400, 1000, 4000])
 @pytest.mark.parametrize(
-    ("ttl", "longer"), [(0.4, 0.0), (60.0, 0.0), (10.0, 20.0)], ids=["short", "one", "many"]
+    ("ttl", "longer", "is_told"),
+    [(0.4, 0.0, True), (60.0, 0.0, True), (10.0, 20.0, True), (60.0, 0.0, False)],
+    ids=["short", "one", "many", "not told"],
 )
-def test_a_server_of_one_size_predicts_the_others(capacity: int, ttl: float, longer: float) -> None:
-    predicted, measured = predicted_and_measured(capacity, ttl, longer, is_told=True)
-    assert predicted == pytest.approx(measured, abs=0.012)
-
-
-@pytest.mark.parametrize("capacity", [400, 1000, 4000])
-def test_it_does_so_less_well_where_ttls_are_not_told(capacity: int) -> None:
-    predicted, measured = predicted_and_measured(capacity, 60.0, 0.0, is_told=False)
-    assert predicted == pytest.approx(measured, abs=0.03)
+def test_a_server_of_one_size_predicts_the_others_less_well_where_ttls_are_not_told(
+    capacity: int, ttl: float, longer: float, is_told: bool
+) -> None:
+    predicted, measured = predicted_and_measured(capacity, ttl, longer, is_told=is_told)
+    assert predicted == pytest.approx(measured, abs=0.012 if is_told else 0.03)
 
 
 def test_lifetimes_cut_short_do_not_make_the_others_look_short() -> None:
@@ -251,6 +253,28 @@ def test_the_copy_of_a_larger_cache_is_older_and_expires_first(
     assert (third.added, third.removed) == ([], [])
 
 
+# Each access: its operation, when, and what is left to live.
+@pytest.mark.parametrize(
+    ("accesses_seen", "lives_until"),
+    [
+        ([(WRITE, 100, 10), (WRITE, 105, 100), (EVICTION, 106, NOT_TOLD)], 205),
+        ([(HIT, 100, 10), (EVICTION, 101, NOT_TOLD)], 110),
+    ],
+    ids=[
+        "a TTL that is changed holds for every size",
+        "what is read tells of one nobody saw begin",
+    ],
+)
+def test_what_is_evicted_lives_on_as_long_as_was_told_last(
+    accesses_seen: list[tuple[int, float, float]], lives_until: float
+) -> None:
+    lifetimes = Lifetimes()
+    for operation, at, left in accesses_seen:
+        take(lifetimes, 1, operation, at, 60.0 if operation == HIT else None, left)
+    assert lifetimes.due(lives_until - 1) == []
+    assert lifetimes.due(lives_until) == [1]
+
+
 def test_copies_keep_the_ttl_that_each_was_given() -> None:
     lifetimes = Lifetimes()
     take(lifetimes, 1, WRITE, 100, left=10)
@@ -261,23 +285,6 @@ def test_copies_keep_the_ttl_that_each_was_given() -> None:
     assert lifetimes.due(109) == []
     take(lifetimes, 1, EVICTION, 109)
     assert lifetimes.due(110.1) == [1]
-
-
-def test_a_ttl_that_is_changed_holds_for_every_size() -> None:
-    lifetimes = Lifetimes()
-    take(lifetimes, 1, WRITE, 100, left=10)
-    take(lifetimes, 1, WRITE, 105, left=100)
-    take(lifetimes, 1, EVICTION, 106)
-    assert lifetimes.due(204) == []
-    assert lifetimes.due(206) == [1]
-
-
-def test_what_is_read_tells_of_a_ttl_whose_beginning_nobody_saw() -> None:
-    lifetimes = Lifetimes()
-    take(lifetimes, 1, HIT, 100, 60.0, left=10)
-    take(lifetimes, 1, EVICTION, 101)
-    assert lifetimes.due(109) == []
-    assert lifetimes.due(110) == [1]
 
 
 def test_an_object_lives_to_the_end_of_the_last_millisecond() -> None:
@@ -412,3 +419,48 @@ def test_of_very_many_copies_those_of_large_caches_are_kept(
 
 
 SHARES = [0.4, 0.15, 0.25, 0.03, 0.05, 0.12]
+
+
+# --- What a server served in a window, also where its counters began anew in it.
+
+
+READING = stats_of(TtlCache(100, 60.0), 100, 0.0)
+COUNTS = st.integers(0, 10**9)
+
+
+def counted(hits: int, misses: int, at_seconds: float = 0.0) -> ServerReading:
+    return replace(READING, keyspace_hits=hits, keyspace_misses=misses, at_seconds=at_seconds)
+
+
+def test_a_load_that_ends_does_not_look_like_a_reset() -> None:
+    """The last samples of the busy window come in the quiet one."""
+    served = served_between(counted(60_000, 20_000), counted(60_039, 20_000, 1.0), 539.0)
+    assert served == ServedReads(39, 0)
+
+
+@pytest.mark.parametrize(
+    ("hits", "misses", "sampled"), [(3_000, 1_000, 10_000.0), (70_000, 10_000, 200_000.0)]
+)
+def test_counters_that_began_anew_are_scaled_to_what_was_sampled(
+    hits: int, misses: int, sampled: float
+) -> None:
+    """Also where they have come further since than they were before."""
+    served = served_between(counted(60_000, 5_000), counted(hits, misses, 3600.0), sampled)
+    assert served.reads == pytest.approx(sampled)
+    assert served.misses / served.reads == pytest.approx(misses / (hits + misses), abs=1e-4)
+
+
+def test_little_since_a_reset_tells_nothing_of_all_that_was_sampled() -> None:
+    assert served_between(counted(60_000, 5_000), counted(0, 3, 3600.0), 40_000.0).reads == 0
+    assert served_between(counted(60_000, 5_000), counted(0, 0, 3600.0), 40_000.0).reads == 0
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0, 2))
+def test_without_a_reset_it_is_what_was_counted(
+    hits: int, misses: int, more_hits: int, more_misses: int, ratio: float
+) -> None:
+    """However much was sampled, while it is less than what was counted before."""
+    previous = counted(hits, misses)
+    reading = counted(hits + more_hits, misses + more_misses, 60.0)
+    sampled = min(ratio * (more_hits + more_misses), 0.89 * (hits + misses))
+    assert served_between(previous, reading, sampled) == ServedReads(more_hits, more_misses)

@@ -11,6 +11,7 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.links import Link, links
 from sidecar.config.node import load_config
+from tests.sidecar.fixtures import WriteNode
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:t"
 CLOUD = (
@@ -87,7 +88,7 @@ LINKS = {
 
 
 @pytest.fixture
-def write(write_node: Callable[..., Path]) -> Callable[[str], Path]:
+def write(write_node: WriteNode) -> Callable[[str], Path]:
     urls = {
         "unix": "unix:///run/redis.sock",
         "near": "redis://127.0.0.1:1",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,8 +23,8 @@ from sidecar.base.log_setup import (
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import WITHOUT_BOTO3, sidecar_process
-from workloads.local_server import LocalServer
 
 log = logging.getLogger("sidecar.tests")
 MOST_BYTES_A_DAY = 10 * 1024
@@ -115,7 +114,7 @@ def test_servers_whose_names_differ_in_digits_have_a_trouble_each(
     ]
 
 
-def test_each_server_that_is_down_is_told_by_its_name(write_node: Callable[..., Path]) -> None:
+def test_each_server_that_is_down_is_told_by_its_name(write_node: WriteNode) -> None:
     path = write_node({f"cache-{place}": f"redis://127.0.0.1:{place}" for place in (1, 2)})
     with sidecar_process(path, WITHOUT_BOTO3.replace(', "--verbose"', "")) as process:
         for _ in range(2):
@@ -234,10 +233,7 @@ def test_the_summary_comes_once_an_hour(clock: Clock, lines: list[str]) -> None:
 
 
 def test_an_idle_day_leaves_little(
-    clock: Clock,
-    lines: list[str],
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    clock: Clock, lines: list[str], write_node: WriteNode, start_server: StartServer
 ) -> None:
     """The real sidecar with real servers, whose every cycle counts as an hour of the log's."""
     servers = {name: start_server("8mb") for name in "abc"}
@@ -245,7 +241,7 @@ def test_an_idle_day_leaves_little(
         '[cycle]\nmaximum_age = "50ms"\nsamples = 1\n'
         '[controller]\nkind = "embedded"\nfolder = "documents"\n'
     )
-    path = write_node({n: s.url for n, s in servers.items()}, budget="24mb", more=more)
+    path = write_node(servers, budget="24mb", more=more)
     sidecar = Sidecar(load_config(path))
     summary = HourlySummary(sidecar.metrics, clock)
     turn = summary.turn
@@ -266,7 +262,7 @@ def test_an_idle_day_leaves_little(
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_the_running_sidecar_logs_as_its_file_says(
-    form: str, write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    form: str, write_node: WriteNode, start_server: StartServer
 ) -> None:
     more = f'[log]\nformat = "{form}"\n[cycle]\nmaximum_age = "500ms"\n'
     more += '[controller]\nkind = "embedded"\n'

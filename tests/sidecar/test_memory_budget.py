@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,16 @@ from sidecar.base.machine_memory import (
 )
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
-from sidecar.config.node import ServerConfig, SidecarConfig, load_config
+from sidecar.config.node import ServerConfig, load_config
 from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
 from sidecar.servers.memory_budget import MemoryBudget
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.actuated_node import MB, ActuatedNode, fill
+from tests.sidecar.fixtures import LoadNode, MakeNode, Servers, StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
 
-WriteNode = Callable[..., Path]
-MakeNode = Callable[..., ActuatedNode]
 V1_CGROUPS = Path("/sys/fs/cgroup/memory")
 
 
@@ -77,7 +75,7 @@ def test_what_is_no_limit_is_not_believed(cgroup: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0\n", "-1\n", "-9223372036854775808\n", "\n", "1e9\n"])
 def test_the_last_limit_counts_while_there_is_none_that_can_be(
-    cgroup: Path, text: str, load_node: Callable[..., SidecarConfig]
+    cgroup: Path, text: str, load_node: LoadNode
 ) -> None:
     config = load_node({"s0": "redis://127.0.0.1:1"}, budget="50%", memory=f'cgroup = "{cgroup}"')
     metrics = Metrics()
@@ -122,9 +120,7 @@ def test_the_limit_of_a_real_cgroup_counts() -> None:
         cgroup.rmdir()
 
 
-def test_a_share_is_one_of_the_cgroup(
-    cgroup: Path, load_node: Callable[..., SidecarConfig]
-) -> None:
+def test_a_share_is_one_of_the_cgroup(cgroup: Path, load_node: LoadNode) -> None:
     urls = {"s0": "redis://127.0.0.1:1"}
     config = load_node(urls, budget="75%", memory=f'cgroup = "{cgroup}"\nrss_budget = "90%"')
     assert config.memory.budget_bytes == 48 * MB
@@ -139,7 +135,7 @@ def test_a_share_is_one_of_the_cgroup(
 
 
 def test_a_limit_that_cannot_be_read_any_more_stays(
-    cgroup: Path, load_node: Callable[..., SidecarConfig], looks_each_step: None
+    cgroup: Path, load_node: LoadNode, looks_each_step: None
 ) -> None:
     metrics = Metrics()
     config = load_node({"s0": "redis://127.0.0.1:1"}, budget="50%", memory=f'cgroup = "{cgroup}"')
@@ -295,12 +291,12 @@ def test_what_fits_is_within_the_budget_and_nobody_is_left_without(
 
 
 def test_a_container_that_is_resized_in_place(
-    start_server: Callable[..., LocalServer], write_node: WriteNode, cgroup: Path
+    start_server: StartServer, write_node: WriteNode, cgroup: Path
 ) -> None:
     """``spreds run`` and real servers: down at once, and the sum never above what is allowed."""
     servers = {name: start_server("24mb") for name in ("s0", "s1")}
     path = write_node(
-        {name: server.url for name, server in servers.items()},
+        servers,
         budget="75%",
         memory=f'rss_wait = "0s"\ncgroup = "{cgroup}"',
     )
@@ -317,17 +313,14 @@ def test_a_container_that_is_resized_in_place(
 
 
 def test_resident_memory_lowers_maxmemory_of_real_servers(
-    start_server: Callable[..., LocalServer],
-    write_node: WriteNode,
-    monkeypatch: pytest.MonkeyPatch,
+    start_server: StartServer, write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two servers that hold 20 MB each take more than 52 MB; the status says what of it is what."""
     monkeypatch.setattr("sidecar.servers.resident_budget.SETTLE_SECONDS", 4.0)
     servers = {name: start_server("24mb") for name in ("s0", "s1")}
     for server in servers.values():
         fill(server, 20)
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, memory='rss_budget = "52mib"')
+    path = write_node(servers, memory='rss_budget = "52mib"')
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar.status()["budget"]["source"] == "rss", sidecar.status)
         wait_until(lambda: _total(servers) <= 52 * MB, sidecar.status)
@@ -339,12 +332,12 @@ def test_resident_memory_lowers_maxmemory_of_real_servers(
         wait_until(lambda: _resident(servers) <= 52 * MB, sidecar.status)
 
 
-def _total(servers: dict[str, LocalServer]) -> float:
+def _total(servers: Servers) -> float:
     found = [int(str(s.client.config_get("maxmemory")["maxmemory"])) for s in servers.values()]
     return sum(size or math.inf for size in found)
 
 
-def _resident(servers: dict[str, LocalServer]) -> int:
+def _resident(servers: Servers) -> int:
     found: list[Any] = [server.client.info("memory") for server in servers.values()]
     return sum(one["used_memory_rss"] for one in found)
 

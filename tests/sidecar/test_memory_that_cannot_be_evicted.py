@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import redis
 from hypothesis import given
@@ -14,12 +13,11 @@ from sidecar.config.node import ServerConfig
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from tests.sidecar.actuated_node import MB, fill
+from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 
 CYCLES = '[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "500ms"\n'
-StartServer = Callable[..., LocalServer]
-WriteNode = Callable[..., Path]
 
 
 def refused_writes(server: LocalServer) -> int:

@@ -16,9 +16,11 @@ from sidecar.config.node import load_config
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.daemon import Sidecar
+from tests.sidecar.fixtures import Servers, StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
+from workloads.local_server import settled_sizes as sizes
 
 MB = 1 << 20
 FIRST = {"s0": 12 * MB, "s1": 12 * MB}
@@ -35,16 +37,21 @@ kind = "embedded"
 
 
 @pytest.fixture
-def servers(start_server: Callable[..., LocalServer]) -> dict[str, LocalServer]:
+def servers(start_server: StartServer) -> Servers:
     return {name: start_server(size) for name, size in FIRST.items()}
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path], servers: dict[str, LocalServer]) -> Path:
-    urls = {name: server.url for name, server in servers.items()}
+def path(write_node: WriteNode, servers: Servers) -> Path:
     return in_mode(
-        write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=MORE), "recommend"
+        write_node(servers, budget="24mb", memory='rss_wait = "0s"', more=MORE), "recommend"
     )
+
+
+@pytest.fixture
+def applying(path: Path) -> Path:
+    """As ``path``, and plans are carried out."""
+    return in_mode(path, "apply")
 
 
 def in_mode(path: Path, mode: str) -> Path:
@@ -55,15 +62,21 @@ def in_mode(path: Path, mode: str) -> Path:
     return path
 
 
-def sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
-    return {
-        name: int(str(server.client.config_get("maxmemory")["maxmemory"]))
-        for name, server in servers.items()
-    }
-
-
 def wait_for(condition: Callable[[], object], sidecar: Sidecar) -> None:
     wait_until(condition, lambda: (sidecar.status()["servers"], sidecar.metrics.snapshot()))
+
+
+@contextmanager
+def running(path: Path) -> Iterator[Sidecar]:
+    """The sidecar of this node, once it has read all servers."""
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: all(one["up"] for one in sidecar.status()["servers"]), sidecar)
+        yield sidecar
+
+
+def wait_for_two_cycles(sidecar: Sidecar) -> None:
+    cycles = sidecar.cycles
+    wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
 
 
 def recommended(sidecar: Sidecar) -> bool:
@@ -87,7 +100,7 @@ def would_have_gained(sidecar: Sidecar) -> bool:
 
 
 @contextmanager
-def sizes_set(servers: dict[str, LocalServer]) -> Iterator[list[str]]:
+def sizes_set(servers: Servers) -> Iterator[list[str]]:
     """The CONFIG SETs of maxmemory that servers were sent meanwhile."""
     found: list[str] = []
     stop = threading.Event()
@@ -115,9 +128,7 @@ def sizes_set(servers: dict[str, LocalServer]) -> Iterator[list[str]]:
             thread.join()
 
 
-def test_nothing_is_set_while_plans_are_only_recommended(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_nothing_is_set_while_plans_are_only_recommended(path: Path, servers: Servers) -> None:
     with (
         sizes_set(servers) as commands,
         Load(list(servers.values())),
@@ -135,9 +146,7 @@ def test_nothing_is_set_while_plans_are_only_recommended(
         assert server.client.info("commandstats")["cmdstat_config|set"]["calls"] == 2
 
 
-def test_a_sum_above_the_budget_is_said_and_left(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_a_sum_above_the_budget_is_said_and_left(path: Path, servers: Servers) -> None:
     servers["s0"].client.config_set("maxmemory", 0)
     servers["s1"].client.config_set("maxmemory", "40mb")
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
@@ -160,10 +169,9 @@ def test_a_sum_above_the_budget_is_said_and_left(
 
 
 def test_what_is_cut_to_fit_into_the_budget_is_told_and_not_forgotten(
-    write_node: Callable[..., Path], servers: dict[str, LocalServer]
+    write_node: WriteNode, servers: Servers
 ) -> None:
-    urls = {name: server.url for name, server in servers.items()}
-    path = in_mode(write_node(urls, budget="16mb", more=MORE), "recommend")
+    path = in_mode(write_node(servers, budget="16mb", more=MORE), "recommend")
 
     def changes(sidecar: Sidecar) -> list[dict[str, Any]]:
         return [server["last_change"] for server in sidecar.status()["servers"]]
@@ -190,7 +198,7 @@ def test_what_is_cut_to_fit_into_the_budget_is_told_and_not_forgotten(
 
 
 def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
-    path: Path, servers: dict[str, LocalServer]
+    path: Path, servers: Servers
 ) -> None:
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         with pytest.raises(OrderRefusedError, match="there is no plan yet"):
@@ -200,8 +208,7 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
         assert "s0 12 MiB -> " in said
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB < sizes(servers)["s1"], sidecar)
         applied = sizes(servers)
-        cycles = sidecar.cycles
-        wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+        wait_for_two_cycles(sidecar)
         status = sidecar.status()
         assert (status["mode"], status["sets_sizes"]) == ("recommend", True)
         assert sizes(servers) == applied
@@ -218,9 +225,7 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
     assert [entry["by"] for entry in told if entry["kind"] == "rollback"] == ["ann"]
 
 
-def test_from_now_on_until_rolled_back_to_the_installation(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_from_now_on_until_rolled_back_to_the_installation(path: Path, servers: Servers) -> None:
     with Load(list(servers.values())):
         with sidecar_in_thread(path) as sidecar:
             sidecar.order(Order("apply_from_now_on", "ann"))
@@ -233,16 +238,13 @@ def test_from_now_on_until_rolled_back_to_the_installation(
             wait_for(lambda: sidecar.cycles, sidecar)
             sidecar.order(Order("rollback", "ann", to="installation"))
             assert sizes(servers) == FIRST
-            cycles = sidecar.cycles
-            wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+            wait_for_two_cycles(sidecar)
             assert sizes(servers) == FIRST
         with sidecar_in_thread(path) as sidecar:
             assert sidecar.status()["mode"] == "recommend"
 
 
-def test_the_files_mode_counts_again_when_it_is_edited(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_the_files_mode_counts_again_when_it_is_edited(path: Path, servers: Servers) -> None:
     with sidecar_in_thread(path) as sidecar:
         sidecar.order(Order("apply_from_now_on", "ann"))
         assert sidecar.status()["mode"] == "apply"
@@ -256,12 +258,11 @@ def test_the_files_mode_counts_again_when_it_is_edited(
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_who_only_recommends_stops_what_is_under_way(
-    path: Path, servers: dict[str, LocalServer], paused: bool
+    applying: Path, servers: Servers, paused: bool
 ) -> None:
-    in_mode(path, "apply")
     # No plan of the sidecar's own gains as much: the one that is stopped is the first.
-    path.write_text(path.read_text().replace("gain_ratio = 0.0", "gain_ratio = 0.99"))
-    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+    applying.write_text(applying.read_text().replace("gain_ratio = 0.0", "gain_ratio = 0.99"))
+    with Load(list(servers.values())), sidecar_in_thread(applying) as sidecar:
         wait_for(lambda: sidecar.cycles, sidecar)
         assert sizes(servers) == FIRST
         with sidecar._lock:
@@ -277,8 +278,7 @@ def test_who_only_recommends_stops_what_is_under_way(
         wait_for(lambda: arrived(sidecar), sidecar)
         stopped = sizes(servers)
         assert stopped["s1"] < 20 * MB
-        cycles = sidecar.cycles
-        wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+        wait_for_two_cycles(sidecar)
         assert sizes(servers) == stopped
         assert "under way" not in sidecar.order(Order("recommend", "ann"))
 
@@ -289,16 +289,12 @@ def arrived(sidecar: Sidecar) -> bool:
     return all(one["maxmemory_bytes"] == one["target_bytes"] for one in servers)
 
 
-def test_a_pause_sets_nothing_and_ends_by_itself(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
-    in_mode(path, "apply")
-    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+def test_a_pause_sets_nothing_and_ends_by_itself(applying: Path, servers: Servers) -> None:
+    with Load(list(servers.values())), sidecar_in_thread(applying) as sidecar:
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
         sidecar.order(Order("pause", "ann", "an incident"))
         with sizes_set(servers) as commands:
-            cycles = sidecar.cycles
-            wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+            wait_for_two_cycles(sidecar)
         assert commands == []
         assert sidecar.status()["pause"]["why"] == "an incident"
         for what in ("apply", "apply_from_now_on", "rollback"):
@@ -309,35 +305,31 @@ def test_a_pause_sets_nothing_and_ends_by_itself(
         assert sidecar.status()["sets_sizes"]
 
 
-def test_a_pause_survives_a_restart(path: Path, servers: dict[str, LocalServer]) -> None:
-    in_mode(path, "apply")
+def test_a_pause_survives_a_restart(applying: Path, servers: Servers) -> None:
     servers["s0"].client.config_set("maxmemory", "40mb")
-    with sidecar_in_thread(path) as sidecar:
+    with sidecar_in_thread(applying) as sidecar:
         wait_for(lambda: sum(sizes(servers).values()) <= 24 * MB, sidecar)
         sidecar.order(Order("pause", "ann"))
     servers["s0"].client.config_set("maxmemory", "40mb")
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+    with running(applying) as sidecar:
         assert not sidecar.status()["sets_sizes"]
         assert sizes(servers)["s0"] == 40 * MB
         sidecar.order(Order("resume", "ann"))
         wait_for(lambda: sum(sizes(servers).values()) <= 24 * MB, sidecar)
 
 
-def test_a_size_set_by_hand_holds_until_resume(path: Path, servers: dict[str, LocalServer]) -> None:
-    in_mode(path, "apply")
-    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+def test_a_size_set_by_hand_holds_until_resume(applying: Path, servers: Servers) -> None:
+    with Load(list(servers.values())), sidecar_in_thread(applying) as sidecar:
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
         servers["s0"].client.config_set("maxmemory", "15mb")
         wait_for(lambda: sidecar.status()["servers"][0]["held"], sidecar)
-        cycles = sidecar.cycles
-        wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
+        wait_for_two_cycles(sidecar)
         assert sizes(servers)["s0"] == 15 * MB
         assert sum(sizes(servers).values()) <= 24 * MB
         reason = sidecar.status()["servers"][0]["keep_reason"]
         assert reason.startswith("held: somebody set it to 15 MiB by hand")
     # Also across a restart.
-    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+    with Load(list(servers.values())), sidecar_in_thread(applying) as sidecar:
         wait_for(lambda: sidecar.cycles >= 2, sidecar)
         assert sizes(servers)["s0"] == 15 * MB
         with pytest.raises(OrderRefusedError, match="s1 is not held"):
@@ -349,34 +341,25 @@ def test_a_size_set_by_hand_holds_until_resume(path: Path, servers: dict[str, Lo
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
 
 
-@pytest.mark.parametrize("by_hand", ["0", "23mb"])
-def test_a_size_by_hand_that_starves_the_others_is_put_back(
-    path: Path, servers: dict[str, LocalServer], by_hand: str
+@pytest.mark.parametrize(
+    ("by_hand", "setting"), [("0", "hold"), ("23mb", "hold"), ("10mb", "put_back")]
+)
+def test_a_size_by_hand_that_starves_the_others_or_is_not_to_hold_is_put_back(
+    applying: Path, servers: Servers, by_hand: str, setting: str
 ) -> None:
-    in_mode(path, "apply")
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+    text = applying.read_text()
+    applying.write_text(text.replace("[memory]", f'[memory]\nset_by_hand = "{setting}"'))
+    with running(applying) as sidecar:
         servers["s0"].client.config_set("maxmemory", by_hand)
         wait_for(lambda: sidecar.metrics.value("foreign_changes"), sidecar)
         wait_for(lambda: sizes(servers)["s0"] == 12 * MB, sidecar)
         assert sidecar.status()["servers"][0]["held"] is None
 
 
-def test_put_back_is_the_other_setting(path: Path, servers: dict[str, LocalServer]) -> None:
-    in_mode(path, "apply")
-    path.write_text(path.read_text().replace("[memory]", '[memory]\nset_by_hand = "put_back"'))
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
-        servers["s0"].client.config_set("maxmemory", "10mb")
-        wait_for(lambda: sidecar.metrics.value("foreign_changes"), sidecar)
-        wait_for(lambda: sizes(servers)["s0"] == 12 * MB, sidecar)
-
-
 def test_who_was_down_is_given_back_when_it_answers_and_shrinks_come_first(
-    path: Path, servers: dict[str, LocalServer]
+    applying: Path, servers: Servers
 ) -> None:
-    in_mode(path, "apply")
-    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+    with Load(list(servers.values())), sidecar_in_thread(applying) as sidecar:
         wait_for(lambda: sizes(servers)["s1"] > 12 * MB, sidecar)
         servers["s1"].process.send_signal(signal.SIGSTOP)
         try:
@@ -391,11 +374,9 @@ def test_who_was_down_is_given_back_when_it_answers_and_shrinks_come_first(
 
 
 def test_who_does_not_evict_is_not_shrunk_when_it_is_given_back(
-    path: Path, servers: dict[str, LocalServer]
+    applying: Path, servers: Servers
 ) -> None:
-    in_mode(path, "apply")
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+    with running(applying) as sidecar:
         servers["s0"].client.config_set("maxmemory-policy", "noeviction", "maxmemory", "14mb")
         wait_for(lambda: sidecar.status()["servers"][0]["policy"] == "noeviction", sidecar)
         said = sidecar.order(Order("rollback", "ann", to="installation"))
@@ -403,16 +384,12 @@ def test_who_does_not_evict_is_not_shrunk_when_it_is_given_back(
         assert sizes(servers) == {"s0": 14 * MB, "s1": 12 * MB}
 
 
-def test_a_server_that_left_the_file_is_not_asked_for(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
-    in_mode(path, "apply")
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][1]["up"], sidecar)
-    text = path.read_text()
-    path.write_text(text[: text.rindex("[[server]]")])
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+def test_a_server_that_left_the_file_is_not_asked_for(applying: Path, servers: Servers) -> None:
+    with running(applying):
+        pass
+    text = applying.read_text()
+    applying.write_text(text[: text.rindex("[[server]]")])
+    with running(applying) as sidecar:
         said = sidecar.order(Order("rollback", "ann", to="installation"))
     assert said.startswith("back to the sizes from before SPREDS, s0 12 MiB; nothing")
 
@@ -425,24 +402,19 @@ def test_a_server_that_left_the_file_is_not_asked_for(
     ],
 )
 def test_sizes_set_by_hand_that_do_not_fit_are_told(
-    path: Path, servers: dict[str, LocalServer], size: str, problem: str
+    applying: Path, servers: Servers, size: str, problem: str
 ) -> None:
-    in_mode(path, "apply")
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+    with running(applying):
+        pass
     for server in servers.values():
         server.client.config_set("maxmemory", size, "maxmemory-policy", "noeviction")
-    with sidecar_in_thread(path) as sidecar:
+    with sidecar_in_thread(applying) as sidecar:
         wait_for(lambda: problem in problems(sidecar), sidecar)
         assert sidecar.status()["sets_sizes"]
 
 
-def test_two_sizes_by_hand_do_not_exceed_the_budget(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
-    in_mode(path, "apply")
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+def test_two_sizes_by_hand_do_not_exceed_the_budget(applying: Path, servers: Servers) -> None:
+    with running(applying) as sidecar:
         servers["s0"].client.config_set("maxmemory", "16mb")
         wait_for(lambda: sidecar.status()["servers"][0]["held"], sidecar)
         servers["s1"].client.config_set("maxmemory", "16mb")
@@ -451,10 +423,9 @@ def test_two_sizes_by_hand_do_not_exceed_the_budget(
 
 
 def test_sizes_by_hand_while_plans_are_recommended_are_what_is_wanted(
-    path: Path, servers: dict[str, LocalServer]
+    path: Path, servers: Servers
 ) -> None:
-    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+    with Load(list(servers.values())), running(path) as sidecar:
         servers["s0"].client.config_set("maxmemory", "13mb")
         servers["s1"].client.config_set("maxmemory", "11mb")
         wait_for(lambda: sidecar.metrics.value("foreign_changes") == 2, sidecar)
@@ -463,12 +434,8 @@ def test_sizes_by_hand_while_plans_are_recommended_are_what_is_wanted(
         assert sidecar.status()["servers"][0]["held"] is None
 
 
-def test_the_end_of_a_pause_leaves_sizes_set_by_hand(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
-    in_mode(path, "apply")
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+def test_the_end_of_a_pause_leaves_sizes_set_by_hand(applying: Path, servers: Servers) -> None:
+    with running(applying) as sidecar:
         servers["s0"].client.config_set("maxmemory", "9mb")
         wait_for(lambda: sidecar.status()["servers"][0]["held"], sidecar)
         sidecar.order(Order("pause", "ann", for_seconds=0.1))
@@ -478,7 +445,7 @@ def test_the_end_of_a_pause_leaves_sizes_set_by_hand(
         assert sidecar.order(Order("resume", "ann")) == "s0 takes part in plans again"
 
 
-def test_apply_looks_at_the_bounds_of_now(path: Path, servers: dict[str, LocalServer]) -> None:
+def test_apply_looks_at_the_bounds_of_now(path: Path, servers: Servers) -> None:
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: recommended(sidecar), sidecar)
         path.write_text(
@@ -493,14 +460,10 @@ def test_apply_looks_at_the_bounds_of_now(path: Path, servers: dict[str, LocalSe
                 sidecar.order(Order("apply", "ann"))
 
 
-def test_a_state_file_that_cannot_be_read_means_a_pause(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
-    in_mode(path, "apply")
-    state = path.parent / "state.json"
+def test_a_state_file_that_cannot_be_read_means_a_pause(applying: Path, servers: Servers) -> None:
+    state = applying.parent / "state.json"
     state.write_text("{")
-    with sidecar_in_thread(path) as sidecar:
-        wait_for(lambda: sidecar.status()["servers"][0]["up"], sidecar)
+    with running(applying) as sidecar:
         assert "could not be read" in sidecar.status()["pause"]["why"]
         assert state.with_name("state.json.unreadable").read_text() == "{"
         sidecar.order(Order("resume", "ann"))

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from sidecar.cli import main
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from tests.sidecar.test_controllers_close_the_loop import Load
 from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import settled_sizes
 
 MB = 1 << 20
 MORE = """
@@ -62,25 +63,15 @@ def _can_be_applied(now: dict[str, Any]) -> bool:
     return plan is not None and plan["decision"] == "apply" and not plan["carried_out"]
 
 
-def _sizes(servers: dict[str, LocalServer]) -> dict[str, int]:
-    return {
-        name: int(server.client.config_get("maxmemory")["maxmemory"])
-        for name, server in servers.items()
-    }
-
-
 def test_installed_on_monday_trusted_by_friday(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    capsys: pytest.CaptureFixture[str],
+    write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     servers = {name: start_server("12mb") for name in ("modest", "hungry")}
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=MORE)
+    path = write_node(servers, budget="24mb", memory='rss_wait = "0s"', more=MORE)
     # Nobody says anything of a mode.
     path.write_text(path.read_text().replace('mode = "apply"\n', ""))
     operator = Operator(path, capsys)
-    found = _sizes(servers)
+    found = settled_sizes(servers)
 
     assert "the sidecar is not running" in operator.types("status", code=1)
     assert "PROBLEM" not in operator.types("check", "--connect")
@@ -89,7 +80,7 @@ def test_installed_on_monday_trusted_by_friday(
         operator.sees(_can_be_applied)
         assert "mode recommend: plans are made, checked and shown" in operator.types("status")
         assert "not carried out (the mode is recommend" in operator.types("plan")
-        assert _sizes(servers) == found
+        assert settled_sizes(servers) == found
         assert "hungry has 12 MiB (maxmemory)" in operator.types("explain", "hungry")
 
         # Tuesday: one plan, by hand. The last one may just have been too little to carry out.
@@ -97,7 +88,7 @@ def test_installed_on_monday_trusted_by_friday(
             lambda: "carrying out plan" in operator.types("apply", "--why", "Tuesday", code=None),
             lambda: operator.told(),
         )
-        wait_until(lambda: _sizes(servers)["modest"] < 12 * MB, lambda: operator.told())
+        wait_until(lambda: settled_sizes(servers)["modest"] < 12 * MB, lambda: operator.told())
         text = operator.types("explain", "hungry")
         assert "when it went from 12 MiB to" in text
         assert "In the same plan modest shrank by" in text
@@ -119,7 +110,7 @@ def test_installed_on_monday_trusted_by_friday(
 
         # Friday: back to what was there before, and then only looking.
         operator.types("rollback", "--to-installation", "--why", "to see whether one can")
-        wait_until(lambda: _sizes(servers) == found, lambda: operator.told())
+        wait_until(lambda: settled_sizes(servers) == found, lambda: operator.told())
         assert main(["resume", str(path), "nobody"]) == 2
 
     # Also when it has ended, all that is known.

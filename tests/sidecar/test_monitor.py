@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.metrics import Metrics
 from sidecar.curves.estimate import Estimate
+from sidecar.curves.guarded_monitor import MOST_RATE, GuardedMonitor
 from sidecar.curves.monitor import CYCLE_SECONDS, ServerMonitor
-from sidecar.curves.remembered import CYCLE
-from sidecar.samples.batch import Batch, decode_batch
+from sidecar.curves.remembered import CYCLE, MEMORIES, HalfLife
+from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
+from tests.sidecar.fixtures import LoadNode
 from tests.sidecar.monitored_load import (
     BASELINE,
     BUDGET,
@@ -27,6 +31,8 @@ from tests.sidecar.monitored_load import (
     later,
     lru_miss_ratio,
     monitor_of,
+    observed,
+    take,
     zipf,
 )
 from workloads.sample_batches import SampledServer, number_hashes
@@ -40,11 +46,8 @@ def estimate(
     window: ReadingWindow | None = None,
 ) -> Estimate:
     monitor = monitor_of(stats, live_objects=live_objects)
-    for batch in taken:
-        monitor.take(batch)
-    told = monitor.observe(after or later(stats), BUDGET, window)
-    assert told is not None
-    return told
+    take(monitor, taken)
+    return observed(monitor, after or later(stats), BUDGET, window=window)
 
 
 def test_exact_when_everything_is_sampled() -> None:
@@ -175,8 +178,7 @@ def test_memory_that_is_still_being_freed_is_not_that_of_the_keys() -> None:
     """FLUSHALL gives a large server's memory back for seconds or minutes; what is read meanwhile
     would be what an empty server takes, or what a few new keys do."""
     monitor = monitor_of(STATS)
-    for batch in batches(zipf(3000, 20_000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(3000, 20_000)))
     monitor.observe(later(STATS), BUDGET)
     known = vars(monitor.calibration).copy()
     for keys in (0, 20, 1000):
@@ -203,8 +205,7 @@ def test_windows_go_on_from_each_other() -> None:
     monitor.observe(STATS, BUDGET)
     stats, told = STATS, None
     for part in (taken[:40], taken[40:]):
-        for batch in part:
-            monitor.take(batch)
+        take(monitor, part)
         assert monitor.samples_since_observation == sum(len(b.records) for b in part)
         stats = later(stats, hits=10)
         told = monitor.observe(stats, BUDGET)
@@ -221,8 +222,7 @@ def test_old_load_fades_with_its_half_life() -> None:
     monitor = ServerMonitor("one", cycle_seconds=100)
     monitor.observe(STATS, BUDGET)
     hashes = number_hashes(np.tile(np.arange(300), 30), 0)
-    for message in SampledServer().batches(hashes, 1, SIZE):
-        monitor.take(decode_batch(message))
+    take(monitor, SampledServer().batches(hashes, 1, SIZE))
     monitor.step(1)
     before = monitor.counts.histogram.reads.by(CYCLE)
     assert before > 5000
@@ -235,8 +235,7 @@ def test_restarted_server_starts_with_an_empty_stack() -> None:
     monitor = ServerMonitor("one")
     monitor.observe(STATS, BUDGET)
     for instance in (1, 2):
-        for batch in batches(np.arange(50), SampledServer(instance=instance)):
-            monitor.take(batch)
+        take(monitor, batches(np.arange(50), SampledServer(instance=instance)))
     assert monitor.counts.histogram.miss_ratios()[-1] == 1
     assert monitor.observe(replace(later(STATS), instance=2), BUDGET) is None
 
@@ -280,12 +279,10 @@ def test_reads_are_counted_although_the_counters_were_put_back(
     """CONFIG RESETSTAT in the window; its counts may even be above those of before."""
     before = replace(STATS, keyspace_hits=200, keyspace_misses=50)
     monitor = monitor_of(before)
-    for batch in batches(zipf(3000, 30_000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(3000, 30_000)))
     hits, misses = since_reset
     after = replace(later(before), keyspace_hits=hits, keyspace_misses=misses)
-    told = monitor.observe(after, BUDGET)
-    assert told is not None
+    told = observed(monitor, after)
     assert told.request_rate_per_second == pytest.approx(3000, rel=0.01)
     assert told.miss_ratio == pytest.approx(misses / (hits + misses), abs=0.001)
 
@@ -299,10 +296,8 @@ def test_a_few_big_values_are_keys_and_not_the_server_itself() -> None:
     keys = zipf(150, 3000, exponent=0.3)
     hashes = np.repeat(number_hashes(keys, 0), 2)
     operations, sizes = np.tile([2, 3], len(keys)), np.tile([0, size], len(keys))
-    for message in SampledServer().batches(hashes, operations, sizes):
-        monitor.take(decode_batch(message))
-    told = monitor.observe(later(stats), BUDGET)
-    assert told is not None
+    take(monitor, SampledServer().batches(hashes, operations, sizes))
+    told = observed(monitor, later(stats))
     for objects in (50, 100, 140):
         exact = lru_miss_ratio(keys, objects)
         assert float(told.curve.miss_ratio(BASELINE + objects * size)) == pytest.approx(
@@ -326,20 +321,16 @@ def test_order_of_servers_does_not_matter() -> None:
 def test_a_server_that_is_hardly_read_is_not_kept_for_want_of_samples() -> None:
     monitor = monitor_of(STATS)
     stats = later(STATS)
-    told = monitor.observe(stats, BUDGET)
-    assert told is not None
+    told = observed(monitor, stats)
     assert told.keep_reason is None  # nobody reads it
     stats = later(stats, hits=50)
-    told = monitor.observe(stats, BUDGET)
-    assert told is not None
+    told = observed(monitor, stats)
     assert (told.keep_reason or "").startswith("few_samples:")
-    for batch in batches(zipf(1000, 5000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(1000, 5000)))
     monitor.step(1)
     monitor.step(20 * CYCLE_SECONDS)  # what was known long ago
     stats = later(stats, hits=50)
-    told = monitor.observe(stats, BUDGET)
-    assert told is not None
+    told = observed(monitor, stats)
     assert told.keep_reason is None
 
 
@@ -396,3 +387,111 @@ def test_a_curve_is_of_the_usual_memory_beside_the_keys_and_says_how_far_that_sw
     assert abs(float(alone.curve.miss_ratio(size)) - exact) > 0.2
     assert float(known.curve.miss_ratio(size)) == pytest.approx(exact, abs=0.01)
     assert known.curve_error_ratio > 0.1 > steady.curve_error_ratio
+
+
+# --- What a monitor tells by a memory, and not of the last window.
+
+
+def test_before_a_step_is_over_the_last_window_is_told_whatever_the_memory() -> None:
+    stats = later(STATS, hits=2000, misses=1000)
+    told = []
+    for memory in (None, MEMORIES[0]):
+        monitor = monitor_of(STATS)
+        take(monitor, batches(zipf(3000, 3000)))
+        told.append(monitor.observe(stats, BUDGET, memory=memory))
+    last, remembered = told
+    assert last is not None
+    assert remembered is not None
+    assert remembered.request_rate_per_second == last.request_rate_per_second > 0
+    grid = np.linspace(BASELINE, 2 * BASELINE, 20)
+    assert np.array_equal(remembered.curve.miss_ratio(grid), last.curve.miss_ratio(grid))
+
+
+def test_a_memory_tells_its_own_rate_and_a_curve_with_a_margin() -> None:
+    monitor = monitor_of(STATS)
+    taken = batches(zipf(3000, 30_000))
+    take(monitor, taken)
+    monitor.step(CYCLE_SECONDS / 12)
+    monitor.step(CYCLE_SECONDS / 12)  # of silence
+    (short, _), (_, long) = MEMORIES[0], MEMORIES[-1]
+    told = observed(monitor, later(STATS), BUDGET, memory=HalfLife(short, long))
+    # Half of the reads, in one and a half of the time.
+    assert told.request_rate_per_second == pytest.approx(30_000 / 2 / (300 * 1.5))
+    # Depths are taken for 2 / √3,000 deeper than they are.
+    depths = np.linspace(50_000, 500_000, 20)
+    margin = 1 + 2 / np.sqrt(told.sampled_objects)
+    ahead = told.curve.miss_ratio(BASELINE + depths * margin)
+    assert ahead == pytest.approx(told.raw_curve.miss_ratio(BASELINE + depths), abs=1e-3)
+
+
+def test_keys_that_come_back_after_they_were_dropped_are_no_growth() -> None:
+    """With each observation objects are dropped that lie deeper than the budget reaches."""
+    budget_bytes = 4_000_000
+    monitor = monitor_of(STATS, budget_bytes)
+    keys = np.random.default_rng(1).integers(0, 60_000, 400_000)  # they take three budgets
+    known_bytes = []
+    for number, cycle in enumerate(np.split(keys, 4), start=1):
+        for part in np.array_split(cycle, 12):
+            take(monitor, batches(part))
+            monitor.step(CYCLE_SECONDS / 12)
+        known_bytes.append(monitor.shards.stack.total_weight / monitor.shards.rate)
+        stats = later(STATS, seconds=number * CYCLE_SECONDS, misses=number * len(cycle))
+        told = monitor.observe(stats, budget_bytes, memory=MEMORIES[0])
+    assert min(known_bytes) > 1.5 * budget_bytes  # they do come back
+    assert monitor.counts.growth_margin.growth_ratio == 0
+    assert told is not None
+    assert told.curve_error_ratio < 0.1
+
+
+# --- A server whose figures cannot be computed with begins anew, and ends nothing.
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def monitor(load_node: LoadNode, metrics: Metrics) -> GuardedMonitor:
+    return GuardedMonitor("s0", load_node({"s0": "redis://localhost:1"}), metrics)
+
+
+def test_it_begins_anew_after_what_it_cannot_compute_with(
+    monitor: GuardedMonitor, metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    monitor.observe(STATS, BUDGET)
+    take(monitor, batches(zipf(300, 3000)))
+    assert len(monitor.shards) > 0
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(ServerMonitor, "_tend_stack", lambda *_: 1 / 0)
+        assert monitor.observe(later(STATS), BUDGET) is None
+    assert metrics.value("monitors_begun_anew") == 1
+    assert "server s0: its curve begins anew" in caplog.text
+    assert len(monitor.shards) == 0
+    monitor.observe(STATS, BUDGET)
+    take(monitor, batches(zipf(300, 3000)))
+    monitor.step(60.0)
+    assert monitor.observe(later(STATS), BUDGET) is not None
+    assert metrics.value("monitors_begun_anew") == 1
+
+
+def test_a_rate_that_nobody_serves_is_no_estimate(
+    monitor: GuardedMonitor, metrics: Metrics
+) -> None:
+    monitor.observe(STATS, BUDGET)
+    hits = STATS.keyspace_hits + round(MOST_RATE * 1e5)
+    assert monitor.observe(replace(later(STATS), keyspace_hits=hits), BUDGET) is None
+    assert metrics.value("monitors_begun_anew") == 1
+
+
+def test_one_batch_stands_for_no_more_reads_than_can_be(
+    monitor: GuardedMonitor, metrics: Metrics
+) -> None:
+    monitor.observe(STATS, BUDGET)
+    first, *others = batches(zipf(300, 3000))
+    monitor.take(first)
+    for place, batch in enumerate(others):
+        monitor.take(replace(batch, seen_reads=(2**64 - 1) * (place % 2)))
+    found = monitor.observe(later(STATS), BUDGET)
+    assert found is None or found.request_rate_per_second <= MOST_RATE

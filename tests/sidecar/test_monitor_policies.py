@@ -28,6 +28,8 @@ from tests.sidecar.monitored_load import (
     later,
     lru_miss_ratio,
     monitor_of,
+    observed,
+    take,
     zipf,
 )
 from workloads.sample_batches import SampledServer, number_hashes
@@ -68,10 +70,8 @@ def test_keys_without_a_ttl_take_memory_at_every_size_under_volatile_lru(share: 
     has_ttl = np.concatenate((np.zeros(pinned, bool), np.repeat(keys >= pinned, 2)))
     wanted = np.ones(len(hashes), bool)
     wanted[pinned + 1 :: 2] = keys >= pinned
-    for message in server.batches(hashes[wanted], operations[wanted], SIZE, ttl=has_ttl[wanted]):
-        monitor.take(decode_batch(message))
-    told = monitor.observe(later(stats), BUDGET)
-    assert told is not None
+    take(monitor, server.batches(hashes[wanted], operations[wanted], SIZE, ttl=has_ttl[wanted]))
+    told = observed(monitor, later(stats))
     for capacity in (1300, 2000, 3000, 4000):
         exact = pinning_miss_ratio(keys, pinned, capacity)
         predicted = float(told.curve.miss_ratio(BASELINE + capacity * (SIZE + OVERHEAD)))
@@ -98,14 +98,12 @@ def test_memory_that_was_pinned_only_later_does_not_count_for_earlier_reads(shar
     keys = np.insert(keys, places, np.arange(added))
     operations, ttl = np.insert(operations, places, WRITE), np.insert(ttl, places, False)
     server = SampledServer(threshold=MODULUS // share)
-    for message in server.batches(number_hashes(keys, 0), operations, SIZE, ttl=ttl):
-        monitor.take(decode_batch(message))
+    take(monitor, server.batches(number_hashes(keys, 0), operations, SIZE, ttl=ttl))
     full = replace(
         later(stats), keys=added + 4000, keys_with_ttl=4000,
         counted_bytes=BASELINE + (added + 4000) * (SIZE + OVERHEAD),
     )  # fmt: skip
-    told = monitor.observe(full, BUDGET)
-    assert told is not None
+    told = observed(monitor, full)
     pinned_then = np.repeat(np.arange(1, added + 1), 10)
     for capacity in (4500, 5500, 6500):
         exact = pinning_miss_ratio(cached, pinned_then, capacity)
@@ -133,8 +131,7 @@ def test_a_key_at_which_the_module_could_not_look_is_not_taken_for_one_without_a
     hashes = number_hashes(np.array(asked), 0)
     for message in SampledServer().batches(hashes, operations, sizes, ttl=wrote):
         monitor.take(replace(decode_batch(message), source=SOURCE_MODULE))
-    told = monitor.observe(later(stats), BUDGET)
-    assert told is not None
+    told = observed(monitor, later(stats))
     for objects in (300, 1000, 2000):
         size = BASELINE + objects * (SIZE + OVERHEAD)
         exact = lru_miss_ratio(keys, objects)
@@ -144,13 +141,10 @@ def test_a_key_at_which_the_module_could_not_look_is_not_taken_for_one_without_a
 def test_keys_that_another_policy_evicts_are_pinned_no_longer() -> None:
     stats = replace(STATS, maxmemory_policy="volatile-lru", keys=5000, keys_with_ttl=0)
     monitor = monitor_of(stats)
-    for message in SampledServer().batches(number_hashes(np.arange(5000), 0), WRITE, SIZE):
-        monitor.take(decode_batch(message))
-    told = monitor.observe(stats := later(stats), BUDGET)
-    assert told is not None
+    take(monitor, SampledServer().batches(number_hashes(np.arange(5000), 0), WRITE, SIZE))
+    told = observed(monitor, stats := later(stats))
     assert told.unevictable_bytes > BASELINE + 5000 * SIZE
-    told = monitor.observe(later(replace(stats, maxmemory_policy="allkeys-lru")), BUDGET)
-    assert told is not None
+    told = observed(monitor, later(replace(stats, maxmemory_policy="allkeys-lru")))
     assert told.unevictable_bytes == stats.baseline_bytes
 
 
@@ -158,10 +152,8 @@ def test_an_lfu_server_is_simulated_at_all_sizes() -> None:
     keys = zipf(1000, 10_000)
     budget = BASELINE + 1200 * (SIZE + OVERHEAD)
     monitor = monitor_of(LFU, budget)
-    for batch in batches(keys):
-        monitor.take(batch)
-    told = monitor.observe(later(LFU), budget)
-    assert told is not None
+    take(monitor, batches(keys))
+    told = observed(monitor, later(LFU), budget)
     assert told.keep_reason is None
     for capacity in (100, 300, 600):
         cache = MiniatureCache(capacity, EvictionSettings())
@@ -177,10 +169,8 @@ def test_an_lfu_server_is_simulated_at_all_sizes() -> None:
 
 def test_an_lfu_server_is_anchored_by_its_simulation() -> None:
     monitor = monitor_of(LFU)
-    for batch in batches(zipf(5000, 5000)):
-        monitor.take(batch)
-    told = monitor.observe(later(LFU, hits=700, misses=300), BUDGET)
-    assert told is not None
+    take(monitor, batches(zipf(5000, 5000)))
+    told = observed(monitor, later(LFU, hits=700, misses=300))
     raw = float(told.raw_curve.miss_ratio(LFU.maxmemory_bytes))
     assert told.drift_ratio == pytest.approx(raw - 0.3, abs=0.02)
     assert told.curve.miss_ratio(LFU.maxmemory_bytes) == pytest.approx(0.3, abs=0.02)
@@ -192,25 +182,20 @@ def test_simulated_caches_keep_all_that_fits_until_the_server_tells_what_a_key_w
     stats = replace(LFU, keys=0, counted_bytes=LFU.baseline_bytes + FIRST_FIXED_BYTES)
     monitor = ServerMonitor("one")
     monitor.observe(stats, just_full)
-    for batch in batches(keys):
-        monitor.take(batch)
+    take(monitor, batches(keys))
     filled = replace(later(stats, misses=len(keys)), keys=len(keys), counted_bytes=just_full)
     monitor.observe(filled, just_full)
     monitor.forget()
-    for batch in batches(keys):
-        monitor.take(batch)
-    told = monitor.observe(later(filled, hits=len(keys)), just_full)
-    assert told is not None
+    take(monitor, batches(keys))
+    told = observed(monitor, later(filled, hits=len(keys)), just_full)
     assert told.raw_curve.miss_ratio(just_full) == 0
 
 
 def test_what_was_counted_under_another_policy_is_forgotten() -> None:
     monitor = monitor_of(STATS)
-    for batch in batches(zipf(1000, 5000)):
-        monitor.take(batch)
+    take(monitor, batches(zipf(1000, 5000)))
     stats = later(LFU, hits=1000)
-    told = monitor.observe(stats, BUDGET)
-    assert told is not None
+    told = observed(monitor, stats)
     assert (told.keep_reason or "").startswith("few_samples:")
     assert monitor.counts.histogram.reads.by(CYCLE) == 0
     simulation = monitor.shards.simulation
@@ -225,14 +210,11 @@ def test_what_was_counted_under_another_policy_is_forgotten() -> None:
 
 def test_simulated_caches_begin_with_what_is_known() -> None:
     monitor = monitor_of(STATS)
-    for batch in batches(np.arange(1000)):
-        monitor.take(batch)
+    take(monitor, batches(np.arange(1000)))
     stats = later(LFU, hits=1000)
     monitor.observe(stats, BUDGET)
-    for batch in batches(zipf(1000, 5000)):
-        monitor.take(batch)
-    told = monitor.observe(later(stats, hits=5000), BUDGET)
-    assert told is not None
+    take(monitor, batches(zipf(1000, 5000)))
+    told = observed(monitor, later(stats, hits=5000))
     # All are in the largest cache, where none was read before the policy changed.
     assert told.raw_curve.miss_ratio(BUDGET) == 0
 
@@ -243,16 +225,14 @@ def test_a_rate_that_was_raised_is_taken_over_when_as_much_has_been_seen(
 ) -> None:
     monitor = monitor_of(stats)
     server = SampledServer(threshold=MODULUS // 64)
-    for batch in batches(zipf(3000, 30_000, seed=1), server):
-        monitor.take(batch)
+    take(monitor, batches(zipf(3000, 30_000, seed=1), server))
     stats = later(stats)
     assert monitor.observe(stats, BUDGET) is not None
     assert monitor.shards.rate == 1 / 64
     before, server.threshold = monitor.shards, MODULUS // 4
     rates = []
     for seed in range(2, 5):
-        for batch in batches(zipf(3000, 30_000, seed=seed), server):
-            monitor.take(batch)
+        take(monitor, batches(zipf(3000, 30_000, seed=seed), server))
         stats = later(stats)
         told = monitor.observe(stats, BUDGET)
         rates.append(monitor.shards.rate)
@@ -271,7 +251,6 @@ def test_a_full_stack_needs_no_higher_rate() -> None:
     for threshold in (MODULUS // 64, MODULUS):
         server.threshold = threshold
         for seed in range(2):
-            for batch in batches(zipf(3000, 10_000, seed), server):
-                monitor.take(batch)
+            take(monitor, batches(zipf(3000, 10_000, seed), server))
             monitor.observe(STATS, BUDGET)
     assert monitor.shards.rate <= 1 / 64

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +12,11 @@ from sidecar.cli import main
 from sidecar.control.server_status import _has_curve
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
 from workloads.local_node import sidecar_in_thread
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import BUILD
 
 MB = 1 << 20
 OF_A_CURVE = (
@@ -32,16 +31,15 @@ OF_A_CURVE = (
 
 @pytest.mark.parametrize("policy", ["volatile-ttl", "noeviction"])
 def test_without_a_curve_no_command_tells_what_another_size_would_bring(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     capsys: pytest.CaptureFixture[str],
     policy: str,
 ) -> None:
     other = start_server("12mb", **{"maxmemory-policy": policy})
     other.client.set("kept", "until tomorrow", ex=86_400)
     servers = {"other": other, "usual": start_server("12mb")}
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, budget="24mb", more=f'{CYCLE}[controller]\nkind = "embedded"\n')
+    path = write_node(servers, budget="24mb", more=f'{CYCLE}[controller]\nkind = "embedded"\n')
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.last_plan, sidecar)
         wait_for(lambda: sidecar.status()["servers"][1]["curve"], sidecar)
@@ -62,7 +60,7 @@ def test_without_a_curve_no_command_tells_what_another_size_would_bring(
 
 
 def test_an_idle_server_without_a_sampler_keeps_its_size_and_is_told_no_figure(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     """What nobody has told of is not nothing: its keys are what it has, read or not."""
     stock = start_server("8mb", BUILD / "bin" / "redis-server-stock")

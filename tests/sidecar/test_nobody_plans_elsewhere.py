@@ -22,6 +22,7 @@ from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key
 from solver_lambda.documents.plan import AdaptationPlan
 from tests.secret_file import write_secret
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from workloads.bench.solver.function_verb import realistic_observation
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -34,14 +35,12 @@ SECRET = {"SPREDS_TOKEN": TOKEN}
 
 
 @pytest.fixture
-def servers(start_server: Callable[..., LocalServer]) -> list[LocalServer]:
+def servers(start_server: StartServer) -> list[LocalServer]:
     return [start_server("12mb"), start_server("12mb")]
 
 
 @pytest.fixture
-def node(
-    write_node: Callable[..., Path], servers: list[LocalServer], tmp_path: Path
-) -> Callable[..., Path]:
+def node(write_node: WriteNode, servers: list[LocalServer], tmp_path: Path) -> Callable[..., Path]:
     """Writes the node's file with a ``[controller]`` of this kind that asks this port."""
     urls = {"small": servers[0].url, "large": servers[1].url}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,14 @@ from hypothesis import strategies as st
 import sidecar
 from sidecar.cli import main
 from sidecar.config.controller_config import ControllerConfig
-from sidecar.config.node import load_config
+from sidecar.config.node import SidecarConfig, load_config
+from sidecar.config.operators import OperatorsConfig
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.reader import MAX_SERVERS, DocumentError
 from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
 from tests.secret_file import write_secret
+from tests.sidecar.fixtures import WriteNode
 
 GOOD = """
 node = "cache-1"
@@ -325,3 +329,190 @@ def test_who_plans_by_default_is_said_once(tmp_path: Path) -> None:
     controller = GOOD.partition("[controller]")[2].partition("[planning]")[0]
     config = load_config(_write(tmp_path, GOOD.replace(controller, "\n")))
     assert config.controller == ControllerConfig()
+
+
+# --- A node's file that no reader should choke on.
+
+
+@pytest.mark.parametrize("value", ["9" * 4301, "[" * 9000 + "]" * 9000, "0x" + "f" * 9000])
+def test_an_endless_value_is_refused_in_a_short_sentence(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text(f"node = {value}\n")
+    with pytest.raises(DocumentError) as error:
+        load_config(path)
+    assert str(error.value).startswith(str(path))
+    assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f"minimum = {1 << 62}", "minimum must be at most 2305843009213693952 bytes"),
+        (f'minimum = "{"9" * 400}"', "minimum must be at most 2305843009213693952 bytes"),
+        (f'backend_latency = "{"9" * 400}ms"', "backend_latency must be at most 1e+19 s"),
+        ("weight = 1e999", "weight must be a finite number"),
+    ],
+)
+def test_what_a_document_may_not_have_is_refused(
+    write_node: WriteNode, line: str, words: str
+) -> None:
+    with pytest.raises(DocumentError) as error:
+        load_config(write_node({"a": "redis://127.0.0.1:1"}, server_keys=line))
+    assert words in str(error.value)
+    assert len(str(error.value)) < 1000
+
+
+def test_a_minimum_of_0_is_one_byte(write_node: WriteNode) -> None:
+    path = write_node({"a": "redis://127.0.0.1:1"}, server_keys="minimum = 0")
+    assert load_config(path).servers[0].minimum_bytes == 1
+
+
+def test_servers_are_counted_before_they_are_compared(write_node: WriteNode) -> None:
+    urls = {f"s{number}": f"redis://127.0.0.1:{number}" for number in range(MAX_SERVERS + 1)}
+    with pytest.raises(DocumentError, match="server must have 1024 tables at most, not 1025"):
+        load_config(write_node(urls, budget="9gb"))
+
+
+# --- ``[planning] forecast``, what follows from it, and the half-life that it takes the place of.
+
+
+NODE = """
+node = "n1"
+[memory]
+budget = "100mb"
+[sampling]
+endpoint = "ipc:///tmp/samples"
+{sampling}
+[cycle]
+maximum_age = "30m"
+[planning]
+{planning}
+[[server]]
+name = "pages"
+url = "redis://127.0.0.1:6379"
+"""
+
+
+def config_of(folder: Path, planning: str = "", sampling: str = "") -> SidecarConfig:
+    path = folder / "node.toml"
+    path.write_text(NODE.format(planning=planning, sampling=sampling))
+    return load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("planning", "forecasts", "horizon_seconds"),
+    [
+        ("", True, 10 * 1800),
+        ('forecast = "competing"', True, 10 * 1800),
+        ('forecast = "last"', False, 1800),
+        ('horizon = "10m"', True, 600),
+        ('forecast = "last"\nhorizon = "2d"', False, 2 * 86400),
+    ],
+)
+def test_a_plan_is_expected_to_last_ten_cycles_or_one_of_the_last_window(
+    tmp_path: Path, planning: str, forecasts: bool, horizon_seconds: float
+) -> None:
+    config = config_of(tmp_path, planning)
+    assert config.forecasts is forecasts
+    assert config.planning.horizon_seconds == horizon_seconds
+
+
+def test_another_forecast_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match=r"planning\.forecast.*'first'"):
+        config_of(tmp_path, 'forecast = "first"')
+
+
+def test_a_reload_cannot_change_the_forecast(tmp_path: Path) -> None:
+    old, new = config_of(tmp_path), config_of(tmp_path, 'forecast = "last"')
+    assert new.needs_restart_after(old) == ["planning.forecast"]
+
+
+def test_a_half_life_is_accepted_and_the_operator_told_what_took_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        config = config_of(tmp_path, sampling='half_life = "2h"')
+    assert config == config_of(tmp_path)
+    (warning,) = caplog.messages
+    assert "sampling.half_life" in warning
+    assert "cycle.maximum_age" in warning
+    assert str(tmp_path / "node.toml") in warning
+
+
+@pytest.mark.parametrize("half_life", ["2", '"0s"', '"long"'])
+def test_a_half_life_that_never_was_one_is_still_refused(tmp_path: Path, half_life: str) -> None:
+    with pytest.raises(DocumentError, match=r"sampling\.half_life"):
+        config_of(tmp_path, sampling=f"half_life = {half_life}")
+
+
+# --- ``[operators]`` of a node's file.
+
+
+TOKEN = "sixteen-letters!"
+Load = Callable[[str], OperatorsConfig]
+
+
+@pytest.fixture
+def load(write_node: WriteNode, tmp_path: Path) -> Load:
+    write_secret(tmp_path / "short", "short\n")
+    write_secret(tmp_path / "same", 16 * "a")
+    write_secret(tmp_path / "token", f"{TOKEN}\n")
+
+    def read(text: str) -> OperatorsConfig:
+        more = f'[controller]\nkind = "embedded"\n[operators]\n{text}\n'
+        return load_config(write_node({"a": "redis://127.0.0.1:1"}, more=more)).operators
+
+    return read
+
+
+def test_by_default_there_is_a_socket_beside_the_state_file_and_no_port(
+    load: Load, tmp_path: Path, write_node: WriteNode
+) -> None:
+    assert load("") == OperatorsConfig(socket=tmp_path / "state.json.sock")
+    path = write_node({"a": "redis://127.0.0.1:1"})
+    assert load_config(path).operators == load("")
+    path.write_text(path.read_text().replace('state_file = "state.json"', ""))
+    assert load_config(path).operators == OperatorsConfig()
+
+
+def test_all_can_be_told(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'socket = "s"\ngroup = "root"\nlisten = "[::1]:9736"\ntoken_file = "token"'
+    assert load(text) == OperatorsConfig(
+        socket=tmp_path / "s", group="root", listen=("::1", 9736), token=TOKEN
+    )
+    assert TOKEN not in repr(load(text))
+    monkeypatch.setenv("T", TOKEN)
+    assert load('listen = "localhost:1"\ntoken_env = "T"') == OperatorsConfig(
+        socket=tmp_path / "state.json.sock", listen=("localhost", 1), token=TOKEN
+    )
+    anywhere = load('listen = "0.0.0.0:9736"\nlisten_anywhere = true')
+    assert (anywhere.listen, anywhere.anywhere) == (("0.0.0.0", 9736), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('listen = "0.0.0.0:9736"', "operators.listen is '0.0.0.0:9736', which other machines can"),
+        ('listen = "10.0.0.7:1"', "set operators.listen_anywhere = true"),
+        ('listen = "9736"', "operators.listen must be HOST:PORT, not '9736'"),
+        ('listen = "127.0.0.1:99999"', "operators.listen must be HOST:PORT"),
+        ('listen = "somewhere:1"', "operators.listen must have 'localhost' or the number"),
+        ('group = "no-such-group-here"', "operators.group is 'no-such-group-here', and this"),
+        ('token_file = "nowhere"', "operators.token_file"),
+        ('token_file = "short"', "operators.token_file must hold one word of at least 16"),
+        ('token_file = "same"', "operators.token_file must hold at least 8 different"),
+        ("listen_anywhere = 1", "operators.listen_anywhere must be true or false"),
+        ('lisen = "127.0.0.1:1"', "did you mean 'listen'"),
+    ],
+)
+def test_what_is_wrong_is_named(load: Load, text: str, words: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        load(text)
+    assert words in str(caught.value)
+    assert "node.toml" in str(caught.value)
+
+
+def test_another_door_needs_a_restart(write_node: WriteNode) -> None:
+    old = load_config(write_node({"a": "redis://127.0.0.1:1"}))
+    new = dataclasses.replace(old, operators=OperatorsConfig(listen=("127.0.0.1", 1)))
+    assert new.needs_restart_after(old) == ["[operators]"]

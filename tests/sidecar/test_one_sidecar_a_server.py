@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from sidecar.servers.server_lock import (
     ServerTakenError,
 )
 from solver_lambda.documents.units import format_size
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.local_server import LocalServer
 
@@ -30,12 +30,12 @@ MORE = '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\n'
 
 
 @pytest.fixture
-def server(start_server: Callable[..., LocalServer]) -> LocalServer:
+def server(start_server: StartServer) -> LocalServer:
     return start_server("12mb")
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path], server: LocalServer) -> Path:
+def path(write_node: WriteNode, server: LocalServer) -> Path:
     return write_node({"a": server.url}, budget="24mb", more=MORE)
 
 
@@ -78,7 +78,7 @@ def test_a_server_is_refused_to_a_configuration_with_another_state_and_endpoint(
 
 
 def test_an_endpoint_is_refused_to_a_second_sidecar_with_other_servers(
-    path: Path, server: LocalServer, start_server: Callable[..., LocalServer]
+    path: Path, server: LocalServer, start_server: StartServer
 ) -> None:
     other = _another(path, OTHER_STATE, (server.url, start_server("12mb").url))
     with sidecar_process(path) as first:
@@ -183,7 +183,7 @@ def test_the_rights_to_inform_and_to_size_are_enough(path: Path, server: LocalSe
 
 
 def test_of_one_server_by_two_names_the_second_is_left_alone_and_counted_once(
-    path: Path, capsys: pytest.CaptureFixture[str], start_server: Callable[..., LocalServer]
+    path: Path, capsys: pytest.CaptureFixture[str], start_server: StartServer
 ) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

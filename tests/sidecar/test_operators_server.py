@@ -25,6 +25,7 @@ from sidecar.base.log_setup import MOST_A_MINUTE, RepeatFilter
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
+from sidecar.control.order_rate import OrderRate
 from sidecar.web import operators_server
 from sidecar.web import shared as shared_module
 from sidecar.web.access import is_own_name
@@ -42,6 +43,7 @@ from workloads.local_node import wait_until
 
 TOKEN = "a-token-of-some-length"
 PAGES = ("/", "/livez", "/readyz", "/metrics", "/api/status", "/api/series", "/api/history")
+Serve = Callable[..., OperatorsServer]
 Ask = Callable[..., tuple[int, Any, http.client.HTTPResponse]]
 
 
@@ -77,49 +79,69 @@ def ask(
     return response.status, json.loads(answer) if is_json else answer.decode(), response
 
 
+def answers(where: Path | int) -> bool:
+    """Whether the server does, at its socket or its port."""
+    at = UnixConnection(where) if isinstance(where, Path) else over_port(where)
+    return ask(at, "/livez")[0] == 200
+
+
+def over_port(port: int, host: str = "127.0.0.1") -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(host, port, 30)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.json.sock"
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+
+
 @pytest.fixture
 def watched() -> ExampleSidecar:
     return ExampleSidecar()
 
 
 @pytest.fixture
-def serve(watched: ExampleSidecar, tmp_path: Path) -> Iterator[Callable[..., OperatorsServer]]:
+def serve(watched: ExampleSidecar, path: Path) -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(**config: Any) -> OperatorsServer:
-            config = {"socket": tmp_path / "state.json.sock", **config}
+            config = {"socket": path, **config}
             return stack.enter_context(OperatorsServer(OperatorsConfig(**config), watched))
 
         yield start
 
 
 @pytest.fixture
-def over_tcp(serve: Callable[..., OperatorsServer]) -> Ask:
+def over_tcp(serve: Serve) -> Ask:
     port = serve(listen=("127.0.0.1", 0), token=TOKEN).port
 
     def over(target: str, body: object = None, **keywords: Any) -> Any:
-        return ask(http.client.HTTPConnection("127.0.0.1", port, 30), target, body, **keywords)
+        return ask(over_port(port), target, body, **keywords)
 
     return over
 
 
 @pytest.fixture
-def over_unix(serve: Callable[..., OperatorsServer], tmp_path: Path) -> Ask:
+def over_unix(serve: Serve, path: Path) -> Ask:
     serve()
 
     def over(target: str, body: object = None, **keywords: Any) -> Any:
-        return ask(UnixConnection(tmp_path / "state.json.sock"), target, body, **keywords)
+        return ask(UnixConnection(path), target, body, **keywords)
 
     return over
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_page_is_at_both_doors(over_tcp: Ask, tmp_path: Path, page: str) -> None:
+def test_every_page_is_at_both_doors(over_tcp: Ask, path: Path, page: str) -> None:
     status, answer, response = over_tcp(page)
     assert status == 200
     assert answer
     assert response.getheader("X-Content-Type-Options") == "nosniff"
-    assert ask(UnixConnection(tmp_path / "state.json.sock"), page)[0] == 200
+    assert ask(UnixConnection(path), page)[0] == 200
     status, answer, response = over_tcp(page, method="HEAD")
     assert (status, answer) == (200, "")
 
@@ -145,9 +167,7 @@ def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
 
 
 def test_anybodys_malformed_address_is_refused_and_leaves_little_in_the_log(
-    serve: Callable[..., OperatorsServer],
-    caplog: pytest.LogCaptureFixture,
-    request: pytest.FixtureRequest,
+    serve: Serve, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:
     port = serve(listen=("127.0.0.1", 0)).port
     once = RepeatFilter()
@@ -290,7 +310,7 @@ def test_who_orders_too_fast_is_refused_by_the_head_and_others_are_not() -> None
 
 
 def test_orders_that_come_too_fast_are_told_when_to_come_again(
-    over_tcp: Ask, watched: ExampleSidecar, tmp_path: Path
+    over_tcp: Ask, watched: ExampleSidecar, path: Path
 ) -> None:
     """And whoever floods the port locks out nobody at the socket."""
     token = {"Authorization": f"Bearer {TOKEN}"}
@@ -303,7 +323,7 @@ def test_orders_that_come_too_fast_are_told_when_to_come_again(
     assert "too many orders" in late[0][1]["error"]
     assert int(late[0][2].getheader("Retry-After", "")) > 0
     assert over_tcp("/api/orders", {"what": "resume"})[0] == 401
-    client = SidecarClient(tmp_path / "state.json.sock")
+    client = SidecarClient(path)
     assert client.order(Order("resume", "ana")) == "done: resume"
     refusals = []
     while not refusals:
@@ -395,12 +415,10 @@ def test_over_tcp_the_token_is_enough(over_tcp: Ask, watched: ExampleSidecar) ->
     assert given_order.by == "ana, as the holder of the token at 127.0.0.1"
 
 
-def test_without_a_token_no_order_is_taken_over_tcp(
-    serve: Callable[..., OperatorsServer], watched: ExampleSidecar
-) -> None:
+def test_without_a_token_no_order_is_taken_over_tcp(serve: Serve, watched: ExampleSidecar) -> None:
     port = serve(listen=("127.0.0.1", 0)).port
-    connection = http.client.HTTPConnection("127.0.0.1", port, 30)
-    status, answer, _ = ask(connection, "/api/orders", {"what": "apply"}, Authorization="Bearer ")
+    order = {"what": "apply"}
+    status, answer, _ = ask(over_port(port), "/api/orders", order, Authorization="Bearer ")
     assert status == 403
     assert "operators.token_file" in answer["error"]
     assert watched.orders == []
@@ -439,41 +457,36 @@ def test_from_other_machines_numbers_and_the_machines_name(over_tcp: Ask) -> Non
     assert not is_own_name("evil.example", anywhere=True)
 
 
-def test_the_socket_is_for_its_user_only(over_unix: Ask, tmp_path: Path) -> None:
-    path = tmp_path / "state.json.sock"
+def test_the_socket_is_for_its_user_only(over_unix: Ask, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_or_for_a_group(serve: Callable[..., OperatorsServer], tmp_path: Path) -> None:
+def test_or_for_a_group(serve: Serve, path: Path) -> None:
     group = grp.getgrgid(os.getgroups()[-1] if os.getgroups() else os.getgid())
     serve(group=group.gr_name)
-    path = tmp_path / "state.json.sock"
     assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_gid) == (0o660, group.gr_gid)
 
 
-def test_a_long_path_is_as_good_as_a_short_one(
-    serve: Callable[..., OperatorsServer], tmp_path: Path
-) -> None:
+def test_a_long_path_is_as_good_as_a_short_one(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / ("d" * 100) / ("e" * 100) / "state.json.sock"
     server = serve(socket=path)
-    assert ask(UnixConnection(path), "/livez")[0] == 200
+    assert answers(path)
     server.close()
     assert not path.exists()
 
 
-def test_what_a_dead_sidecar_left_is_replaced(
-    serve: Callable[..., OperatorsServer], tmp_path: Path
-) -> None:
-    path = tmp_path / "state.json.sock"
+def test_what_a_dead_sidecar_left_is_replaced(serve: Serve, path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     serve()
-    assert ask(UnixConnection(path), "/livez")[0] == 200
+    assert answers(path)
 
 
-def test_a_living_sidecars_socket_and_a_file_stay(over_unix: Ask, tmp_path: Path) -> None:
+def test_a_living_sidecars_socket_and_a_file_stay(
+    over_unix: Ask, path: Path, tmp_path: Path
+) -> None:
     with pytest.raises(OSError, match="another process answers there"):
-        UnixSocket(tmp_path / "state.json.sock")
+        UnixSocket(path)
     assert over_unix("/livez")[0] == 200
     file = tmp_path / "a-file"
     file.write_text("mine")
@@ -482,10 +495,7 @@ def test_a_living_sidecars_socket_and_a_file_stay(over_unix: Ask, tmp_path: Path
     assert file.read_text() == "mine"
 
 
-def test_closing_leaves_what_another_has_put_there(
-    serve: Callable[..., OperatorsServer], tmp_path: Path
-) -> None:
-    path = tmp_path / "state.json.sock"
+def test_closing_leaves_what_another_has_put_there(serve: Serve, path: Path) -> None:
     server = serve()
     path.unlink()
     path.write_text("somebody else's")
@@ -495,31 +505,25 @@ def test_closing_leaves_what_another_has_put_there(
 
 
 def test_a_socket_that_was_removed_is_there_again(
-    serve: Callable[..., OperatorsServer],
-    watched: ExampleSidecar,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    serve: Serve, watched: ExampleSidecar, path: Path, looks_often: None
 ) -> None:
-    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
-    path = tmp_path / "state.json.sock"
     server = serve(listen=("127.0.0.1", 0))
     server.look()
     assert watched.metrics.value("operators_sockets_gone") == 0
     for times in (1, 2):
         path.unlink()
         server.look()
-        assert ask(UnixConnection(path), "/livez")[0] == 200
+        assert answers(path)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert watched.metrics.value("operators_sockets_gone") == times
-    assert ask(http.client.HTTPConnection("127.0.0.1", server.port, 30), "/livez")[0] == 200
+    assert answers(server.port)
     server.close()
     assert not path.exists()
 
 
 def test_what_is_put_in_the_sockets_place_stays_and_the_next_look_tries_again(
-    serve: Callable[..., OperatorsServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, tmp_path: Path, looks_often: None
 ) -> None:
-    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
     path = tmp_path / "folder" / "state.json.sock"
     server = serve(socket=path)
     path.unlink()
@@ -530,49 +534,42 @@ def test_what_is_put_in_the_sockets_place_stays_and_the_next_look_tries_again(
     assert path.parent.read_text() == "in the way"
     path.parent.unlink()
     server.look()
-    assert ask(UnixConnection(path), "/livez")[0] == 200
+    assert answers(path)
 
 
 def test_a_port_that_is_taken_is_a_problem_until_it_is_free(
-    watched: ExampleSidecar,
-    serve: Callable[..., OperatorsServer],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    watched: ExampleSidecar, serve: Serve, path: Path, looks_often: None
 ) -> None:
-    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = serve(listen=("127.0.0.1", port))
-        assert ask(UnixConnection(tmp_path / "state.json.sock"), "/livez")[0] == 200
+        assert answers(path)
         server.look()
         (problem,) = server.problems()
         assert f"operators.listen: 127.0.0.1:{port} cannot be bound: " in problem
         assert watched.metrics.value("operators_not_bound", key="listen") == 2
     server.look()
     assert server.problems() == []
-    assert ask(http.client.HTTPConnection("127.0.0.1", port, 30), "/livez")[0] == 200
+    assert answers(port)
 
 
 def test_a_socket_that_cannot_be_made_is_a_problem_until_it_can(
-    serve: Callable[..., OperatorsServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, path: Path, looks_often: None
 ) -> None:
-    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
-    path = tmp_path / "state.json.sock"
     path.write_text("mine")
     server = serve(listen=("127.0.0.1", 0))
     (problem,) = server.problems()
     assert problem.startswith(f"operators.socket: {path} cannot be bound: ")
-    assert ask(http.client.HTTPConnection("127.0.0.1", server.port, 30), "/livez")[0] == 200
+    assert answers(server.port)
     path.unlink()
     server.look()
     assert server.problems() == []
-    assert ask(UnixConnection(path), "/livez")[0] == 200
+    assert answers(path)
 
 
 def test_without_a_thread_the_socket_is_a_problem_until_there_is_one(
-    serve: Callable[..., OperatorsServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, path: Path, looks_often: None
 ) -> None:
-    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
     with pytest.MonkeyPatch.context() as patch:
         refuse_threads(patch)
         server = serve()
@@ -580,16 +577,13 @@ def test_without_a_thread_the_socket_is_a_problem_until_there_is_one(
         assert problem.startswith("operators.socket: can't start new thread")
     server.look()
     assert server.problems() == []
-    assert ask(UnixConnection(tmp_path / "state.json.sock"), "/livez")[0] == 200
+    assert answers(path)
 
 
-def test_localhost_is_both_families_or_neither(
-    serve: Callable[..., OperatorsServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(operators_server, "LOOK_SECONDS", 0.0)
+def test_localhost_is_both_families_or_neither(serve: Serve, looks_often: None) -> None:
     server = serve(socket=None, listen=("localhost", 0))
     for host in ("127.0.0.1", "::1"):
-        assert ask(http.client.HTTPConnection(host, server.port, 30), "/livez")[0] == 200
+        assert ask(over_port(server.port, host), "/livez")[0] == 200
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
         port = taken.getsockname()[1]
         half = serve(socket=None, listen=("localhost", port))
@@ -599,10 +593,10 @@ def test_localhost_is_both_families_or_neither(
     half.look()
     assert half.problems() == []
     for host in ("127.0.0.1", "::1"):
-        assert ask(http.client.HTTPConnection(host, port, 30), "/livez")[0] == 200
+        assert ask(over_port(port, host), "/livez")[0] == 200
 
 
-def test_silent_clients_keep_nobody_out(serve: Callable[..., OperatorsServer]) -> None:
+def test_silent_clients_keep_nobody_out(serve: Serve) -> None:
     """More of them than there is room for: each new one takes the place of the oldest."""
     port = serve(listen=("127.0.0.1", 0)).port
     with ExitStack() as stack:
@@ -611,7 +605,7 @@ def test_silent_clients_keep_nobody_out(serve: Callable[..., OperatorsServer]) -
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             connection.sendall(b"GET /livez HTTP/1.0\r\nHost: local")
             silent.append(connection)
-        assert ask(http.client.HTTPConnection("127.0.0.1", port, 30), "/livez")[0] == 200
+        assert answers(port)
         silent[0].settimeout(30)
         assert silent[0].recv(1) == b""  # hung up on
 
@@ -626,9 +620,7 @@ def test_a_fault_of_ours_is_answered_and_logged(
     assert over_unix("/api/status")[0] == 200
 
 
-def test_no_bytes_bring_it_down(
-    serve: Callable[..., OperatorsServer], watched: ExampleSidecar
-) -> None:
+def test_no_bytes_bring_it_down(serve: Serve, watched: ExampleSidecar) -> None:
     port = serve(listen=("127.0.0.1", 0)).port
 
     @given(st.binary(max_size=300) | st.binary(max_size=300).map(b"POST /api/orders ".__add__))
@@ -641,5 +633,51 @@ def test_no_bytes_bring_it_down(
                     pass
 
     send()
-    assert ask(http.client.HTTPConnection("127.0.0.1", port, 30), "/livez")[0] == 200
+    assert answers(port)
     assert watched.orders == []
+
+
+# --- Orders within bounds of time, for each who gives them.
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_a_burst_then_one_each_two_seconds() -> None:
+    clock = Clock()
+    rate = OrderRate(burst=3, seconds=2.0, now=clock)
+    assert [rate.wait_seconds("ann") for _ in range(5)] == [0, 0, 0, 2, 2]
+    assert rate.wait_seconds("bob") == 0
+    clock.seconds += 2
+    assert [rate.wait_seconds("ann") for _ in range(2)] == [0, 2]
+    clock.seconds += 1000
+    assert [rate.wait_seconds("ann") for _ in range(4)] == [0, 0, 0, 2]
+
+
+@given(st.lists(st.floats(0, 5), max_size=50), st.integers(1, 5), st.sampled_from([0.5, 1.0, 3.0]))
+def test_no_more_than_the_bucket_and_what_flowed_in(
+    pauses: list[float], burst: int, seconds: float
+) -> None:
+    clock = Clock()
+    rate = OrderRate(burst, seconds, now=clock)
+    taken = 0
+    for pause in pauses:
+        clock.seconds += pause
+        wait = rate.wait_seconds("ann")
+        if wait == 0:
+            taken += 1
+        else:
+            assert 0 < wait <= seconds + 1
+    assert taken <= burst + (clock.seconds - 100) / seconds + 1e-6
+
+
+def test_what_is_known_of_strangers_is_bounded() -> None:
+    rate = OrderRate(1, 1.0, now=Clock())
+    for number in range(5000):
+        assert rate.wait_seconds(str(number)) == 0
+    assert len(rate._full_at) == 1000

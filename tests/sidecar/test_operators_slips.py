@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.state.node_lock import NodeLockedError, node_lock
+from tests.sidecar.fixtures import WriteNode
 
 CLOUD = """[controller]
 kind = "auto"
@@ -24,7 +25,7 @@ listen = "127.0.0.1:{port}"
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path]) -> Path:
+def path(write_node: WriteNode) -> Path:
     # Nobody is there: what is wrong is found before a server is asked.
     return write_node({"a": "redis://127.0.0.1:1"})
 
@@ -99,7 +100,7 @@ def test_the_endpoint_is_no_address_of_this_machine(
 
 @pytest.mark.parametrize("endpoint", ["http://", "http://not_a_host_..", "http://localhost:99999"])
 def test_the_clouds_address_is_none(
-    write_node: Callable[..., Path], endpoint: str, capsys: pytest.CaptureFixture[str]
+    write_node: WriteNode, endpoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = f'{CLOUD.format(port=0)}endpoint_url = "{endpoint}"\n'
     path = write_node({"a": "redis://127.0.0.1:1"}, more=more)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from hypothesis import example, given
@@ -18,9 +17,9 @@ from sidecar.servers.pace import (
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import EnterShrinkMode, ServerState, Shrink, resolve
 from tests.sidecar.actuated_node import ActuatedNode, fill
+from tests.sidecar.fixtures import MakeNode
 
 MB = 1 << 20
-MakeNode = Callable[..., ActuatedNode]
 
 
 class Clock:
@@ -139,13 +138,12 @@ def test_shrink_mode_lasts_from_the_first_portion_to_the_last() -> None:
 def test_a_lowered_maximum_takes_many_small_shrinks(make_node: MakeNode) -> None:
     node: ActuatedNode = make_node("24mb", "24mb", gradual=True)
     fill(node.servers["s0"], 24)
-    node.actuator.set_targets({"s0": 24 * MB, "s1": 24 * MB}, "as they are")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(24, 24)
     before = node.metrics.value("config_set_maxmemory", instance="s0")
     node.actuator.intermediate_sizes.bounds_bytes = {"s0": (0, 22 * MB)}
-    node.actuator.set_targets({"s0": 22 * MB, "s1": 24 * MB}, "maximum")
+    node.want(22, 24)
     node.step_until(lambda: node.maxmemory()["s0"] == 22 * MB)
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     # 2 MiB of keys of 1 KB, five hundred a portion at most.
     assert node.metrics.value("config_set_maxmemory", instance="s0") - before >= 3
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,29 +22,24 @@ from sidecar.observer import observe
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import Observation
+from tests.sidecar.fixtures import Servers, StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load
 from tests.sidecar.test_modes import MB, MORE, sizes, wait_for
 from workloads.local_node import sidecar_in_thread
-from workloads.local_server import LocalServer
 
 
 @pytest.fixture
-def servers(start_server: Callable[..., LocalServer]) -> dict[str, LocalServer]:
+def servers(start_server: StartServer) -> Servers:
     # What the second one needs it has.
     return {"s0": start_server("3mb"), "s1": start_server("21mb")}
 
 
 @pytest.fixture
-def path(
-    write_node: Callable[..., Path],
-    servers: dict[str, LocalServer],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Path:
-    urls = {name: server.url for name, server in servers.items()}
+def path(write_node: WriteNode, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Cycles come fast, and a wait of some cycles is an hour's.
     monkeypatch.setattr(observation_cycle, "STEPS_A_CYCLE", 7200)
     more = MORE.replace('maximum_age = "6s"', 'maximum_age = "1h"')
-    return write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=more)
+    return write_node(servers, budget="24mb", memory='rss_wait = "0s"', more=more)
 
 
 class Tampering:
@@ -78,7 +73,7 @@ def warm(sidecar: Sidecar) -> bool:
 
 
 def test_a_plan_by_a_curve_that_was_tampered_with_is_taken_back_within_one_window(
-    path: Path, servers: dict[str, LocalServer], monkeypatch: pytest.MonkeyPatch
+    path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tampering = Tampering()
     monkeypatch.setattr(observation_cycle, "observe", tampering.observe)
@@ -115,10 +110,7 @@ def test_a_plan_by_a_curve_that_was_tampered_with_is_taken_back_within_one_windo
     ids=["pause", "installation"],
 )
 def test_a_check_sets_nothing_after_somebody_has_said_stop(
-    path: Path,
-    servers: dict[str, LocalServer],
-    monkeypatch: pytest.MonkeyPatch,
-    order: Order,
+    path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch, order: Order
 ) -> None:
     tampering = Tampering()
     monkeypatch.setattr(observation_cycle, "observe", tampering.observe)
@@ -174,14 +166,12 @@ class Liar:
 
 
 def test_one_whose_counters_lie_goes_back_alone(
-    start_server: Callable[..., LocalServer],
-    write_node: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
+    start_server: StartServer, write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers = {"s0": start_server("16mb"), "s1": start_server("4mb"), "s2": start_server("4mb")}
     monkeypatch.setattr(observation_cycle, "STEPS_A_CYCLE", 7200)
     path = write_node(
-        {name: server.url for name, server in servers.items()},
+        servers,
         budget="24mb",
         memory='rss_wait = "0s"',
         more=MORE.replace('maximum_age = "6s"', 'maximum_age = "1h"'),

@@ -32,6 +32,7 @@ from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state import node_lock as node_lock_module
 from sidecar.state.node_lock import node_lock
 from tests.secret_file import write_secret
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.experiment.attacks.stage.hostile_server import HostileServer, bulk
 from workloads.local_server import BUILD, LocalServer
@@ -53,13 +54,13 @@ def check(capsys: pytest.CaptureFixture[str]) -> Check:
 
 
 def test_a_good_node_has_no_problem_and_nothing_changes(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     check: Check,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     servers = {"a": start_server("12mb"), "b": start_server("12mb")}
-    path = write_node({name: server.url for name, server in servers.items()}, budget="24mb")
+    path = write_node(servers, budget="24mb")
     before = [server.client.config_get("*") for server in servers.values()]
     assert check(path, 0) == []
     assert [server.client.config_get("*") for server in servers.values()] == before
@@ -77,7 +78,7 @@ def _one(findings: list[dict[str, str]], where: str, words: str) -> dict[str, st
 
 
 def test_each_problem_has_its_remedy(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer], check: Check
+    write_node: WriteNode, start_server: StartServer, check: Check
 ) -> None:
     good = start_server("12mb")
     fixed = start_server("40mb", **{"maxmemory-policy": "noeviction"})
@@ -109,10 +110,7 @@ def test_each_problem_has_its_remedy(
 
 
 def test_a_server_that_says_nonsense_is_a_finding_in_one_sentence(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    check: Check,
-    tmp_path: Path,
+    write_node: WriteNode, start_server: StartServer, check: Check, tmp_path: Path
 ) -> None:
     real = start_server("12mb").client
 
@@ -131,8 +129,8 @@ def test_a_server_that_says_nonsense_is_a_finding_in_one_sentence(
 
 
 def test_what_is_known_of_the_budget_is_told_and_no_more(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     check: Check,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -153,14 +151,14 @@ def test_what_is_known_of_the_budget_is_told_and_no_more(
 
 
 def test_a_server_without_a_latency_is_told(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer], check: Check
+    write_node: WriteNode, start_server: StartServer, check: Check
 ) -> None:
     path = write_node({"a": start_server("12mb").url}, server_keys="")
     assert _one(check(path, 0), "a", "has no backend_latency")["level"] == "advice"
 
 
 def test_a_port_in_use_and_a_server_of_another_sidecar_are_told(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer], check: Check
+    write_node: WriteNode, start_server: StartServer, check: Check
 ) -> None:
     from sidecar.servers.server_lock import ServerLock
 
@@ -191,10 +189,7 @@ def _again(server: LocalServer) -> str:
 
 @pytest.mark.parametrize("command", ["INFO", "CONFIG"])
 def test_a_server_whose_commands_have_other_names_is_not_called_absent(
-    command: str,
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    check: Check,
+    command: str, write_node: WriteNode, start_server: StartServer, check: Check
 ) -> None:
     server = start_server("12mb", **{"rename-command": f"{command} hidden"})
     path = write_node({"a": server.url}, budget="24mb")
@@ -207,8 +202,8 @@ def test_a_server_whose_commands_have_other_names_is_not_called_absent(
 @pytest.mark.parametrize("right", [*NEEDED, *WANTED])
 def test_a_missing_right_is_named(
     right: str,
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     check: Check,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -227,8 +222,8 @@ def test_a_missing_right_is_named(
 
 
 def test_a_wrong_password_names_file_and_key(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     check: Check,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -265,8 +260,8 @@ def test_a_wrong_password_names_file_and_key(
 def test_the_printed_user_is_enough_for_a_whole_run_and_nothing_is_refused(
     binary: str,
     module: bool,
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     check: Check,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -297,7 +292,7 @@ def test_the_printed_user_is_enough_for_a_whole_run_and_nothing_is_refused(
     assert [entry["object"] for entry in server.client.acl_log()] == []
 
 
-def test_the_line_takes_everything_else_away(start_server: Callable[..., LocalServer]) -> None:
+def test_the_line_takes_everything_else_away(start_server: StartServer) -> None:
     server = start_server("12mb")
     server.client.execute_command("ACL", "SETUSER", "spreds", "on", "+@all", "~*")
     server.client.execute_command(*acl_line().split())
@@ -373,9 +368,7 @@ def test_a_server_of_another_user_must_be_able_to_reach_the_endpoint(tmp_path: P
     assert words(other, at="tcp://127.0.0.1:5555") == ""
 
 
-def test_a_servers_user_is_known_and_nobody_elses(
-    start_server: Callable[..., LocalServer],
-) -> None:
+def test_a_servers_user_is_known_and_nobody_elses(start_server: StartServer) -> None:
     server = start_server("12mb")
     found = server_process("a", server.process.pid)
     assert found is not None
@@ -423,7 +416,7 @@ def test_a_budget_beyond_the_machine_is_always_a_problem(budget: int) -> None:
     assert ("problem" in levels) == (budget >= total)
 
 
-def test_a_lock_is_seen_without_being_taken(write_node: Callable[..., Path]) -> None:
+def test_a_lock_is_seen_without_being_taken(write_node: WriteNode) -> None:
     from sidecar.state.node_lock import is_locked
 
     config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
@@ -434,7 +427,7 @@ def test_a_lock_is_seen_without_being_taken(write_node: Callable[..., Path]) -> 
 
 
 def test_a_lock_on_a_file_of_another_file_system_is_not_ours(
-    write_node: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_node: WriteNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it has the same inode there."""
     config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
@@ -452,7 +445,7 @@ def test_a_lock_on_a_file_of_another_file_system_is_not_ours(
 
 
 def test_a_sidecar_with_another_state_file_is_not_this_one(
-    write_node: Callable[..., Path], tmp_path: Path
+    write_node: WriteNode, tmp_path: Path
 ) -> None:
     """Though it has this one's endpoint: who starts this one beside it is refused."""
     from sidecar.state.node_lock import is_locked
@@ -538,7 +531,7 @@ def test_room_for_open_files_is_made_or_told_to_be_missing(
 
 
 def test_the_iam_policy_is_what_the_stack_gives_its_node(
-    write_node: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    write_node: WriteNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cloud = (
         '[controller]\nkind = "lambda"\nobservations_bucket = "observations"\n'

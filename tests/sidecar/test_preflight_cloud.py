@@ -15,16 +15,16 @@ from sidecar.preflight.finding import Finding
 from sidecar.preflight.service import check_service
 from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.played_function import by_queue
 from tests.sidecar.signed_cloud import SignedCloud
-from workloads.local_server import LocalServer
 
 URLS = {"a": "redis://127.0.0.1:1"}
 Found = Callable[[str], list[Finding]]
 
 
 @pytest.fixture
-def found(write_node: Callable[..., Path]) -> Found:
+def found(write_node: WriteNode) -> Found:
     """What is found of a cloud with this ``[controller]``."""
 
     def look(controller: str) -> list[Finding]:
@@ -133,8 +133,8 @@ def test_an_embedded_node_asks_nobody(cloud: SignedCloud, found: Found) -> None:
 
 def test_the_command_asks_the_cloud(
     cloud: SignedCloud,
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     more = by_queue(cloud).replace('"plans"', '"plan"')
@@ -160,12 +160,7 @@ REFUSED = b'HTTP/1.1 401 Unauthorized\r\n\r\n{"error": "the token is wrong"}'
     ],
 )
 def test_a_service_must_be_a_solver(
-    write_node: Callable[..., Path],
-    tmp_path: Path,
-    answer: bytes,
-    level: str,
-    says: str,
-    remedy: str,
+    write_node: WriteNode, tmp_path: Path, answer: bytes, level: str, says: str, remedy: str
 ) -> None:
     write_secret(tmp_path / "token", "only-for-tests-0123456789")
     with answering(answer) as url:

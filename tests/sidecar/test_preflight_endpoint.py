@@ -4,7 +4,6 @@ it."""
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,9 @@ import redis
 from sidecar.config.node import load_config
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.preflight import preflight
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import BUILD
 
 _KEY = "sampling.endpoint"
 MODULE = BUILD / "lib" / "spreds.so"
@@ -25,7 +25,7 @@ def _found(path: Path, where: str) -> list[Finding]:
 
 
 def test_an_endpoint_that_was_edited_since_is_not_what_the_sidecar_has_bound(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     path = write_node({"a": start_server("12mb").url}, budget="24mb")
     text = path.read_text()
@@ -66,8 +66,8 @@ def test_an_endpoint_is_good_if_the_server_takes_it(
     protected: str,
     is_taken: bool | None,
     way: str,
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
 ) -> None:
     if way == "module" and not MODULE.exists():
         pytest.skip("build/lib/spreds.so is not built")
@@ -99,7 +99,7 @@ def test_an_endpoint_is_good_if_the_server_takes_it(
 
 
 def test_an_endpoint_that_the_server_has_from_its_own_file_is_good(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     endpoint = "tcp://192.0.2.2:9999"
     server = start_server("12mb", **{"spreds-endpoint": endpoint})

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import math
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.log_setup import set_up_log
+from sidecar.base.plain_text import plain, plain_output
 from sidecar.base.time_of_day import time_of_day
 from sidecar.cli import main
 from sidecar.commands.printing import about, age_words
@@ -31,3 +36,46 @@ def test_a_pause_of_more_than_a_year_is_refused(capsys: pytest.CaptureFixture[st
         main(["pause", "node.toml", "--for", "367d"])
     assert ended.value.code == 2
     assert "must be 366d at most, not '367d'" in capsys.readouterr().err
+
+
+# --- What peers said is printed without anything that a terminal obeys.
+
+
+EVIL = "a\x1b[2Jb\x07\u202ec\x9b31m\r\nINFO a line that nobody logged"
+
+
+@given(st.text())
+def test_all_of_it_can_be_printed_and_what_can_be_printed_stays(text: str) -> None:
+    shown = plain(text)
+    assert shown.isprintable()
+    assert not text.isprintable() or shown == text
+    assert all(one in shown for one in text if one.isprintable())
+
+
+def test_what_is_printed_keeps_its_lines_and_nothing_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with plain_output():
+        print(EVIL)
+        print(EVIL, file=sys.stderr)
+    for text in capsys.readouterr():
+        assert text == ("a\\x1b[2Jb\\x07\\u202ec\\x9b31m\\r\nINFO a line that nobody logged\n")
+
+
+def test_a_line_of_the_log_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+    set_up_log()
+    try:
+        logging.getLogger("sidecar").warning("a server says %s", EVIL)
+        try:
+            raise ValueError(EVIL)
+        except ValueError:
+            logging.getLogger("sidecar").exception("it failed")
+    finally:
+        logging.basicConfig(force=True)
+    warning, failed, *traceback = said.getvalue().rstrip("\n").split("\n")
+    assert warning.endswith("\\r\\nINFO a line that nobody logged")
+    assert failed.endswith("it failed")
+    assert len(traceback) > 2
+    assert "\x1b" not in said.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ from sidecar.control.problems import problems_of
 from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.sidecar_state import SidecarState
 from tests.secret_file import write_secret
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_modes import in_mode, problems, sizes, wait_for
 from workloads.local_node import sidecar_in_thread
-from workloads.local_server import LocalServer
 
 MB = 1 << 20
 WATCHED = ControlState()
@@ -97,10 +96,10 @@ def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], 
 
 
 def test_who_sends_no_samples_is_told_before_anything_is_observed(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path]
+    start_server: StartServer, write_node: WriteNode
 ) -> None:
     servers = {name: start_server("12mb") for name in ("s0", "s1")}
-    path = write_node({n: s.url for n, s in servers.items()}, budget="24mb")
+    path = write_node(servers, budget="24mb")
     with sidecar_in_thread(path) as sidecar:
         wait_for(lambda: len(sidecar._samples.by_instance) == 2, sidecar)
         assert "no samples" not in problems(sidecar)
@@ -112,15 +111,14 @@ def test_who_sends_no_samples_is_told_before_anything_is_observed(
 
 
 def test_a_password_that_is_changed_is_read_again(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], tmp_path: Path
+    start_server: StartServer, write_node: WriteNode, tmp_path: Path
 ) -> None:
     servers = {name: start_server("12mb") for name in ("s0", "s1")}
     for server in servers.values():
         server.client.config_set("requirepass", "first")
     write_secret(tmp_path / "s.secret", "first\n")
-    urls = {name: server.url for name, server in servers.items()}
     keys = 'password_file = "s.secret"\nbackend_latency = "50ms"'
-    with sidecar_in_thread(write_node(urls, budget="24mb", server_keys=keys)) as sidecar:
+    with sidecar_in_thread(write_node(servers, budget="24mb", server_keys=keys)) as sidecar:
         wait_for(lambda: len(sidecar._actuator.readings) == 2, sidecar)
         client: Any = servers["s0"].client
         client.config_set("requirepass", "second")
@@ -135,10 +133,10 @@ def test_a_password_that_is_changed_is_read_again(
 
 @pytest.mark.parametrize("is_engaged", [False, True])
 def test_nobody_is_told_to_apply_what_is_applied(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], is_engaged: bool
+    start_server: StartServer, write_node: WriteNode, is_engaged: bool
 ) -> None:
     servers = {name: start_server("12mb") for name in ("s0", "s1")}
-    path = in_mode(write_node({n: s.url for n, s in servers.items()}, budget="24mb"), "apply")
+    path = in_mode(write_node(servers, budget="24mb"), "apply")
 
     def change() -> None:
         servers["s0"].client.config_set("maxmemory-policy", "noeviction")

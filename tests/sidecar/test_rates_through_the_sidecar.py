@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 
@@ -69,7 +68,7 @@ class SteadyLoad:
 
 @pytest.mark.parametrize("rate", [0.02, 1.0])
 def test_it_is_that_of_a_steady_load(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], rate: float
+    start_server: StartServer, write_node: WriteNode, rate: float
 ) -> None:
     server = start_server("16mb")
     node = write_node({"a": server.url}, more=CYCLE)

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.curves.growth_margin import GrowthMargin
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.miss_ratio_histogram import COARSE_EDGES_BYTES, EDGES_BYTES
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import CYCLE, HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife
+from sidecar.curves.remembered import CYCLE, HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife, Remembered
 from sidecar.samples.wire_format import Operation
 from tests.sidecar.counted_reads import STEP_SECONDS, at_depth, count, ids_of, step
 from tests.sidecar.monitored_load import accesses
@@ -168,3 +169,141 @@ def test_without_reads_there_are_no_misses() -> None:
     known = at_depth(1e6)
     known.forget()
     assert known.reads(HalfLife(0, 0)) == known.reads(None) == 0
+
+
+# --- Fading counts against a list of when how much was added.
+
+
+amounts = st.floats(-1e6, 1e6)
+# What is added in a step, and how long that takes, in cycles.
+steps = st.lists(st.tuples(st.lists(amounts, max_size=4), st.floats(0, 5)), max_size=12)
+PLACES = range(len(HALF_LIVES_CYCLES))
+
+
+@given(steps, st.lists(amounts, max_size=3))
+def test_each_memory_sums_all_that_was_added_with_its_weights(
+    past: list[tuple[list[float], float]], latest: list[float]
+) -> None:
+    remembered = Remembered(2)
+    added: list[tuple[float, float]] = []
+    now = 0.0
+    for some, cycles in past:
+        for amount in some:
+            remembered.new += [amount, -2 * amount]
+        now += cycles
+        # A step's counts begin to fade when it is over.
+        added += [(now, amount) for amount in some]
+        remembered.step(cycles)
+    for amount in latest:
+        remembered.new += [amount, -2 * amount]
+        added.append((now, amount))
+    for place, half_life in enumerate(HALF_LIVES_CYCLES):
+        naive = sum(amount * 0.5 ** ((now - at) / half_life) for at, amount in added)
+        assert remembered.by(place) == pytest.approx([naive, -2 * naive], rel=1e-9, abs=1e-6)
+    last = sum(past[-1][0]) if past else 0.0
+    assert remembered.last == pytest.approx([last, -2 * last], abs=1e-6)
+
+
+@given(steps)
+def test_a_longer_memory_never_holds_less_of_what_is_counted(
+    past: list[tuple[list[float], float]],
+) -> None:
+    remembered = Remembered()
+    for some, cycles in past:
+        remembered.new += sum(map(abs, some))
+        remembered.step(cycles)
+    held = [float(remembered.by(place)) for place in PLACES]
+    assert held == sorted(held)
+    assert held[0] >= float(remembered.last)
+
+
+def test_two_halves_of_a_step_without_reads_fade_as_the_whole_does() -> None:
+    halves, whole = Remembered(), Remembered()
+    for one, cycles in ((halves, (0.0, 0.5, 0.5)), (whole, (0.0, 1.0))):
+        one.new += 8.0
+        for part in cycles:
+            one.step(part)
+    assert halves.faded == pytest.approx(whole.faded)
+    assert whole.by(CYCLE) == pytest.approx(4.0)
+
+
+def test_nothing_is_left_of_what_is_forgotten() -> None:
+    remembered = Remembered(3)
+    for _ in range(3):
+        remembered.new += 1.0
+        remembered.step(0.1)
+    remembered.new += 1.0
+    remembered.forget()
+    assert not np.any(remembered.last)
+    assert not any(np.any(remembered.by(place)) for place in PLACES)
+
+
+def test_a_change_reaches_every_array() -> None:
+    changed, made_anew = Remembered(2), Remembered(2)
+    for cycles in (0.2, 0.3):
+        changed.new += [1.0, 5.0]
+        made_anew.new += [5.0, 1.0]
+        changed.step(cycles)
+        made_anew.step(cycles)
+    changed.new += [7.0, 0.0]
+    made_anew.new += [0.0, 7.0]
+    changed.change(lambda array: array[::-1].copy())
+    assert np.array_equal(changed.new, made_anew.new)
+    assert np.array_equal(changed.last, made_anew.last)
+    assert np.array_equal(changed.faded, made_anew.faded)
+
+
+# --- How much deeper reads are expected to reach.
+
+
+weight_lists = st.lists(st.floats(0, 1e12), max_size=8)
+depth_lists = st.lists(st.floats(0, 1e14), min_size=1, max_size=20)
+
+
+def outlook_of(weights_bytes: list[float], objects: int) -> GrowthMargin:
+    growth_margin = GrowthMargin()
+    for weight in weights_bytes:
+        growth_margin.step(weight, objects)
+    return growth_margin
+
+
+@given(weight_lists, st.integers(0, 10**6), depth_lists)
+def test_depths_keep_their_order_and_never_shrink(
+    weights_bytes: list[float], objects: int, depths: list[float]
+) -> None:
+    given_depths = np.sort(np.array([*depths, np.inf]))
+    expected = outlook_of(weights_bytes, objects).depths(given_depths)
+    assert np.all(expected >= given_depths)
+    assert np.all(expected[1:] >= expected[:-1])
+    assert np.all(np.isfinite(expected[:-1]))
+
+
+@given(weight_lists, st.integers(0, 10**6), depth_lists)
+def test_a_stack_that_does_not_grow_only_has_the_margin_for_chance(
+    weights_bytes: list[float], objects: int, depths: list[float]
+) -> None:
+    growth_margin = outlook_of(sorted(weights_bytes, reverse=True), objects)
+    margin = 1 + 2 / np.sqrt(max(16, objects if weights_bytes else 0))
+    assert growth_margin.growth_ratio == 0
+    assert growth_margin.depths(np.array(depths)) == pytest.approx(np.array(depths) * margin)
+
+
+def test_growth_is_known_after_four_steps_and_forgotten_with_the_stack() -> None:
+    growth_margin = outlook_of([1e6, 1.1e6, 1.2e6, 1.3e6], 100)
+    assert growth_margin.growth_ratio == 0
+    growth_margin.step(1.6e6, 100)
+    assert growth_margin.growth_ratio == pytest.approx(3 * 0.6 / 1.6)
+    growth_margin.forget()
+    assert growth_margin.growth_ratio == 0
+
+
+def test_only_sizes_that_hold_nearly_everything_are_to_hold_what_comes() -> None:
+    growth_margin = outlook_of([0.9e6, 0.9e6, 0.9e6, 0.9e6, 1e6], 10**12)
+    tenth, whole, beyond = growth_margin.depths(np.array([1e5, 1e6, 2e6])) / [1e5, 1e6, 2e6]
+    assert tenth == pytest.approx(1.006, abs=1e-5)
+    assert whole == beyond == pytest.approx(1.6, abs=1e-5)
+
+
+def test_more_sampled_objects_leave_less_to_chance() -> None:
+    margins = [float(outlook_of([1.0], n).depths(np.array([1.0]))[0]) for n in (0, 16, 64, 10**4)]
+    assert margins == pytest.approx([1.5, 1.5, 1.25, 1.02])

@@ -3,7 +3,6 @@ back when it is not needed any more: not with the next plan, an hour later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,12 @@ from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import Fields
 from tests.sidecar.actuated_node import MB, fill
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import settled_sizes
 
 
 def test_beside_one_that_does_not_evict(three: ThreeServers) -> None:
@@ -70,17 +70,15 @@ def told(sidecar: Sidecar) -> str:
 
 @pytest.mark.parametrize("end", ["undone", "resumed", "resumed after a restart"])
 def test_a_slip_by_hand_costs_the_others_nothing_for_long(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer], end: str
+    write_node: WriteNode, start_server: StartServer, end: str
 ) -> None:
     servers = {name: start_server("16mb") for name in "abc"}
     for server in servers.values():
         fill(server, 8)
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, memory='rss_wait = "0s"')
+    path = write_node(servers, memory='rss_wait = "0s"')
 
     def sizes() -> list[int]:
-        found = [server.client.config_get("maxmemory")["maxmemory"] for server in servers.values()]
-        return [int(str(size)) for size in found]
+        return list(settled_sizes(servers).values())
 
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,12 +22,12 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import load_config
 from sidecar.samples.endpoint import bind_endpoint
 from solver_lambda.documents.reader import DocumentError
+from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.in_background import in_background
 from workloads.local_node import wait_until
 from workloads.local_server import built
 
-WriteNode = Callable[..., Path]
 as_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="needs root, to run a server as another user"
 )

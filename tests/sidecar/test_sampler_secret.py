@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -29,13 +28,12 @@ from sidecar.servers import server_sampler
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.state.sidecar_state import SidecarState
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import wait_for
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import BUILD, LocalServer
 from workloads.sample_batches import SampledServer, number_hashes
 
-StartServer = Callable[..., LocalServer]
-WriteNode = Callable[..., Path]
 WAYS = ["patch", "module"]
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import redis
 
 from sidecar.daemon import Sidecar
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load, wait_for
 from workloads.local_node import sidecar_in_thread
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import BUILD
 
 MORE = """
 [cycle]
@@ -39,7 +38,7 @@ class PatientLoad(Load):
 @pytest.mark.skipif(not MODULE.exists(), reason="build/lib/spreds.so is not built")
 @pytest.mark.parametrize("way", ["the module is unloaded", "its socket is gone"])
 def test_a_server_that_is_read_and_not_sampled_keeps_its_size(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path], way: str
+    start_server: StartServer, write_node: WriteNode, way: str
 ) -> None:
     stock = BUILD / "bin" / "redis-server-stock"
     servers = [start_server("8mb", stock, loadmodule=MODULE, **LOCAL) for _ in range(2)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,11 +17,11 @@ from sidecar.servers import (
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from sidecar.servers.unanswered_sizes import UnansweredSizes
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode
+from tests.sidecar.fixtures import MakeNode
 from workloads.local_node import WAIT_LIMIT_SECONDS, wait_until
 from workloads.local_server import BUILD
 
 MB = 1 << 20
-MakeNode = Callable[..., ActuatedNode]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def node(endless_questions: None, make_node: MakeNode) -> Iterator[ActuatedNode]
     node = make_node("16mb", "16mb", "16mb")
     targets = {"s0": 12 * MB, "s1": 18 * MB, "s2": 18 * MB}
     node.actuator.set_targets(targets, "plan")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     process = node.servers["s1"].process
     process.send_signal(signal.SIGSTOP)
     yield node
@@ -89,12 +89,11 @@ def test_one_that_comes_back_is_cut_before_anything_else(
     make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_node("16mb", "16mb", "16mb")
-    node.actuator.set_targets({"s0": 12 * MB, "s1": 12 * MB, "s2": 24 * MB}, "plan")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(12, 12, 24)
     node.servers["s1"].client.config_set("maxmemory", 40 * MB)
     node.servers["s1"].client.config_rewrite()
     node.servers["s1"].restart()
-    node.actuator.set_targets({"s0": 10 * MB, "s1": 12 * MB, "s2": 26 * MB}, "next plan")
+    node.want(10, 12, 26)
     done = []
     real = RedisServer.set
 
@@ -104,7 +103,7 @@ def test_one_that_comes_back_is_cut_before_anything_else(
         real(self, settings)
 
     monkeypatch.setattr(RedisServer, "set", note)
-    node.step_until(lambda: node.actuator.settled)
+    node.settle()
     assert done == ["s1", "s0", "s2"]
     assert node.maxmemory() == {"s0": 10 * MB, "s1": 12 * MB, "s2": 26 * MB}
 
@@ -126,8 +125,7 @@ def test_nobody_grows_beside_one_that_hangs_and_was_never_seen(make_node: MakeNo
     node = make_node("16mb", "32mb")
     node.servers["s1"].process.send_signal(signal.SIGSTOP)
     try:
-        node.actuator.set_targets({"s0": 32 * MB, "s1": 16 * MB}, "plan")
-        node.actuator.step()
+        node.begin(32, 16)
         wait_until(lambda: bool(node.actuator.read_all()["s0"]), node.metrics.snapshot)
         for _ in range(5):
             node.actuator.step()
@@ -140,7 +138,7 @@ def test_nobody_grows_beside_one_that_hangs_and_was_never_seen(make_node: MakeNo
 def test_who_is_down_at_the_start_holds_up_nobody(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
     node.servers["s1"].stop()
-    node.actuator.set_targets({"s0": 32 * MB, "s1": 16 * MB}, "plan")
+    node.want(32, 16)
     for _ in range(50):
         node.actuator.step()
     assert _size(node, "s0") == 32 * MB
@@ -153,7 +151,7 @@ def test_servers_that_are_slow_to_answer_get_their_sizes_all_the_same(
     for module in (server_contact, server_watch, side_by_side):
         monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
     node = make_node("16mb", "32mb")
-    node.actuator.set_targets({"s0": 32 * MB, "s1": 16 * MB}, "plan")
+    node.want(32, 16)
     wanted = {"s0": 32 * MB, "s1": 16 * MB}
     contacts = [watch.contact for watch in node.actuator._watches.values()]
     for _ in range(50):
@@ -176,7 +174,7 @@ def test_a_size_whose_reply_was_lost_is_not_taken_for_somebodys(
 ) -> None:
     """The network delivers it when the server has answered again already."""
     node = make_node("16mb", "16mb")
-    node.actuator.set_targets({"s0": 20 * MB, "s1": 16 * MB}, "plan")
+    node.want(20, 16)
     real = RedisServer.set
 
     def lose(self: RedisServer, settings: dict[str, object]) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +14,12 @@ from sidecar.servers.reserved_memory import unmovable
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
+from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, settled_sizes
 
-MakeNode = Callable[..., ActuatedNode]
 AS_SPREDS = 'username = "spreds"'
 MAY_ALL = ("on", "nopass", "~*", "&*", "+@all")
 
@@ -75,9 +73,9 @@ def test_the_others_shrink_and_growth_stays_within_what_is_in_force(
     refusing: MakeNode, long_pauses: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = refusing("16mb", "16mb", "8mb")
-    node.actuator.set_targets({"s0": 4 * MB, "s1": 8 * MB, "s2": 36 * MB}, "test")
+    node.want(4, 8, 36)
     with caplog.at_level(logging.WARNING):
-        assert node.step_until(lambda: node.actuator.settled) <= BUDGET
+        assert node.settle() <= BUDGET
         assert node.maxmemory() == {"s0": 16 * MB, "s1": 8 * MB, "s2": 24 * MB}
         for _ in range(100):
             node.actuator.step()
@@ -109,10 +107,8 @@ def test_a_growth_that_is_refused_is_blamed_on_nobody_and_leaves_its_memory_to_o
     refusing: MakeNode,
 ) -> None:
     node = refusing("8mb", "8mb")
-    node.actuator.set_targets({"s0": 24 * MB, "s1": 8 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
-    node.actuator.set_targets({"s0": 8 * MB, "s1": 40 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(24, 8)
+    node.settle(8, 40)
     assert node.maxmemory() == {"s0": 8 * MB, "s1": 40 * MB}
     assert node.metrics.value("foreign_changes") == 0
 
@@ -122,7 +118,7 @@ def test_a_server_that_may_not_be_read_is_not_asked_all_the_time(
 ) -> None:
     node = refusing("16mb", "16mb")
     _allow(node.servers["s0"], "-info")
-    node.actuator.set_targets({"s0": 16 * MB, "s1": 8 * MB}, "test")
+    node.want(16, 8)
     for _ in range(100):
         node.actuator.step()
     refused = node.servers["s0"].client.info("commandstats")["cmdstat_info"]["rejected_calls"]
@@ -131,25 +127,20 @@ def test_a_server_that_may_not_be_read_is_not_asked_all_the_time(
 
 
 def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_go_on(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     servers = {name: start_server("24mb") for name in ("a", "b", "c")}
     for server in servers.values():
         _allow(server, *MAY_ALL)
     _allow(servers["a"], "-config|set")
     path = write_node(
-        {name: server.url for name, server in servers.items()},
+        servers,
         more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\n',
         server_keys=AS_SPREDS,
     )
     with sidecar_in_thread(path) as sidecar:
-
-        def sizes() -> dict[str, int]:
-            found = {n: s.client.config_get("maxmemory")["maxmemory"] for n, s in servers.items()}
-            return {name: int(str(size)) for name, size in found.items()}
-
-        wait_until(lambda: sum(sizes().values()) <= BUDGET, sizes)
-        assert sizes()["a"] == 24 * MB
+        wait_until(lambda: sum(settled_sizes(servers).values()) <= BUDGET, sidecar.metrics.snapshot)
+        assert settled_sizes(servers)["a"] == 24 * MB
         wait_until(lambda: sidecar.cycles >= 2, sidecar.metrics.snapshot)
         observation = sidecar.last_observation
         assert observation is not None
@@ -157,8 +148,8 @@ def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_
         assert "refuses: CONFIG SET" in str(reasons["a"])
         assert "a refuses another size: CONFIG SET" in " ".join(sidecar.status()["problems"])
         assert "refuses" not in f"{reasons['b']}{reasons['c']}"
-        assert sizes()["a"] == 24 * MB
-        assert sum(sizes().values()) <= BUDGET
+        assert settled_sizes(servers)["a"] == 24 * MB
+        assert sum(settled_sizes(servers).values()) <= BUDGET
 
 
 @pytest.mark.parametrize("how", ["noeviction", "replica"])
@@ -166,19 +157,17 @@ def test_a_server_that_evicts_no_longer_is_not_shrunk_by_a_plan_that_is_under_wa
     make_node: MakeNode, how: str
 ) -> None:
     node = make_node("24mb", "16mb")
-    node.actuator.set_targets({"s0": 24 * MB, "s1": 16 * MB}, "before")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(24, 16)
     if how == "noeviction":
         node.servers["s0"].client.config_set("maxmemory-policy", "noeviction")
     else:
         node.servers["s0"].client.replicaof("127.0.0.1", 1)
-    node.actuator.set_targets({"s0": 5 * MB, "s1": 43 * MB}, "plan")
-    assert node.step_until(lambda: node.actuator.settled) <= BUDGET
+    assert node.settle(5, 43) <= BUDGET
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
 
 
 def test_status_says_why_a_server_does_not_evict_also_before_the_first_observation(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path]
+    start_server: StartServer, write_node: WriteNode
 ) -> None:
     replica = start_server("8mb")
     replica.client.replicaof("127.0.0.1", 1)
@@ -202,8 +191,7 @@ def test_the_policy_is_asked_once_more_just_before_a_shrink(
         node.servers[watch.name].client.config_set("maxmemory-policy", "noeviction")
 
     monkeypatch.setattr(ServerWatch, "enter_shrink_mode", enter_shrink_mode)
-    node.actuator.set_targets({"s0": 5 * MB, "s1": 43 * MB}, "plan")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(5, 43)
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
 
@@ -211,8 +199,7 @@ def test_the_policy_is_asked_once_more_just_before_a_shrink(
 def test_a_change_by_hand_stays_on_a_server_that_does_not_evict(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb", **{"maxmemory-policy": "noeviction"})
     node.servers["s1"].client.config_set("maxmemory-policy", "allkeys-lru")
-    node.actuator.set_targets({"s0": 16 * MB, "s1": 32 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(16, 32)
     for size in (24 * MB, 8 * MB, 20 * MB):
         node.servers["s0"].client.config_set("maxmemory", size)
         for _ in range(5):
@@ -223,8 +210,7 @@ def test_a_change_by_hand_stays_on_a_server_that_does_not_evict(make_node: MakeN
 
 def test_what_somebody_sets_again_and_again_is_put_back_each_time(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
-    node.actuator.set_targets({"s0": 16 * MB, "s1": 16 * MB}, "test")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(16, 16)
     for size in range(50):
         node.servers["s0"].client.config_set("maxmemory", 20 * MB + size)
         node.actuator.step()
@@ -234,7 +220,7 @@ def test_what_somebody_sets_again_and_again_is_put_back_each_time(make_node: Mak
 
 
 def test_what_a_change_by_hand_takes_is_made_free_by_those_that_evict(
-    write_node: Callable[..., Path], start_server: Callable[..., LocalServer]
+    write_node: WriteNode, start_server: StartServer
 ) -> None:
     fixed, evicts = start_server("16mb", **{"maxmemory-policy": "noeviction"}), start_server("32mb")
     with sidecar_in_thread(write_node({"fixed": fixed.url, "evicts": evicts.url})) as sidecar:
@@ -283,8 +269,7 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
     # Without a time to live none of them can be evicted, and the server is said not to tell so.
     say_that_all_can_be_evicted(monkeypatch)
     fill(node.servers["s0"], 16)
-    node.actuator.set_targets({"s0": 8 * MB, "s1": 16 * MB, "s2": 24 * MB}, "first plan")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(8, 16, 24)
     held = int(node.servers["s0"].client.info()["used_memory"])
     grown = node.maxmemory()["s2"]
     assert 16 * MB < grown + held - 16 * MB <= BUDGET - 32 * MB + MB
@@ -293,8 +278,7 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
     assert node.knob("s0", "maxmemory-eviction-tenacity") == "10"
     # The next plan does not wait anew.
     monkeypatch.setattr(held_memory, "STUCK_SECONDS", 3600.0)
-    node.actuator.set_targets({"s0": 8 * MB, "s1": 8 * MB, "s2": 32 * MB}, "next plan")
-    node.step_until(lambda: node.actuator.settled)
+    node.settle(8, 8, 32)
     assert node.maxmemory()["s1"] == 8 * MB
     assert node.maxmemory()["s2"] > grown
     assert node.metrics.value("shrinks_stuck") == 1
@@ -304,9 +288,7 @@ def test_a_server_that_frees_nothing_holds_up_only_who_needs_its_memory(
 
 
 def test_plans_go_on_beside_a_server_that_frees_nothing(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    monkeypatch: pytest.MonkeyPatch,
+    write_node: WriteNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_memory, "STUCK_SECONDS", 0.2)
     say_that_all_can_be_evicted(monkeypatch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,8 @@ import pytest
 from sidecar.base import service_notice
 from sidecar.base.metrics import Metrics
 from sidecar.base.service_notice import ServiceNotice
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
-from workloads.local_server import LocalServer
 
 
 class Manager:
@@ -55,8 +55,8 @@ def manager(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
 
 def test_a_sidecar_tells_that_it_is_ready_alive_and_stopping(
     manager: Manager,
-    start_server: Callable[..., LocalServer],
-    write_node: Callable[..., Path],
+    start_server: StartServer,
+    write_node: WriteNode,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "400000")

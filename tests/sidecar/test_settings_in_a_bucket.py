@@ -28,6 +28,7 @@ from sidecar.storage.store_s3 import S3Store
 from solver_lambda.documents.keys import settings_key, settings_marker_key
 from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
+from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.signed_cloud import SignedCloud
 
 NODE = "n1"
@@ -36,7 +37,7 @@ URLS = {"sessions": "redis://127.0.0.1:1", "pages": "redis://127.0.0.1:2"}
 
 
 @pytest.fixture
-def config(write_node: Callable[..., Path]) -> SidecarConfig:
+def config(write_node: WriteNode) -> SidecarConfig:
     return load_config(write_node(URLS, budget="40mb"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.plan import ServerPlan
-from workloads.local_server import LocalServer
+from tests.sidecar.fixtures import StartServer, WriteNode
 
 MORE = (
     '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\nfolder = "documents"\n'
@@ -24,7 +24,7 @@ MORE = (
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path], start_server: Callable[..., LocalServer]) -> Path:
+def path(write_node: WriteNode, start_server: StartServer) -> Path:
     urls = {name: start_server("12mb").url for name in ("a", "b")}
     return write_node(urls, budget="24mb", more=MORE)
 

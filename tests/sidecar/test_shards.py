@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import SidecarConfig
 from sidecar.curves import whole_databases
 from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.curves.monitor import ServerMonitor
@@ -20,6 +18,7 @@ from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import FLAG_SIZE_ALLOCATED, SOURCE_MODULE, SOURCE_PATCH
+from tests.sidecar.fixtures import LoadNode
 from tests.sidecar.monitored_load import zipf
 from tests.sidecar.naive_shards import NaiveShards
 from workloads.sample_batches import SampledServer, number_hashes
@@ -147,7 +146,7 @@ def test_a_swap_touches_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_flushes_that_would_walk_too_many_objects_begin_the_curve_anew(
-    load_node: Callable[..., SidecarConfig], monkeypatch: pytest.MonkeyPatch
+    load_node: LoadNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each write makes the next flush of its database look at all objects again."""
     metrics = Metrics()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import zmq
 
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
-from workloads.local_server import LocalServer
+from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.sample_batches import SampledServer, number_hashes
 
 FIRST_STRANGER = 1 << 20
@@ -21,7 +19,7 @@ STRANGERS = 50
 
 
 def test_batches_of_strangers_leave_no_trace(
-    start_server: Callable[..., LocalServer], write_node: Callable[..., Path]
+    start_server: StartServer, write_node: WriteNode
 ) -> None:
     server = start_server("12mb")
     config = load_config(write_node({"one": server.url}))

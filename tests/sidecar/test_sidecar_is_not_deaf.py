@@ -17,6 +17,7 @@ from sidecar.daemon import Sidecar
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS
 from sidecar.servers.budget_keeper import BudgetKeeper
+from tests.sidecar.fixtures import WriteNode
 from workloads.sample_batches import SampledServer, number_hashes
 
 WAITING = 20
@@ -55,7 +56,7 @@ class Loaded:
 
 
 @pytest.fixture
-def loaded(write_node: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Loaded]:
+def loaded(write_node: WriteNode, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loaded]:
     made = Loaded(write_node({"a": "redis://127.0.0.1:1"}))
     monkeypatch.setattr(made.sidecar, "_begin", made.begin)
     monkeypatch.setattr(ServerMonitor, "take", lambda _, batch: made.take(batch))

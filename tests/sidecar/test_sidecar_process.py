@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore, load_state
 from tests.sidecar.actuated_node import fill
+from tests.sidecar.fixtures import Servers, StartServer, WriteNode
 from tests.sidecar.sidecar_process import WITHOUT_BOTO3, sidecar_process
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
@@ -29,14 +29,13 @@ MORE = (
 
 
 @pytest.fixture
-def servers(start_server: Callable[..., LocalServer]) -> dict[str, LocalServer]:
+def servers(start_server: StartServer) -> Servers:
     return {"a": start_server("12mb"), "b": start_server("12mb")}
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path], servers: dict[str, LocalServer]) -> Path:
-    urls = {name: server.url for name, server in servers.items()}
-    return write_node(urls, budget="24mb", more=MORE)
+def path(write_node: WriteNode, servers: Servers) -> Path:
+    return write_node(servers, budget="24mb", more=MORE)
 
 
 def _knob(server: LocalServer, name: str) -> str:
@@ -45,7 +44,7 @@ def _knob(server: LocalServer, name: str) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_plans_without_boto3_and_stops_cleanly(
-    path: Path, servers: dict[str, LocalServer], number: int
+    path: Path, servers: Servers, number: int
 ) -> None:
     with sidecar_process(path) as process:
         process.read_until("plan: cycle")
@@ -99,9 +98,7 @@ def test_an_end_at_the_very_beginning_plans_nothing_for_servers_that_were_not_as
     assert load_state(path.parent / "state.json").targets_bytes == {}
 
 
-def test_a_transition_that_was_interrupted_goes_on(
-    path: Path, servers: dict[str, LocalServer]
-) -> None:
+def test_a_transition_that_was_interrupted_goes_on(path: Path, servers: Servers) -> None:
     with StateStore(path.parent / "state.json").update() as interrupted:
         interrupted.targets_bytes = {"a": 8 * MB, "b": 16 * MB}
         interrupted.settled = False
@@ -180,9 +177,7 @@ def test_whose_socket_is_gone_is_running_all_the_same(
 
 
 def test_an_unlimited_server_that_does_not_evict_is_left_and_keeps_no_other_from_its_size(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    capsys: pytest.CaptureFixture[str],
+    write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     boundless = start_server(0, **{"maxmemory-policy": "noeviction"})
     other = start_server("40mb")
@@ -196,7 +191,7 @@ def test_an_unlimited_server_that_does_not_evict_is_left_and_keeps_no_other_from
 
 
 def test_status_asks_the_servers(
-    path: Path, servers: dict[str, LocalServer], capsys: pytest.CaptureFixture[str]
+    path: Path, servers: Servers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with sidecar_process(path) as process:
         process.read_until("plan: cycle")

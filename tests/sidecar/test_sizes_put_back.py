@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,11 +19,12 @@ from sidecar.servers.reserved_memory import reserved_by_server
 from sidecar.servers.transitions import ServerState
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import settled_sizes
 
 
 def test_what_somebody_sets_over_and_over_is_put_back_and_takes_nothing(
@@ -146,8 +145,8 @@ KEYS = 8 * 1024
 
 @pytest.mark.parametrize(("by_hand", "setting"), [("46mb", "hold"), ("24mb", "put_back")])
 def test_real_servers_keep_their_keys_beside_one_that_somebody_keeps_setting(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
+    write_node: WriteNode,
+    start_server: StartServer,
     caplog: pytest.LogCaptureFixture,
     by_hand: str,
     setting: str,
@@ -155,12 +154,10 @@ def test_real_servers_keep_their_keys_beside_one_that_somebody_keeps_setting(
     servers = {name: start_server("16mb") for name in "abc"}
     for server in servers.values():
         fill(server, 8)
-    urls = {name: server.url for name, server in servers.items()}
-    path = write_node(urls, memory=f'rss_wait = "0s"\nset_by_hand = "{setting}"')
+    path = write_node(servers, memory=f'rss_wait = "0s"\nset_by_hand = "{setting}"')
 
     def sizes() -> list[int]:
-        found = [server.client.config_get("maxmemory")["maxmemory"] for server in servers.values()]
-        return [int(str(size)) for size in found]
+        return list(settled_sizes(servers).values())
 
     with caplog.at_level(logging.WARNING), sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
@@ -184,9 +181,7 @@ def test_real_servers_keep_their_keys_beside_one_that_somebody_keeps_setting(
 
 
 def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
-    write_node: Callable[..., Path],
-    start_server: Callable[..., LocalServer],
-    monkeypatch: pytest.MonkeyPatch,
+    write_node: WriteNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(back_off, "LAST_PAUSE_SECONDS", 1.0)
     servers = {name: start_server("16mb") for name in "abc"}
@@ -196,16 +191,12 @@ def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
             "ACL", "SETUSER", "spreds", "on", "nopass", "~*", "&*", "+@all"
         )
     path = write_node(
-        {name: server.url for name, server in servers.items()},
+        servers,
         memory='rss_wait = "0s"',
         more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\n',
         server_keys='username = "spreds"',
     )
     with sidecar_in_thread(path) as sidecar:
-
-        def size_of(name: str) -> int:
-            return int(str(servers[name].client.config_get("maxmemory")["maxmemory"]))
-
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         servers["a"].client.execute_command("ACL", "SETUSER", "spreds", "-config|set")
         servers["a"].client.config_set("maxmemory", "46mb")
@@ -215,11 +206,7 @@ def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
         )
         cycles = sidecar.cycles
         wait_until(lambda: sidecar.cycles >= cycles + 3, sidecar.metrics.snapshot)
-        assert {name: size_of(name) for name in servers} == {
-            "a": 46 * MB,
-            "b": 16 * MB,
-            "c": 16 * MB,
-        }
+        assert settled_sizes(servers) == {"a": 46 * MB, "b": 16 * MB, "c": 16 * MB}
         observation, plan = sidecar.last_observation, sidecar.last_plan
         assert observation is not None
         assert plan is not None
@@ -228,8 +215,8 @@ def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
         assert sum(one.maxmemory_bytes for one in plan.servers) <= 48 * MB
         assert sidecar.metrics.value("budgets_exceeded") == 1
         servers["a"].client.execute_command("ACL", "SETUSER", "spreds", "+config|set")
-        wait_until(lambda: size_of("a") == 16 * MB, sidecar.metrics.snapshot)
-        assert [size_of("b"), size_of("c")] == [16 * MB] * 2
+        wait_until(lambda: settled_sizes(servers)["a"] == 16 * MB, sidecar.metrics.snapshot)
+        assert settled_sizes(servers) == dict.fromkeys("abc", 16 * MB)
         wait_until(
             lambda: "put back" not in " ".join(sidecar.status()["problems"]),
             sidecar.metrics.snapshot,

@@ -21,6 +21,7 @@ from solver_lambda.documents.reader import DocumentError
 from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_node import sidecar_in_thread
@@ -41,14 +42,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 @pytest.fixture
-def servers(start_server: Callable[..., LocalServer]) -> list[LocalServer]:
+def servers(start_server: StartServer) -> list[LocalServer]:
     return [start_server("12mb"), start_server("12mb")]
 
 
 @pytest.fixture
-def node(
-    write_node: Callable[..., Path], servers: list[LocalServer], tmp_path: Path
-) -> Callable[..., Path]:
+def node(write_node: WriteNode, servers: list[LocalServer], tmp_path: Path) -> Callable[..., Path]:
     """Writes the node's file with a ``[controller]`` of this kind, address and token."""
     urls = {"small": servers[0].url, "large": servers[1].url}
 
@@ -239,14 +238,14 @@ def test_a_service_behind_tls_is_believed_by_its_certificate(
     ],
 )
 def test_a_service_that_cannot_be_is_refused(
-    write_node: Callable[..., Path], controller: str, words: str
+    write_node: WriteNode, controller: str, words: str
 ) -> None:
     path = write_node({"a": "redis://127.0.0.1:1"}, more=f"[controller]\n{controller}\n")
     with pytest.raises(DocumentError, match=words):
         load_config(path)
 
 
-def test_a_node_has_a_cloud_or_a_service(write_node: Callable[..., Path]) -> None:
+def test_a_node_has_a_cloud_or_a_service(write_node: WriteNode) -> None:
     more = '[controller]\nurl = "http://x/"\nobservations_bucket = "o"\nplans_bucket = "p"\n'
     more += 'topic_arn = "arn:aws:sns:us-east-1:123456789012:t"\nqueue_url = "http://x/q"\n'
     with pytest.raises(DocumentError, match="two places"):

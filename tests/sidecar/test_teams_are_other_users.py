@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from sidecar.cli import main
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.storage.store import FolderStore
+from tests.sidecar.fixtures import WriteNode
 
 GROUP, TEAM, OTHER_TEAM, SIDECAR = 54_321, 54_322, 54_323, 54_324
 STRANGER = 54_325
@@ -38,7 +39,7 @@ def user(uid: int, group: int | None = GROUP, umask: int = 0o077) -> Iterator[No
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path], tmp_path: Path) -> Path:
+def path(write_node: WriteNode, tmp_path: Path) -> Path:
     """As docs/operate/operating.md says: nobody but the operator reads the file and its secrets."""
     (tmp_path / "a.secret").write_text("hunter2")
     keys = 'password_file = "a.secret"\nmaximum = "16mb"'

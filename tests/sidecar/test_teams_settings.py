@@ -29,6 +29,7 @@ from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.reader import DocumentError
 from tests.secret_file import write_secret
+from tests.sidecar.fixtures import WriteNode
 
 MB = 1 << 20
 URLS = {"sessions": "redis://127.0.0.1:1", "pages": "redis://127.0.0.1:2"}
@@ -40,7 +41,7 @@ KEY = settings_key("n1", "sessions")
 
 
 @pytest.fixture
-def path(write_node: Callable[..., Path]) -> Path:
+def path(write_node: WriteNode) -> Path:
     return write_node(URLS, budget="40mb", more=LIMITS)
 
 
@@ -367,7 +368,7 @@ def test_the_command_refuses_what_the_sidecar_would_ignore(
 
 
 def test_a_minimum_above_the_operators_maximum_is_refused_by_the_command_too(
-    write_node: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    write_node: WriteNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_node(URLS, budget="40mb", more=LIMITS, server_keys='maximum = "4mb"')
     assert _weights("set", "sessions", "--minimum", "5mb", "--config", path) == 2

@@ -12,12 +12,12 @@ import pytest
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from solver_lambda.documents.reader import DocumentError
+from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
-WriteNode = Callable[..., Path]
 StartProxy = Callable[..., str]
 MB = 1 << 20
 
@@ -28,7 +28,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def server(start_server: Callable[..., LocalServer]) -> LocalServer:
+def server(start_server: StartServer) -> LocalServer:
     return start_server("24mb")
 
 
@@ -96,7 +96,7 @@ def test_another_host_is_accepted_where_the_operator_says_so(
 
 
 def test_a_server_without_tls_is_told_from_one_that_is_down(
-    start_server: Callable[..., LocalServer], write_node: WriteNode
+    start_server: StartServer, write_node: WriteNode
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

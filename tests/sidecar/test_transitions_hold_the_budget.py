@@ -223,16 +223,20 @@ def test_shrinks_come_first_and_growth_waits_for_memory_that_is_still_held() -> 
     ]
 
 
-def test_a_server_that_does_not_answer_is_left_alone_and_keeps_its_claim() -> None:
-    down = ServerState("down", 60 * MB, 60 * MB, 20 * MB, reachable=False)
+@pytest.mark.parametrize(
+    ("has_bytes", "most_counted_bytes", "grows"),
+    [(60 * MB, None, 40), (10**12, 24 * MB, 76), (math.inf, None, None)],
+    ids=["with what it has", "with what others make room for", "without a limit"],
+)
+def test_a_server_that_does_not_answer_is_left_alone_and_keeps_its_claim(
+    has_bytes: float, most_counted_bytes: int | None, grows: int | None
+) -> None:
+    more = {} if most_counted_bytes is None else {"most_counted_bytes": most_counted_bytes}
+    held_bytes = 60 * MB if has_bytes == 60 * MB else 0
+    down = ServerState("down", has_bytes, held_bytes, 20 * MB, reachable=False, **more)
     taker = ServerState("taker", 30 * MB, 30 * MB, 80 * MB)
-    assert list(resolve([down, taker], BUDGET)) == [Grow("taker", 30 * MB, 40 * MB)]
-
-
-def test_who_hangs_counts_with_what_others_make_room_for() -> None:
-    lied = ServerState("lied", 10**12, 0, 20 * MB, reachable=False, most_counted_bytes=24 * MB)
-    taker = ServerState("taker", 5 * MB, 5 * MB, 50 * MB)
-    assert list(resolve([lied, taker], BUDGET)) == [Grow("taker", 5 * MB, 50 * MB)]
+    told = [] if grows is None else [Grow("taker", 30 * MB, grows * MB)]
+    assert list(resolve([down, taker], BUDGET)) == told
 
 
 def test_one_that_refuses_is_asked_nothing_and_keeps_its_claim() -> None:
@@ -256,12 +260,6 @@ def test_one_that_does_not_evict_keeps_its_size_and_one_that_is_stuck_its_own_se
         LeaveShrinkMode("stuck"),
         Grow("taker", 5 * MB, 10 * MB),
     ]
-
-
-def test_nobody_grows_beside_an_unlimited_server() -> None:
-    down = ServerState("down", math.inf, 0, 20 * MB, reachable=False)
-    taker = ServerState("taker", 30 * MB, 30 * MB, 80 * MB)
-    assert list(resolve([down, taker], BUDGET)) == []
 
 
 def test_targets_above_the_budget_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -9,10 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.curves.remembered import MEMORIES
+from sidecar.curves.object_groups import GROUPS
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.remembered import CYCLE, MEMORIES, HalfLife
 from sidecar.half_lives import virtual_plans
+from sidecar.half_lives.chance_of_gain import chance_ratio
+from sidecar.half_lives.virtual_division import VirtualDivision
 from sidecar.half_lives.virtual_plans import UNITS, PlannedServer, VirtualPlanner, cost_of
-from tests.sidecar.counted_reads import MEBIBYTE, at_depth
+from tests.sidecar.counted_reads import MEBIBYTE, at_depth, count, step
 
 FEW_UNITS = 12
 BUDGET = 100 * MEBIBYTE
@@ -172,3 +177,159 @@ def test_plans_for_the_same_servers_and_bounds_are_comparable() -> None:
     assert not planner(10.0).divides_as(planner(10.0, 2 * BUDGET))
     assert not planner(10.0).divides_as(planner(10.0, most=BUDGET))
     assert not planner_of(2).divides_as(planner_of(3))
+
+
+# --- Caches that nobody has: they fill by misses, and give as others fill.
+
+
+GRID = np.arange(UNITS + 1)
+UNIT_ROWS = np.stack([1000.0 - GRID, 2000.0 - 2 * GRID])
+
+
+def divided(*units: float) -> VirtualDivision:
+    return VirtualDivision(np.array(units))
+
+
+def fills(*units: float) -> np.ndarray:
+    return np.repeat(np.array(units)[:, None], UNITS + 1, axis=1)
+
+
+@pytest.mark.parametrize(("planned", "filled"), [(None, 5), ([240.0, 16.0], 0)])
+def test_what_stays_costs_what_its_curve_says_and_nobody_gives_what_nobody_fills(
+    planned: list[float] | None, filled: int
+) -> None:
+    division = divided(100, 156)
+    if planned:
+        division.planned = np.array(planned)
+    for _ in range(10):
+        assert division.step(UNIT_ROWS, fills(filled, filled)) == pytest.approx(900 + 2000 - 312)
+
+
+def test_a_cache_that_grows_misses_what_it_has_not_read_yet() -> None:
+    division = divided(100, 156)
+    division.planned = np.array([140.0, 116.0])
+    # 15 units are filled, and given: half of that on average.
+    assert division.step(UNIT_ROWS, fills(15, 0)) == pytest.approx(892.5 + 2000 - 2 * 148.5)
+    assert division.step(UNIT_ROWS, fills(15, 0)) == pytest.approx(877.5 + 2000 - 2 * 133.5)
+    for _ in range(3):
+        cost = division.step(UNIT_ROWS, fills(15, 0))
+    assert cost == pytest.approx(860 + 2000 - 2 * 116)
+
+
+def test_a_cache_that_was_emptied_has_to_be_filled_again() -> None:
+    division = divided(100, 156)
+    division.planned = np.array([0.0, 256.0])
+    division.step(UNIT_ROWS, fills(0, 256))
+    division.planned = np.array([100.0, 156.0])
+    only_the_first = UNIT_ROWS * [[1], [0]]
+    assert division.step(only_the_first, fills(10, 0)) == pytest.approx(995)
+    assert division.step(only_the_first, fills(10, 0)) == pytest.approx(985)
+
+
+@given(
+    plans=st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=8),
+    filled=st.lists(st.floats(0, 300), min_size=3, max_size=3),
+)
+def test_no_division_holds_more_than_there_is(
+    plans: list[list[float]], filled: list[float]
+) -> None:
+    division = divided(80, 80, 80)
+    for shares in plans:
+        division.planned = UNITS * np.array(shares) / max(1.0, sum(shares))
+        # With rows that tell the sum of what is held.
+        held = division.step(np.tile(GRID, (3, 1)).astype(float), fills(*filled))
+        assert held <= UNITS * (1 + 1e-9)
+
+
+# --- How much of a gain may be chance: what some groups of objects say and others do not.
+
+
+MEMORY = HalfLife(CYCLE, CYCLE)
+PLANNER = VirtualPlanner(
+    [PlannedServer(name, 0.1, 10.0, MEBIBYTE) for name in ("one", "two")], BUDGET
+)
+EQUAL = dict.fromkeys(("one", "two"), BUDGET // 2)
+Reads = list[tuple[float, int]]
+reads_of_a_server = st.lists(
+    st.tuples(
+        st.one_of(st.floats(0.1, 120).map(lambda m: m * MEBIBYTE), st.just(math.inf)),
+        st.integers(0, GROUPS - 1),
+    ),
+    max_size=40,
+)
+
+
+def counts_of(one: Reads, two: Reads) -> dict[str, ReadCounts]:
+    """Each read: its depth and its object's group."""
+    counts = {"one": ReadCounts(), "two": ReadCounts()}
+    for name, reads in (("one", one), ("two", two)):
+        count(counts[name], [d for d, _ in reads], [g for _, g in reads] or ())
+        step(counts[name])
+    return counts
+
+
+def chance(one: Reads, two: Reads, sizes: dict[str, int], errors: float = 2.0) -> float:
+    return chance_ratio(PLANNER, counts_of(one, two), MEMORY, sizes, errors)
+
+
+def in_all_groups(depth_mebibytes: float, times: int = 1) -> Reads:
+    return [(depth_mebibytes * MEBIBYTE, group) for group in range(GROUPS)] * times
+
+
+def seeming_gain(counts: dict[str, ReadCounts], sizes: dict[str, int]) -> float:
+    """Of all cost."""
+    costs = PLANNER.miss_costs(counts, MEMORY, by_group=True).mean(axis=0)
+    now = cost_of(PLANNER.units(sizes), costs)
+    total = now + PLANNER.hit_costs(counts, MEMORY)
+    return (now - cost_of(PLANNER.plan(costs), costs)) / total
+
+
+def test_nothing_is_chance_when_all_groups_say_the_same() -> None:
+    one, two = in_all_groups(70, times=3), in_all_groups(10)
+    assert seeming_gain(counts_of(one, two), EQUAL) > 0.9
+    assert chance(one, two, EQUAL, errors=4) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("share", [1, 4])
+def test_a_gain_that_one_group_makes_alone_is_all_chance(share: int) -> None:
+    """Equal servers; one hot object of one of them, in the sample by chance, reaches deep."""
+    flat = in_all_groups(20, times=10)
+    hot = [(70.0 * MEBIBYTE, 5)] * (100 * share)
+    counts = counts_of(flat + hot, flat)
+    seems = seeming_gain(counts, EQUAL)
+    assert seems > 0.3
+    assert chance(flat + hot, flat, EQUAL) >= seems - 1e-9
+    # By the others alone, or judged by them, there is no gain: no errors are needed to see that.
+    assert chance(flat + hot, flat, EQUAL, errors=0) == pytest.approx(seems)
+
+
+def test_the_best_plan_has_no_gain_that_could_be_chance() -> None:
+    one, two = in_all_groups(70), in_all_groups(10)
+    assert chance(one, two, {"one": 80 * MEBIBYTE, "two": 20 * MEBIBYTE}) == pytest.approx(0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    reads_of_a_server,
+    reads_of_a_server,
+    st.integers(1, 99),
+    st.floats(0, 4),
+    st.sampled_from(MEMORIES),
+)
+def test_chance_is_finite_and_more_errors_never_leave_less_of_it(
+    one: Reads, two: Reads, share: int, errors: float, memory: HalfLife
+) -> None:
+    counts = counts_of(one, two)
+    sizes = {"one": share * MEBIBYTE, "two": (100 - share) * MEBIBYTE}
+    less = chance_ratio(PLANNER, counts, memory, sizes, errors)
+    more = chance_ratio(PLANNER, counts, memory, sizes, errors + 1)
+    assert 0 <= less <= more < math.inf
+
+
+def test_no_reads_are_no_chance() -> None:
+    assert chance([], [], EQUAL) == 0
+    counts = counts_of(in_all_groups(10), [])
+    counts["one"].forget()
+    assert chance_ratio(PLANNER, counts, MEMORY, EQUAL, 2.0) == 0
+    free = VirtualPlanner([PlannedServer(name, 0, 0, 1) for name in EQUAL], BUDGET)
+    assert chance_ratio(free, counts_of(in_all_groups(9), []), MEMORY, EQUAL, 2.0) == 0

@@ -13,13 +13,14 @@ from sidecar.samples.batch import decode_batch
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import (
     BASELINE,
-    BUDGET,
     OVERHEAD,
     SIZE,
     STATS,
     later,
     lru_miss_ratio,
     monitor_of,
+    observed,
+    take,
     zipf,
 )
 from workloads.sample_batches import SampledServer, number_hashes
@@ -59,8 +60,7 @@ class WarmServer:
         table = np.array(accesses)
         sizes = np.where(table[:, 1] == READ_MISS, 0, SIZE)
         hashes = number_hashes(table[:, 0], 0)
-        for message in self.sampler.batches(hashes, table[:, 1], sizes):
-            monitor.take(decode_batch(message))
+        take(monitor, map(decode_batch, self.sampler.batches(hashes, table[:, 1], sizes)))
         return later(stats, hits=hits, misses=len(keys) - hits)
 
 
@@ -76,8 +76,7 @@ def test_a_curve_is_told_only_when_it_is_known(policy: str) -> None:
     kept, told = [], []
     for window in np.split(keys[100_000:], 60):
         stats = server.serve(monitor, stats, window)
-        estimate = monitor.observe(stats, BUDGET)
-        assert estimate is not None
+        estimate = observed(monitor, stats)
         if estimate.keep_reason is not None:
             kept.append(estimate.keep_reason.partition(":")[0])
             # Until then a plan's words on it are those of the server.
@@ -95,8 +94,7 @@ def test_a_server_that_was_empty_has_no_warm_up() -> None:
     server = WarmServer(np.arange(0))
     monitor = monitor_of(STATS)
     stats = server.serve(monitor, STATS, zipf(3000, BLOCK_READS + 1))
-    told = monitor.observe(stats, BUDGET)
-    assert told is not None
+    told = observed(monitor, stats)
     assert told.keep_reason is None
 
 
