@@ -85,7 +85,7 @@ class PlanVerification:
         if check.verdict == "failed":
             words = self._take_back(check, cycle_seconds)
             check = replace(check, verdict="rolled_back", words=words)
-        elif check.verdict == "kept":
+        elif check.verdict in ("kept", "too_early"):
             with self._store.update() as state:
                 waits = state.control.server_waits
                 left = {name: wait for name, wait in waits.items() if name not in outcome.changed}

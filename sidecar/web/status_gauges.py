@@ -13,7 +13,7 @@ Labels = tuple[str, ...]
 Found = Iterable[tuple[Labels, float | None]]
 
 MEBIBYTE = 1 << 20
-VERDICTS = ("kept", "worse", "rolled_back", "not_checked")
+VERDICTS = ("kept", "too_early", "worse", "rolled_back", "not_checked")
 
 
 class _Gauge(NamedTuple):

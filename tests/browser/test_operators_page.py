@@ -465,7 +465,10 @@ def test_a_check_without_a_time_and_a_server_without_a_curve_have_no_figures(
     watched.document["problems"] = ["jobs has neither the patch nor the module"]
     opened()
     (banner,) = _texts(browser, "#banner")
-    assert "The last plan that was checked: predicted 9.1 ms" in banner
+    assert (
+        "The last plan that was checked, by the reads that came after it: 9.1 ms by its hit ratios"
+        in banner
+    )
     assert "jobs has neither" in banner  # a name stays as it is
     card = _texts(browser, "article")[4]
     for words in ("not known yet", "No curve: neither the patch", "It keeps its size. Neither the"):

@@ -412,7 +412,7 @@ def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
     for words in (
         "41 plans kept all sizes, the last one: 40",
         "jobs 3 MiB -> 2 MiB (it does not need it)",
-        "cycle 41: 1 ms predicted, 2 ms observed, 1.5 ms with the sizes before: it did harm",
+        "cycle 41: 1 ms by its hit ratios, 2 ms observed, 1.5 ms with the sizes before: it did harm",
         "rollback (by spreds): back to the sizes before cycle 41",
         "order (by ana): paused",
     ):

@@ -34,7 +34,7 @@ function planWords(status) {
 }
 
 const VERDICTS = {
-  kept: "It kept its promise.", worse: "It did less than it promised.",
+  kept: "It kept its promise.", too_early: "It is too early to tell: what may be chance is larger than the difference.", worse: "It did less than it promised.",
   failed: "It did harm.", rolled_back: "It did harm, and its sizes were taken back.", not_checked: "It could not be checked.",
 };
 
@@ -43,7 +43,7 @@ function checkWords(status) {
   if (!check || check.observed_seconds === null) return null;
   const at = check.at_seconds ?? null; // not of every check it is known
   const ago = at === null ? "" : `, ${when(at, status.now_seconds)}`;
-  return `The last plan that was checked${ago}: predicted ${latency(check.predicted_seconds)}, `
+  return `The last plan that was checked${ago}, by the reads that came after it: ${latency(check.predicted_seconds)} by its hit ratios, `
     + `observed ${latency(check.observed_seconds)}, and ${latency(check.without_seconds)} with the sizes before. ${VERDICTS[check.verdict] ?? ""}`;
 }
 
