@@ -43,7 +43,8 @@ def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
     found.append(f"The last plan: {plan_in_short(now)}.")
     plan = told["last_plan"]
     if plan is not None:
-        found.append(f"It predicts: {gain_words(plan, guessed(now))}.")
+        if (gain := gain_words(plan, guessed(now))) not in reason_words(plan["reason"]):
+            found.append(f"It predicts: {gain}.")
         found += [
             f"{server['name']}: {reason_words(server['reason'])}." for server in plan["servers"]
         ]

@@ -8,7 +8,6 @@ from typing import Any
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.printing import (
     age_words,
-    percent,
     print_table,
     print_wrapped,
     ratio_or,
@@ -97,10 +96,11 @@ def gain_words(plan: dict[str, Any], guessed: Collection[str] = ()) -> str:
     before, after = plan["mean_access_time_before_seconds"], plan["mean_access_time_seconds"]
     if before is None or after is None:
         return "its planner predicts no access times"
-    less = 1 - after / before if before > 0 else 0.0
-    return (
-        f"weighted mean access time {time_or(before)} now, {time_or(after)} then ({percent(-less)})"
-    )
+    if plan["decision"] == "keep":
+        return f"mean access time {time_or(before)}, as nothing moves"
+    # A document does not tell what moving costs.
+    without = f"mean access time from {time_or(before)} to {time_or(after)}"
+    return str(plan.get("gain_words") or f"{without}, without the cost of moving")
 
 
 def print_plan(
@@ -112,7 +112,8 @@ def print_plan(
         f"node {plan['node']}, cycle {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}"
     )
     print_wrapped(f"{decision_words(plan)}: {reason_words(plan['reason'])}", indent="  ")
-    print_wrapped(gain_words(plan, guessed))
+    if (gain := gain_words(plan, guessed)) not in reason_words(plan["reason"]):
+        print_wrapped(gain)
     method = _METHODS.get(plan["method"], f"by {plan['method']}")
     print(f"found {method}; {_gap_words(plan['optimality_gap'])}")
     print()
@@ -128,7 +129,7 @@ def print_plan(
     for more in what_if:
         print(
             f"with {format_size(more['budget_bytes'])} for all of them the mean access time would "
-            f"be {time_or(more['mean_access_time_seconds'])}"
+            f"be {time_or(more['mean_access_time_seconds'])}, without the cost of moving"
         )
 
 

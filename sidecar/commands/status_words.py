@@ -98,7 +98,7 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
         yield (
             f"had the recommended sizes been in force for the last "
             f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "
-            f"have been {_shorter(would['ratio'])}"
+            f"have been {_shorter(would['ratio'])}, without the cost of moving"
         )
 
 

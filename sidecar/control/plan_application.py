@@ -16,6 +16,7 @@ from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History
 from sidecar.control.order import OrderRefusedError
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
+from sidecar.plans.plan_gain import PlanGain
 from sidecar.plans.plan_harm import check_harm, check_ranges
 from sidecar.servers.shrink_guard import Asked
 from sidecar.state.state_store import StateStore
@@ -43,6 +44,7 @@ class PlanApplication:
     Attributes:
         cycles: plans that passed every check, also those that keep all sizes.
         last_plan: the last of them.
+        last_gain: what that gains.
         taken_at_seconds: Unix time of that.
         not_carried_out_because: why it was only noted, for people; ``None`` if it was carried out,
             or had nothing to carry out.
@@ -64,6 +66,7 @@ class PlanApplication:
         self.config = config
         self.cycles = 0
         self.last_plan: AdaptationPlan | None = None
+        self.last_gain = PlanGain(None, None)
         self.taken_at_seconds = 0.0
         self.not_carried_out_because: str | None = None
         self.problem: str | None = None
@@ -179,6 +182,7 @@ class PlanApplication:
         with self._store.update() as state:
             state.applied(plan.cycle)
         self.last_plan, self._made_with = plan, self.config.servers
+        self.last_gain = PlanGain.of(plan, asked)
         self.taken_at_seconds = time.time()
         self.not_carried_out_because = objection
         self.cycles += 1
@@ -207,21 +211,22 @@ class PlanApplication:
 
     def _note(self, plan: AdaptationPlan, objection: str | None) -> None:
         carried_out = plan.decision == "apply" and objection is None
-        self._history.add("plan", _decision_words(plan, objection), **_details(plan, carried_out))
-        _log_decision(plan, objection)
+        details = _details(plan, carried_out, self.last_gain)
+        self._history.add("plan", _decision_words(plan, objection, self.last_gain), **details)
+        _log_decision(plan, objection, self.last_gain)
 
 
 def _sizes(plan: AdaptationPlan) -> dict[str, int]:
     return {server.name: server.maxmemory_bytes for server in plan.servers}
 
 
-def _details(plan: AdaptationPlan, carried_out: bool) -> dict[str, Any]:
+def _details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> dict[str, Any]:
     return {
         "cycle": plan.cycle,
         "decision": plan.decision,
         "carried_out": carried_out,
         "reason": plan.reason,
-        "predicted_gain_ratio": plan.predicted_gain_ratio,
+        "predicted_gain_ratio": gain.ratio,
         "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
         "mean_access_time_seconds": plan.mean_access_time_seconds,
         "sizes_before_bytes": {s.name: s.maxmemory_before_bytes for s in plan.servers},
@@ -233,11 +238,19 @@ def _details(plan: AdaptationPlan, carried_out: bool) -> dict[str, Any]:
     }
 
 
-def _decision_words(plan: AdaptationPlan, objection: str | None) -> str:
+def _decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> str:
     if plan.decision == "keep":
         return f"plan {plan.cycle} keeps all sizes: {reason_words(plan.reason)}"
     verb = "moves memory" if objection is None else f"would move memory ({objection})"
-    return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {reason_words(plan.reason)}"
+    return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {_why(plan, gain)}"
+
+
+def _why(plan: AdaptationPlan, gain: PlanGain) -> str:
+    """The reason, and what it gains if that does not stand in it. A plan to go back is made because
+    promises were not kept, and not every planner predicts."""
+    words = reason_words(plan.reason)
+    is_told = gain.words is None or gain.words in words or plan.reason.startswith("back:")
+    return words if is_told else f"{words}; {gain.words}"
 
 
 def _sizes_words(plan: AdaptationPlan) -> str:
@@ -249,22 +262,19 @@ def _sizes_words(plan: AdaptationPlan) -> str:
     )
 
 
-def _log_decision(plan: AdaptationPlan, objection: str | None) -> None:
+def _log_decision(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> None:
     """In short: each server's reason is in the history, and in the plan's document."""
     if plan.decision == "keep":
         log.info("plan: cycle %d, keep, %s", plan.cycle, plan.reason, extra=ROUTINE)
         return
-    # A plan to go back is made because promises were not kept, and not every planner predicts.
-    ratio = None if plan.reason.startswith("back:") else plan.predicted_gain_ratio
-    gain = "" if ratio is None else f", predicted gain {100 * ratio:.2f} %"
     log.info(
-        "plan: cycle %d, %s%s, by %s with a gap of %.2f %%, %s: %s",
+        "plan: cycle %d, %s, by %s with a gap of %.2f %%, %s: %s: %s",
         plan.cycle,
         plan.decision if objection is None else f"recommended only, as {objection}",
-        gain,
         plan.method,
         100 * plan.optimality_gap,
-        plan.reason,
+        plan.reason.partition(":")[0],
+        _why(plan, gain),
         _sizes_words(plan),
         extra=None if objection is None else ROUTINE,
     )

@@ -157,7 +157,9 @@ def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, 
     because = plane.plans.not_carried_out_because
     return {
         **plan.to_json(),
-        "predicted_gain_ratio": plan.predicted_gain_ratio,
+        "mean_access_time_with_moving_seconds": plane.plans.last_gain.after_seconds,
+        "predicted_gain_ratio": plane.plans.last_gain.ratio,
+        "gain_words": plane.plans.last_gain.words,
         "taken_at_seconds": plane.plans.taken_at_seconds,
         "in_place_of": silence.place if silence and silence.stood_in(plan) else None,
         "carried_out": plan.decision == "apply" and because is None,

@@ -140,12 +140,12 @@ OF_NODE = (
     ),
     _Gauge(
         "predicted_mean_access_time_seconds",
-        "Weighted mean over all servers, as the last plan predicts it",
-        _at("last_plan", "mean_access_time_seconds"),
+        "Weighted mean over all servers, as the last plan predicts it, the cost of moving counted",
+        _at("last_plan", "mean_access_time_with_moving_seconds"),
     ),
     _Gauge(
         "checked_predicted_mean_access_time_seconds",
-        "What the last plan that was checked had predicted",
+        "By the hit ratios of the last plan that was checked, for the reads that came after it",
         _at("last_check", "predicted_seconds"),
     ),
     _Gauge(
@@ -154,11 +154,15 @@ OF_NODE = (
         _at("last_check", "observed_seconds"),
     ),
     _Gauge("last_check_verdict", "1 for what became of the last plan", _verdict, ("verdict",)),
-    _Gauge("predicted_gain_ratio", "Of mean access time, by plans", _at("gain", "predicted_ratio")),
+    _Gauge(
+        "predicted_gain_ratio",
+        "Of mean access time, by the hit ratios of the last plan that was checked",
+        _at("gain", "predicted_ratio"),
+    ),
     _Gauge("realised_gain_ratio", "The same, as it came", _at("gain", "realised_ratio")),
     _Gauge(
         "recommended_gain_ratio",
-        "Of mean access time, had the recommended sizes been in force",
+        "Of mean access time, had the recommended sizes been in force, without the cost of moving",
         _at("recommended_gain", "ratio"),
     ),
 )

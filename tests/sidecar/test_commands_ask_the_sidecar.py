@@ -228,11 +228,12 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
     text = printed("plan")
     for words in (
         "not carried out (the mode is recommend",
-        "weighted mean access time 9.12 ms now, 6.35 ms then (-30.37 %)",
+        "mean access time from 9.12 ms to 6.42 ms, 29.61% less with the cost of moving counted",
         "sessions 2 GiB 3 GiB +1 GiB 87.03 %",
         "total 8 GiB of 8 GiB",
         "jobs: its maxmemory-policy is noeviction",
-        "with 10 GiB for all of them the mean access time would be 5.31 ms",
+        "with 10 GiB for all of them the mean access time would be 5.31 ms, without the cost of "
+        "moving",
         "which is proven",
     ):
         assert words in text
@@ -412,7 +413,7 @@ def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
     for words in (
         "41 plans kept all sizes, the last one: 40",
         "jobs 3 MiB -> 2 MiB (it does not need it)",
-        "cycle 41: 1 ms by its hit ratios, 2 ms observed, 1.5 ms with the sizes before: it did harm",
+        "cycle 41: 1 ms by its hit ratios, 2 ms observed, 1.5 ms with the sizes before: it did",
         "rollback (by spreds): back to the sizes before cycle 41",
         "order (by ana): paused",
     ):

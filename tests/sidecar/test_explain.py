@@ -9,7 +9,11 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands import explain
-from sidecar.commands.explain_words import of_which_change, server_sentences
+from sidecar.commands.explain_words import (
+    last_plan_sentences,
+    of_which_change,
+    server_sentences,
+)
 from sidecar.config.node import ServerConfig
 from sidecar.curves.remembered import HALF_LIVES_CYCLES
 from tests.sidecar.example_sidecar import example_status
@@ -75,6 +79,12 @@ def _sentences(name: str, changes: dict[str, Any], **config: Any) -> str:
     for server in status["servers"]:
         server.update(changes)
     return "\n".join(server_sentences(ServerConfig(name, "", **config), status, []))
+
+
+def test_the_node_is_told_what_became_of_the_last_plan_that_was_checked() -> None:
+    status = example_status()
+    status["last_check"]["words"] = "too early to tell: plan 7"
+    assert "The last check: too early to tell: plan 7." in last_plan_sentences(status)
 
 
 def test_a_server_that_the_running_sidecar_does_not_know_is_told() -> None:

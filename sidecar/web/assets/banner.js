@@ -25,10 +25,9 @@ function planWords(status) {
     const due = status.next_observation_at_seconds;
     return `No plan yet. ${due ? `The servers are observed until ${moment(due, true)} at the latest; a plan follows.` : ""}`;
   }
-  const before = plan.mean_access_time_before_seconds, after = plan.mean_access_time_seconds;
   const made = `The last plan came ${when(plan.taken_at_seconds, status.now_seconds)}.`;
   if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}`;
-  const gain = before && after !== null ? ` It promises a mean access time of ${latency(after)} instead of ${latency(before)} (−${percent(1 - after / before)}).` : ` ${reason(plan.reason)}`;
+  const gain = plan.gain_words ? ` It predicts: ${ended(plan.gain_words)}` : ` ${reason(plan.reason)}`;
   const done = plan.carried_out ? " It was carried out." : ` It was not carried out: ${ended(plan.not_carried_out_because ?? "its sizes are in force already")}`;
   return made + gain + done;
 }
@@ -51,7 +50,7 @@ function recommendedWords(status) {
   const gain = status.recommended_gain;
   if (!gain || gain.ratio === null || gain.ratio === undefined) return null;
   const much = gain.ratio >= 0 ? `${percent(gain.ratio)} less` : `${percent(-gain.ratio)} more`;
-  return `With the recommended sizes the mean access time would have been ${much} since ${moment(gain.since_seconds, true)}.`;
+  return `With the recommended sizes the mean access time would have been ${much} since ${moment(gain.since_seconds, true)}, without the cost of moving.`;
 }
 
 function memoryMeters(status) {
