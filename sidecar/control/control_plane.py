@@ -208,13 +208,12 @@ class ControlPlane:
             self.verification.look(self._actuator.read_all())
             self.verification.conclude(self._config.cycle.maximum_age_seconds)
 
-    def _carried_out(self, plan: AdaptationPlan) -> None:
-        self.verification.begin(plan)
+    def _carried_out(self, plan: AdaptationPlan, in_force_bytes: Mapping[str, int]) -> None:
+        self.verification.begin(plan, in_force_bytes)
         self.verification.look(self._actuator.read_all())
-        before = self._store.now.control.before_plan_bytes
         for server in plan.servers:
             if server.maxmemory_bytes != server.maxmemory_before_bytes:
-                from_bytes = before.get(server.name, server.maxmemory_before_bytes)
+                from_bytes = in_force_bytes.get(server.name, server.maxmemory_before_bytes)
                 self._note_change(
                     server.name, from_bytes, server.maxmemory_bytes, server.reason, plan.cycle
                 )

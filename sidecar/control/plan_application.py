@@ -49,7 +49,7 @@ class PlanApplication:
         not_carried_out_because: why it was only noted, for people; ``None`` if it was carried out,
             or had nothing to carry out.
         problem: that the last one would have done harm, for people; ``None``: it would not.
-        on_carried_out: told of each plan whose sizes are now wanted.
+        on_carried_out: told of each plan whose sizes are now wanted, and of those in force.
         on_recommended: told of each other one.
     """
 
@@ -70,7 +70,7 @@ class PlanApplication:
         self.taken_at_seconds = 0.0
         self.not_carried_out_because: str | None = None
         self.problem: str | None = None
-        self.on_carried_out: Callable[[AdaptationPlan], None] = lambda _plan: None
+        self.on_carried_out: Callable[[AdaptationPlan, dict[str, int]], None] = lambda *_: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
         self._made_with = config.servers
         self._store = store
@@ -195,7 +195,11 @@ class PlanApplication:
     def _set_targets(self, plan: AdaptationPlan, asked: Observation) -> None:
         """Raises PlanRefusedError."""
         sizes = _sizes(plan)
-        before, wanted = self._enforcement.sizes_in_force(), self._store.now.targets_bytes
+        in_force, before = (
+            self._enforcement.sizes_in_force(),
+            self._enforcement.sizes_to_come_back_to(),
+        )
+        wanted = self._store.now.targets_bytes
         try:
             self._enforcement.move(sizes, f"cycle {plan.cycle}", asked)
         except ValueError as error:
@@ -207,7 +211,7 @@ class PlanApplication:
                 **dict.fromkeys(changed, time.time()),
             }
             state.control = replace(state.control, before_plan_bytes=before)
-        self.on_carried_out(plan)
+        self.on_carried_out(plan, in_force)
 
     def _note(self, plan: AdaptationPlan, objection: str | None) -> None:
         carried_out = plan.decision == "apply" and objection is None

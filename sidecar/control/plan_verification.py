@@ -53,12 +53,12 @@ class PlanVerification:
         self._before_bytes: dict[str, int] = {}
         self.last: Check | None = None
 
-    def begin(self, plan: AdaptationPlan) -> None:
-        """A plan is being carried out, from now on."""
+    def begin(self, plan: AdaptationPlan, in_force_bytes: Mapping[str, int]) -> None:
+        """A plan is being carried out, from now on, in place of the sizes in force."""
         observation = self._asked(plan.cycle)
         self._outcome = None
         if observation is not None:
-            self._before_bytes = dict(self._store.now.control.before_plan_bytes)
+            self._before_bytes = dict(in_force_bytes)
             self._outcome = PlanOutcome(observation, plan, self._before_bytes)
 
     def forget(self) -> None:
