@@ -44,8 +44,10 @@ def plan_in_short(told: dict[str, Any]) -> str:
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
     whose = f" (planned here, as {plan['in_place_of']} is silent)" if plan["in_place_of"] else ""
     what = decision_words(plan)
-    if plan["carried_out"] and (on_their_way := _on_their_way(told)):
-        what = f"being carried out ({', '.join(on_their_way)} on the way)"
+    if is_in_force(plan) and (on_their_way := ", ".join(_on_their_way(told))):
+        what = f"being carried out ({on_their_way} on the way)"
+        if told["pause"]:
+            what = f"carried out in part ({on_their_way} on the way when the pause began)"
     what += f": {reason_words(plan['reason'])}"
     return f"{age}, cycle {plan['cycle']}{whose}, {what}"
 
@@ -64,15 +66,22 @@ def _time(told: dict[str, Any]) -> str:
     return "an unknown time" if at is None else time_of_day(at)
 
 
+def is_in_force(plan: dict[str, Any]) -> bool:
+    """Whether the sizes that are wanted are this plan's, of a status document."""
+    return bool(plan["carried_out"] and not plan["overtaken_by"])
+
+
 def decision_words(plan: dict[str, Any]) -> str:
     """What became of it; a plan from a file only says what it would do."""
-    if plan["decision"] == "keep":
-        return "keeps all sizes"
     if "carried_out" not in plan:
-        return "changes sizes"
-    if plan["carried_out"]:
-        return "carried out"
-    return f"not carried out ({plan['not_carried_out_because'] or 'nobody says why'})"
+        return "keeps all sizes" if plan["decision"] == "keep" else "changes sizes"
+    what = "carried out"
+    if plan["decision"] == "keep":
+        what = "keeps all sizes"
+    elif not plan["carried_out"]:
+        what = f"not carried out ({plan['not_carried_out_because'] or 'nobody says why'})"
+    since = plan["overtaken_by"]
+    return f"{what}, and sizes are others since ({since})" if since else what
 
 
 # Codes of servers that have no curve and will have none.

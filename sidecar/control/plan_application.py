@@ -48,6 +48,7 @@ class PlanApplication:
         taken_at_seconds: Unix time of that.
         not_carried_out_because: why it was only noted, for people; ``None`` if it was carried out,
             or had nothing to carry out.
+        overtaken_by: the order that has changed sizes since it was taken, for people.
         problem: that the last one would have done harm, for people; ``None``: it would not.
         on_carried_out: told of each plan whose sizes are now wanted, and of those in force.
         on_recommended: told of each other one.
@@ -69,6 +70,7 @@ class PlanApplication:
         self.last_gain = PlanGain(None, None)
         self.taken_at_seconds = 0.0
         self.not_carried_out_because: str | None = None
+        self.overtaken_by: str | None = None
         self.problem: str | None = None
         self.on_carried_out: Callable[[AdaptationPlan, dict[str, int]], None] = lambda *_: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
@@ -164,7 +166,7 @@ class PlanApplication:
                 self._set_targets(plan, self._seen_for(plan))
             except PlanRefusedError as error:
                 raise OrderRefusedError(f"the plan cannot be carried out: {error}") from error
-            self.not_carried_out_because = None
+            self.not_carried_out_because = self.overtaken_by = None
             self._note(plan, None)
             return f"carrying out plan {plan.cycle}: {_sizes_words(plan)}"
 
@@ -184,7 +186,7 @@ class PlanApplication:
         self.last_plan, self._made_with = plan, self.config.servers
         self.last_gain = PlanGain.of(plan, asked)
         self.taken_at_seconds = time.time()
-        self.not_carried_out_because = objection
+        self.not_carried_out_because, self.overtaken_by = objection, None
         self.cycles += 1
         self._metrics.plans.labels(plan.decision, reason_code(plan.reason)).inc()
         if plan.decision == "keep" or objection is not None:

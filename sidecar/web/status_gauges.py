@@ -171,7 +171,11 @@ OF_SERVER = (
     _Gauge("sampler_info", "Always 1; patch, module or none", _sampler, ("sampler",)),
     _Gauge("maxmemory_bytes", "maxmemory in force", _at("maxmemory_bytes")),
     _Gauge("target_bytes", "maxmemory that it is to have", _at("target_bytes")),
-    _Gauge("recommended_bytes", "maxmemory by the last plan", _at("recommended_bytes")),
+    _Gauge(
+        "recommended_bytes",
+        "maxmemory by the last plan, unless an order came after it",
+        _at("recommended_bytes"),
+    ),
     _Gauge("minimum_bytes", "Least maxmemory", _at("minimum_bytes")),
     _Gauge("maximum_bytes", "Most maxmemory", _at("maximum_bytes")),
     _Gauge("used_bytes", "used_memory", _at("used_bytes")),

@@ -148,6 +148,7 @@ def _plan() -> dict[str, Any]:
         "predicted_gain_ratio": 1 - 6.42 / 9.12,
         "in_place_of": None,
         "carried_out": False,
+        "overtaken_by": None,
         "not_carried_out_because": "the mode is recommend: plans are shown and not carried out",
     }
 

@@ -247,6 +247,14 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
     assert f"being carried out ({server['name']} on the way): mean access" in printed(
         "status", code=1
     )
+    sidecar.document["pause"] = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
+    assert "carried out in part (sessions on the way when the pause began)" in printed(
+        "status", code=1
+    )
+    sidecar.document["last_plan"]["overtaken_by"] = "rollback by bob"
+    assert "carried out, and sizes are others since (rollback by bob): mean access" in printed(
+        "status", code=1
+    )
     sidecar.document["last_plan"] = None
     assert "none yet; the next observation is due by" in printed("plan", code=1)
 

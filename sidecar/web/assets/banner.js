@@ -29,7 +29,8 @@ function planWords(status) {
   if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}`;
   const gain = plan.gain_words ? ` It predicts: ${ended(plan.gain_words)}` : ` ${reason(plan.reason)}`;
   const done = plan.carried_out ? " It was carried out." : ` It was not carried out: ${ended(plan.not_carried_out_because ?? "its sizes are in force already")}`;
-  return made + gain + done;
+  const since = plan.overtaken_by ? ` Sizes are others since: ${ended(plan.overtaken_by)}` : "";
+  return made + gain + done + since;
 }
 
 const VERDICTS = {
