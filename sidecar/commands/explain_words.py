@@ -12,9 +12,7 @@ from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
 from sidecar.commands.printing import ratio_or, size_or, time_or
 from sidecar.commands.status_words import (
     is_on_its_way,
-    mode_words,
-    pause_words,
-    wait_words,
+    state_words,
     with_the_plan,
 )
 from sidecar.config.node import ServerConfig
@@ -36,10 +34,8 @@ _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
     """Of the node: what is done with plans now, and what the last one was."""
     now = dict(told)
-    found = [f"Now: {mode_words(now)}."]
-    found += [
-        f"{words[0].upper()}{words[1:]}." for words in (pause_words(now), wait_words(now)) if words
-    ]
+    first, *more = state_words(now)
+    found = [f"Now: {first}.", *(f"{words[0].upper()}{words[1:]}." for words in more)]
     found.append(f"The last plan: {plan_in_short(now)}.")
     plan = told["last_plan"]
     if plan is not None:

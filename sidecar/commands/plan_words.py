@@ -40,7 +40,7 @@ def plan_in_short(told: dict[str, Any]) -> str:
     """The last plan of a status document: how old, what, and why."""
     plan = told["last_plan"]
     if plan is None:
-        return f"none yet; the next observation is due by {_time(told)}"
+        return f"none yet; the next observation is due by {next_observation_time(told)}"
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
     whose = f" (planned here, as {plan['in_place_of']} is silent)" if plan["in_place_of"] else ""
     what = decision_words(plan)
@@ -61,7 +61,8 @@ def _on_their_way(told: dict[str, Any]) -> list[str]:
     ]
 
 
-def _time(told: dict[str, Any]) -> str:
+def next_observation_time(told: dict[str, Any]) -> str:
+    """When it comes at the latest."""
     at = told["next_observation_at_seconds"]
     return "an unknown time" if at is None else time_of_day(at)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.plan_words import plan_in_short
+from sidecar.commands.plan_words import next_observation_time, plan_in_short
 from sidecar.commands.printing import (
     about,
     age_words,
@@ -20,20 +20,24 @@ from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
-_COLUMNS = (
+# Of two tables, for one would be too wide for a terminal.
+_OF_MEMORY = (
     "server",
     "maxmemory",
     "planned",
     "recommended",
     "used",
     "resident",
+    "sampler",
+    "policy",
+)
+_OF_READS = (
+    "server",
     "hits, last window",
     "expected",
     "with the plan",
     "hits since start",
     "reads/s",
-    "sampler",
-    "policy",
 )
 _MODES = {
     "recommend": "plans are made, checked and shown; no maxmemory is set",
@@ -52,9 +56,12 @@ def print_status(status: dict[str, Any]) -> None:
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
     servers = status["servers"]
     plan = told["last_plan"] if told else None
-    rows = [_row(server, by_name.get(server["name"], {}), plan) for server in servers]
-    print_table([_COLUMNS, *rows])
+    print_table([_OF_MEMORY, *(_memory_row(one, by_name.get(one["name"], {})) for one in servers)])
     print()
+    rows = [_reads_row(one, by_name.get(one["name"], {}), plan) for one in servers]
+    if any(any(row[1:]) for row in rows):
+        print_table([_OF_READS, *rows])
+        print()
     for server in servers:
         for line in _notes(server, by_name.get(server["name"], {}), told):
             print_wrapped(f"{server['name']}: {line}", indent="  ")
@@ -69,18 +76,21 @@ def print_status(status: dict[str, Any]) -> None:
 
 def _print_sidecar(told: dict[str, Any]) -> None:
     now = told["now_seconds"]
-    print_wrapped(f"node {told['node']}: {mode_words(told)}")
-    for words in (pause_words(told), wait_words(told)):
-        if words:
-            print_wrapped(words)
+    first, *more = state_words(told)
+    print_wrapped(f"node {told['node']}: {first}")
+    for words in more:
+        print_wrapped(words)
     print(
         f"sidecar {told['spreds_version']}, process {told['pid']}, up for "
         f"{about(now - told['started_at_seconds'])}; {_lag(told)}"
     )
     samples = told["samples"]
-    print(
+    print_wrapped(
         f"samples: {samples['received']:,} received, {samples['since_observation']:,} of "
-        f"{samples['wanted']:,} for the next observation, {samples['lost_batches']:,} batches lost"
+        f"{samples['wanted']:,} for the next observation, which comes by "
+        f"{next_observation_time(told)} in any case (cycle.maximum_age); "
+        f"{samples['lost_batches']:,} batches lost",
+        indent="  ",
     )
     print_wrapped(f"last plan: {plan_in_short(told)}", indent="  ")
     for words in _gains(told):
@@ -106,6 +116,11 @@ def _shorter(ratio: float) -> str:
     """By what share of itself a time is less."""
     text = f"{100 * abs(ratio):.2f} %"
     return "the same" if text == "0.00 %" else f"{text} {'shorter' if ratio > 0 else 'longer'}"
+
+
+def state_words(told: dict[str, Any]) -> list[str]:
+    """A pause first, as nothing else counts in it; the mode; and what plans wait for."""
+    return [words for words in (pause_words(told), mode_words(told), wait_words(told)) if words]
 
 
 def mode_words(told: dict[str, Any]) -> str:
@@ -164,15 +179,12 @@ def _lag(told: dict[str, Any]) -> str:
     )
 
 
-def _row(
-    server: dict[str, Any], told: dict[str, Any], plan: dict[str, Any] | None
-) -> tuple[str, ...]:
+def _memory_row(server: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]:
     if server["error"] is not None:
-        return (server["name"], server["error_kind"], *[""] * (len(_COLUMNS) - 2))
+        return (server["name"], server["error_kind"], *[""] * (len(_OF_MEMORY) - 2))
     size = server["maxmemory_bytes"]
     planned = None if told.get("held") else told.get("target_bytes", server["planned_bytes"])
     recommended = told.get("recommended_bytes")
-    reads = told.get("reads_per_second")
     return (
         server["name"],
         format_size(size) if size else "unlimited",
@@ -180,13 +192,24 @@ def _row(
         size_or(recommended if recommended not in (size, planned) else None),
         format_size(server["used_memory_bytes"]),
         format_size(server["rss_bytes"]),
+        server["sampler"] or "none",
+        server["maxmemory_policy"],
+    )
+
+
+def _reads_row(
+    server: dict[str, Any], told: dict[str, Any], plan: dict[str, Any] | None
+) -> tuple[str, ...]:
+    if server["error"] is not None:
+        return (server["name"], *[""] * (len(_OF_READS) - 1))
+    reads = told.get("reads_per_second")
+    return (
+        server["name"],
         ratio_or(told.get("hit_ratio")),
         ratio_or(told.get("predicted_hit_ratio") if told.get("curve") else None),
         ratio_or(with_the_plan(told, plan, "hit_ratio")),
         ratio_or(server["lifetime_hit_ratio"], "-"),
         "" if reads is None else f"{reads:,.1f}",
-        server["sampler"] or "none",
-        server["maxmemory_policy"],
     )
 
 

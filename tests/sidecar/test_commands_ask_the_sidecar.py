@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
+from sidecar.commands.status_words import print_status
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import (
     SidecarClient,
@@ -73,7 +74,8 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "node cache-1: mode recommend: plans are made, checked and shown; no maxmemory is set",
         "(as the file says)",
         "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
-        "301,442 of 500,000 for the next observation, 17 batches lost",
+        "301,442 of 500,000 for the next observation, which comes by 2026-",
+        "in any case (cycle.maximum_age); 17 batches lost",
         "last plan: 30min ago, cycle 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): mean access time from 9.12 ms",
         "last check: the plan of cycle 1795354200 kept its promise",
@@ -91,13 +93,48 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
     sidecar.document["problems"] = ["two sidecars speak at once"]
     text = printed("status", code=1)
     for words in (
-        "plans are carried out (by ana at",
+        "node cache-1: paused until `spreds resume`, nothing is set (by bob at",
+        "mode apply: plans are carried out (by ana at",
         ": it looks right)",
-        "paused until `spreds resume`, nothing is set (by bob at",
         ": the last plan did harm",
         "problem: two sidecars speak at once",
     ):
         assert words in text
+
+
+def test_no_line_of_status_is_wider_than_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    told = example_status()
+    servers = [
+        {
+            "name": server["name"],
+            "error": None,
+            "maxmemory_bytes": server["maxmemory_bytes"],
+            "planned_bytes": 57 * MIB + 1,
+            "used_memory_bytes": server["used_bytes"],
+            "rss_bytes": server["rss_bytes"],
+            "lifetime_hit_ratio": 0.87654,
+            "sampler": "module",
+            "maxmemory_policy": "allkeys-random",
+            "keep_reason": None,
+            "backend_latency": None,
+            "configured_latency_seconds": None,
+        }
+        for server in told["servers"]
+    ]
+    for server in told["servers"]:
+        server["target_bytes"] = 57 * MIB + 12345
+    print_status(
+        {
+            "sidecar": told,
+            "servers": servers,
+            "total_maxmemory_bytes": told["budget"]["maxmemory_bytes"],
+            "budget_bytes": told["budget"]["bytes"],
+        }
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    (of_reads,) = [line for line in lines if "hits, last window" in line]
+    assert of_reads.split("  ")[0] == "server"
 
 
 def test_status_for_programs_has_the_whole_document(
@@ -296,16 +333,18 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
         "It may have from 256 MiB (its team's, set by team checkout) to as much as there is.",
         "weight 2 (set by team checkout)",
         "Its backend latency is 80 ms, as its team says.",
-        "What the words mean:",
-        "hit ratio: the share of the reads",
+        "--glossary adds what the words mean.",
     ):
         assert words in text
+    assert "the share of the reads" not in text
+    with_words = printed("explain", "sessions", "--glossary")
+    assert "What the words mean: access time: what a read takes" in with_words
+    assert "hit ratio: the share of the reads" in with_words
     held = printed("explain", "jobs")
     assert (
         "It cannot be given another size now, because its maxmemory-policy is noeviction." in held
     )
     assert "SPREDS has not changed its size so far." in held
-    assert "glossary" not in text
     words = json.loads(printed("explain", "jobs", "--json"))["words"]
     assert "hit ratio" in words
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import resource
 import shlex
 import socket
@@ -25,6 +26,7 @@ from sidecar.preflight.endpoint import (
     check_way_for,
     server_process,
 )
+from sidecar.preflight.files import _check_group
 from sidecar.preflight.listen import check_listen
 from sidecar.preflight.listeners import Listener, tcp_listener
 from sidecar.preflight.machine import check_machine
@@ -389,6 +391,15 @@ def _machine(root: Path, **files: str) -> None:
         path = root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+
+def test_who_is_no_member_of_a_group_is_told_how_to_become_one() -> None:
+    nobody = pwd.getpwnam("nobody")
+    assert nobody.pw_gid != 0
+    (finding,) = _check_group("sampling.group", 0, nobody.pw_uid)
+    assert (finding.level, finding.where) == ("problem", "sampling.group")
+    assert finding.remedy == "usermod -aG root nobody, and start the sidecar anew"
+    assert list(_check_group("sampling.group", nobody.pw_gid, nobody.pw_uid)) == []
 
 
 def test_what_the_kernel_does_to_servers_is_told(tmp_path: Path) -> None:
