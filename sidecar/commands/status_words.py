@@ -56,11 +56,12 @@ def print_status(status: dict[str, Any]) -> None:
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
     servers = status["servers"]
     plan = told["last_plan"] if told else None
-    print_table([_OF_MEMORY, *(_memory_row(one, by_name.get(one["name"], {})) for one in servers)])
+    rows = [_memory_row(one, by_name.get(one["name"], {})) for one in servers]
+    print_table([_OF_MEMORY, *rows], wraps=True)
     print()
     rows = [_reads_row(one, by_name.get(one["name"], {}), plan) for one in servers]
     if any(any(row[1:]) for row in rows):
-        print_table([_OF_READS, *rows])
+        print_table([_OF_READS, *rows], wraps=True)
         print()
     for server in servers:
         for line in _notes(server, by_name.get(server["name"], {}), told):

@@ -27,7 +27,7 @@ def test_a_time_within_a_calendar_is_a_date_and_another_a_number() -> None:
 
 
 def test_a_table_that_is_too_wide_goes_on_below(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([("server", "x" * 60, "y" * 60), ("a", "1", "2")])
+    print_table([("server", "x" * 60, "y" * 60), ("a", "1", "2")], wraps=True)
     first, one, second, two = capsys.readouterr().out.splitlines()
     assert (first, one) == (f"server  {'x' * 60}", "a       1")
     assert (second, two) == (f"server  {'y' * 60}", "a       2")
