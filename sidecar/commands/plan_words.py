@@ -49,6 +49,8 @@ def plan_in_short(told: dict[str, Any]) -> str:
         if told["pause"]:
             what = f"carried out in part ({on_their_way} on the way when the pause began)"
     what += f": {reason_words(plan['reason'])}"
+    if plan["known_words"]:
+        what += f"; {plan['known_words']}"
     return f"{age}, cycle {plan['cycle']}{whose}, {what}"
 
 
@@ -102,7 +104,7 @@ def guessed(told: dict[str, Any]) -> list[str]:
 def gain_words(plan: dict[str, Any], guessed: Collection[str] = ()) -> str:
     """What it promises, if of no server too little is known for that."""
     if guessed:
-        return f"what it gains is not known: too little is known of {', '.join(guessed)} so far"
+        return f"what it gains is a guess: too little is known of {', '.join(guessed)} so far"
     before, after = plan["mean_access_time_before_seconds"], plan["mean_access_time_seconds"]
     if before is None or after is None:
         return "its planner predicts no access times"
@@ -125,7 +127,10 @@ def print_plan(
     if (gain := gain_words(plan, guessed)) not in reason_words(plan["reason"]):
         print_wrapped(gain)
     method = _METHODS.get(plan["method"], f"by {plan['method']}")
-    print(f"found {method}; {_gap_words(plan['optimality_gap'])}")
+    known = plan.get("known_words")
+    print_wrapped(f"found {method}; {_gap_words(plan['optimality_gap'], bool(known))}", indent="  ")
+    if known:
+        print_wrapped(known)
     print()
     print_table([_COLUMNS, *(_row(server, unknown) for server in plan["servers"])])
     planned = sum(server["maxmemory_bytes"] for server in plan["servers"])
@@ -143,10 +148,11 @@ def print_plan(
         )
 
 
-def _gap_words(gap: float) -> str:
+def _gap_words(gap: float, knows_little: bool) -> str:
     if gap >= 1:
         return "how far it is from the best sizes is not proven"
-    return f"no sizes that its rules allow are better by more than {gap:.2%}, which is proven"
+    proven = f"no sizes that its rules allow are better by more than {gap:.2%}"
+    return f"by what is known so far, {proven}" if knows_little else f"{proven}, which is proven"
 
 
 def _row(server: dict[str, Any], unknown: Collection[str]) -> tuple[str, ...]:

@@ -246,17 +246,19 @@ def _details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> dict[st
 
 def _decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> str:
     if plan.decision == "keep":
-        return f"plan {plan.cycle} keeps all sizes: {reason_words(plan.reason)}"
+        return f"plan {plan.cycle} keeps all sizes: {_why(plan, gain)}"
     verb = "moves memory" if objection is None else f"would move memory ({objection})"
     return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {_why(plan, gain)}"
 
 
 def _why(plan: AdaptationPlan, gain: PlanGain) -> str:
-    """The reason, and what it gains if that does not stand in it. A plan to go back is made because
-    promises were not kept, and not every planner predicts."""
-    words = reason_words(plan.reason)
-    is_told = gain.words is None or gain.words in words or plan.reason.startswith("back:")
-    return words if is_told else f"{words}; {gain.words}"
+    """The reason, what it gains if that does not stand in it, and how little is known. A plan to go
+    back is made because promises were not kept, and not every planner predicts."""
+    words = [reason_words(plan.reason)]
+    moves = plan.decision == "apply" and not plan.reason.startswith("back:")
+    if moves and gain.words is not None and gain.words not in words[0]:
+        words.append(gain.words)
+    return "; ".join([*words, gain.known] if gain.known else words)
 
 
 def _sizes_words(plan: AdaptationPlan) -> str:
@@ -271,7 +273,8 @@ def _sizes_words(plan: AdaptationPlan) -> str:
 def _log_decision(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> None:
     """In short: each server's reason is in the history, and in the plan's document."""
     if plan.decision == "keep":
-        log.info("plan: cycle %d, keep, %s", plan.cycle, plan.reason, extra=ROUTINE)
+        known = f"; {gain.known}" if gain.known else ""
+        log.info("plan: cycle %d, keep, %s%s", plan.cycle, plan.reason, known, extra=ROUTINE)
         return
     log.info(
         "plan: cycle %d, %s, by %s with a gap of %.2f %%, %s: %s: %s",

@@ -1,9 +1,10 @@
-"""What a plan gains, in the one number that is told everywhere."""
+"""What a plan gains, in the one number that is told everywhere, and how little may be known yet."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from sidecar.plans.plan_knowledge import known_words
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.words import gain_words
@@ -15,10 +16,12 @@ class PlanGain(NamedTuple):
 
     Attributes:
         after_seconds: with the cost of moving counted.
+        known: how much is known of the curves, for people, where that is little.
     """
 
     before_seconds: float | None
     after_seconds: float | None
+    known: str | None = None
 
     @classmethod
     def of(cls, plan: AdaptationPlan, asked: Observation) -> PlanGain:
@@ -27,7 +30,7 @@ class PlanGain(NamedTuple):
         if after is not None and plan.decision == "apply":
             sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
             after += gain_of(asked, sizes).moving
-        return cls(plan.mean_access_time_before_seconds, after)
+        return cls(plan.mean_access_time_before_seconds, after, known_words(asked))
 
     @property
     def ratio(self) -> float | None:

@@ -149,6 +149,7 @@ def _plan() -> dict[str, Any]:
         "in_place_of": None,
         "carried_out": False,
         "overtaken_by": None,
+        "known_words": None,
         "not_carried_out_because": "the mode is recommend: plans are shown and not carried out",
     }
 

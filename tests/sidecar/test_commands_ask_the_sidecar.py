@@ -275,6 +275,13 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
     ):
         assert words in text
     assert json.loads(printed("plan", "--json")) == sidecar.document["last_plan"]
+    known = "known so far: of pages 12 sampled keys (no more than 3 MiB seen)"
+    sidecar.document["last_plan"]["known_words"] = known
+    for command in ("plan", "explain"):
+        assert known in printed(command)
+    assert "by what is known so far, no sizes that its rules allow" in printed("plan")
+    assert "which is proven" not in printed("plan")
+    assert f"cost of moving counted; {known}" in printed("status", code=1)
     sidecar.document["last_plan"]["carried_out"] = True
     assert "carried out: mean access" in printed("plan")
     server = sidecar.document["servers"][0]

@@ -26,11 +26,12 @@ function planWords(status) {
     return `No plan yet. ${due ? `The servers are observed until ${moment(due, true)} at the latest; a plan follows.` : ""}`;
   }
   const made = `The last plan came ${when(plan.taken_at_seconds, status.now_seconds)}.`;
-  if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}`;
+  const known = plan.known_words ? ` ${sentence(plan.known_words)}` : "";
+  if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}${known}`;
   const gain = plan.gain_words ? ` It predicts: ${ended(plan.gain_words)}` : ` ${reason(plan.reason)}`;
   const done = plan.carried_out ? " It was carried out." : ` It was not carried out: ${ended(plan.not_carried_out_because ?? "its sizes are in force already")}`;
   const since = plan.overtaken_by ? ` Sizes are others since: ${ended(plan.overtaken_by)}` : "";
-  return made + gain + done + since;
+  return made + gain + known + done + since;
 }
 
 const VERDICTS = {
