@@ -67,6 +67,7 @@ def server_sentences(
         *_last_change(server, told, history),
         *_worth(server, planned.get(config.name)),
         *_hits(server, plan),
+        *([apart] if (apart := apart_words(server)) else []),
         *_limits(config, server),
         *_backend(config, server),
     ]
@@ -233,6 +234,21 @@ def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
         recommended = with_the_plan(server, plan, "access_time_seconds")
         text += "" if recommended is None else f", with the plan {time_or(recommended)}"
     return [f"{text}."]
+
+
+def apart_words(server: Mapping[str, Any]) -> str | None:
+    """Where the curve and what the server measured are farther apart than the curve's error."""
+    curve, size, measured = server["curve"], server["maxmemory_bytes"], server["hit_ratio"]
+    if not curve or not size or measured is None:
+        return None
+    by_curve, error = hit_ratio_at(curve, size), server["curve_error_ratio"]
+    if abs(by_curve - measured) <= error:
+        return None
+    return (
+        f"By its curve {server['name']} would hit {by_curve:.1%} with what it has, and "
+        f"{measured:.1%} was measured in the last window, farther apart than the curve's error of "
+        f"{error:.1%}: the load has changed since, or the window is short."
+    )
 
 
 def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -380,6 +381,20 @@ def test_a_server_is_said_to_be_on_the_way_only_while_it_is(
     assert "Somebody gave it 2 GiB by hand" in text
     wrong = ("on the way", "is being brought", "is planned")
     assert not [words for words in wrong if words in text]
+
+
+def test_it_is_told_where_curve_and_server_are_farther_apart_than_the_curves_error(
+    sidecar: ExampleSidecar, printed: Printed
+) -> None:
+    server = sidecar.document["servers"][0]
+    assert "farther apart" not in printed("explain", "sessions") + printed("plan")
+    server["hit_ratio"] = 0.7
+    for text in (printed("explain", "sessions"), printed("plan")):
+        (told,) = re.findall(r"By its curve sessions would hit (8\S+)% with .*?: the load", text)
+        assert 80 < float(told) < 90
+        assert "and 70.0% was measured in the last window" in text
+    server["curve_error_ratio"] = 0.3
+    assert "farther apart" not in printed("explain", "sessions") + printed("plan")
 
 
 def test_what_is_not_known_is_no_figure(sidecar: ExampleSidecar, printed: Printed) -> None:
