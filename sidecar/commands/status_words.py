@@ -39,6 +39,8 @@ _OF_READS = (
     "hits since start",
     "reads/s",
 )
+# What a process takes for itself cannot be told from fragmentation.
+_PURPOSES = {"fragmentation": "programs and fragmentation"}
 _MODES = {
     "recommend": "plans are made, checked and shown; no maxmemory is set",
     "apply": "plans are carried out",
@@ -282,7 +284,7 @@ def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
     if budget["rss_budget_bytes"] is not None:
         text += f" of {format_size(budget['rss_budget_bytes'])}"
     kept_free = [
-        f"{purpose} {format_size(size)}"
+        f"{_PURPOSES.get(purpose, purpose)} {format_size(size)}"
         for purpose, size in (budget["headroom_bytes"] or {}).items()
         if size
     ]

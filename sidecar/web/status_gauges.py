@@ -121,7 +121,12 @@ OF_NODE = (
     _Gauge("budget_used_bytes", "Sum of used_memory", _at("budget", "used_bytes")),
     _Gauge("budget_rss_bytes", "Sum of resident memory", _at("budget", "rss_bytes")),
     _Gauge("rss_budget_bytes", "Resident memory stays below", _at("budget", "rss_budget_bytes")),
-    _Gauge("headroom_bytes", "Kept free beside maxmemory", _headroom, ("purpose",)),
+    _Gauge(
+        "headroom_bytes",
+        "Resident memory beside what maxmemory counts; the programs are in fragmentation",
+        _headroom,
+        ("purpose",),
+    ),
     _Gauge("loop_timestamp_seconds", "Last turn of a loop, Unix time", _loops, ("loop",)),
     _Gauge(
         "last_observation_timestamp_seconds",

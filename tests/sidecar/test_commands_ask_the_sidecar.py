@@ -83,7 +83,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "in force for the last 24h, the mean access time would have been 27.40 % shorter",
         "total 0 B of 8 GiB (memory.budget 75%); used",
         "of 9 GiB; of resident memory are set aside for forks 96 MiB, "
-        "fragmentation 410 MiB, clients 3 MiB",
+        "programs and fragmentation 410 MiB, clients 3 MiB",
     ):
         assert words in text
     sidecar.document["mode"] = "apply"

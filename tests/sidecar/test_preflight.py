@@ -34,6 +34,7 @@ from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state import node_lock as node_lock_module
 from sidecar.state.node_lock import node_lock
 from tests.secret_file import write_secret
+from tests.sidecar.monitored_load import STATS
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.experiment.attacks.stage.hostile_server import HostileServer, bulk
 from workloads.local_server import BUILD, LocalServer
@@ -425,6 +426,20 @@ def test_what_the_kernel_does_to_servers_is_told(tmp_path: Path) -> None:
     assert {finding.level for finding in check_machine(100 * MIB, None, tmp_path)} == {"ok"}
     assert [finding.level for finding in check_machine(1 << 40, None, tmp_path)] == ["problem"]
     assert list(check_machine(1, None, tmp_path / "nowhere")) == []
+
+
+def test_a_budget_that_includes_memory_of_others_is_told_with_what_is_left(tmp_path: Path) -> None:
+    _machine(tmp_path, proc__meminfo="MemTotal:        1048576 kB\nMemAvailable:    524288 kB\n")
+    server = replace(STATS, counted_bytes=100 * MIB, rss_bytes=112 * MIB, not_counted_bytes=2 * MIB)
+    (found,) = check_machine(768 * MIB, None, tmp_path, share="75%", servers=[server])
+    assert found.level == "advice"
+    assert found.what == (
+        "memory.budget 75% is 768 MiB of the machine's 1 GiB, where other programs use 400 MiB, "
+        "and the servers 12 MiB beside what maxmemory counts: that includes memory of others"
+    )
+    assert found.remedy == "at most 612 MiB"
+    (found,) = check_machine(612 * MIB, None, tmp_path, servers=[server])
+    assert found.level == "ok"
 
 
 @given(st.integers(0, 1 << 45))
