@@ -10,9 +10,9 @@ from typing import Any
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
 from sidecar.commands.printing import ratio_or, size_or, time_or
+from sidecar.commands.state_words import state_words
 from sidecar.commands.status_words import (
     is_on_its_way,
-    state_words,
     with_the_plan,
 )
 from sidecar.config.node import ServerConfig

@@ -15,6 +15,7 @@ from sidecar.commands.printing import (
     ratio_or,
     size_or,
 )
+from sidecar.commands.state_words import state_words
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.units import format_size
@@ -41,10 +42,6 @@ _OF_READS = (
 )
 # What a process takes for itself cannot be told from fragmentation.
 _PURPOSES = {"fragmentation": "programs and fragmentation"}
-_MODES = {
-    "recommend": "plans are made, checked and shown; no maxmemory is set",
-    "apply": "plans are carried out",
-}
 
 
 def print_status(status: dict[str, Any]) -> None:
@@ -57,11 +54,10 @@ def print_status(status: dict[str, Any]) -> None:
     print()
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
     servers = status["servers"]
-    plan = told["last_plan"] if told else None
     rows = [_memory_row(one, by_name.get(one["name"], {})) for one in servers]
     print_table([_OF_MEMORY, *rows], wraps=True)
     print()
-    rows = [_reads_row(one, by_name.get(one["name"], {}), plan) for one in servers]
+    rows = [_reads_row(one, by_name.get(one["name"], {}), told) for one in servers]
     if any(any(row[1:]) for row in rows):
         print_table([_OF_READS, *rows], wraps=True)
         print()
@@ -121,38 +117,6 @@ def _shorter(ratio: float) -> str:
     return "the same" if text == "0.00 %" else f"{text} {'shorter' if ratio > 0 else 'longer'}"
 
 
-def state_words(told: dict[str, Any]) -> list[str]:
-    """A pause first, as nothing else counts in it; the mode; and what plans wait for."""
-    return [words for words in (pause_words(told), mode_words(told), wait_words(told)) if words]
-
-
-def mode_words(told: dict[str, Any]) -> str:
-    """The mode and who set it."""
-    words = f"mode {told['mode']}: {_MODES.get(told['mode'], 'unknown')}"
-    if told["mode"] == "recommend" and told["sets_sizes"]:
-        words = "mode recommend: the sizes that were ordered are kept, and no plan is carried out"
-    order = told["mode_by"]
-    return f"{words} ({_by(order) if order else 'as the file says'})"
-
-
-def pause_words(told: dict[str, Any]) -> str:
-    """Empty without a pause."""
-    pause = told["pause"]
-    if not pause:
-        return ""
-    until = pause["until_seconds"]
-    end = "until `spreds resume`" if until is None else f"until {time_of_day(until)}"
-    return f"paused {end}, nothing is set ({_by(pause)})"
-
-
-def wait_words(told: dict[str, Any]) -> str:
-    """Empty unless a plan that failed keeps others from being carried out."""
-    wait = told["wait"]
-    if not wait:
-        return ""
-    return f"no plan is carried out until {time_of_day(wait['until_seconds'])}: {wait['why']}"
-
-
 def is_on_its_way(server: dict[str, Any], told: dict[str, Any]) -> bool:
     """Whether a server of the status document ``told`` is being given its planned size."""
     target, size = server["target_bytes"], server["maxmemory_bytes"]
@@ -166,11 +130,6 @@ def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str)
         return None
     is_other = server["recommended_bytes"] not in (None, server["maxmemory_bytes"])
     return server.get(f"recommended_{key}") if is_other else None
-
-
-def _by(order: dict[str, Any]) -> str:
-    why = f": {order['why']}" if order.get("why") else ""
-    return f"by {order['by']} at {time_of_day(order['at_seconds'])}{why}"
 
 
 def _lag(told: dict[str, Any]) -> str:
@@ -201,7 +160,7 @@ def _memory_row(server: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]
 
 
 def _reads_row(
-    server: dict[str, Any], told: dict[str, Any], plan: dict[str, Any] | None
+    server: dict[str, Any], told: dict[str, Any], status: dict[str, Any] | None
 ) -> tuple[str, ...]:
     if server["error"] is not None:
         return (server["name"], *[""] * (len(_OF_READS) - 1))
@@ -209,11 +168,19 @@ def _reads_row(
     return (
         server["name"],
         ratio_or(told.get("hit_ratio")),
-        ratio_or(told.get("predicted_hit_ratio") if told.get("curve") else None),
-        ratio_or(with_the_plan(told, plan, "hit_ratio")),
+        _expected(told, status),
+        ratio_or(with_the_plan(told, status["last_plan"] if status else None, "hit_ratio")),
         ratio_or(server["lifetime_hit_ratio"], "-"),
         "" if reads is None else f"{reads:,.1f}",
     )
+
+
+def _expected(server: dict[str, Any], status: dict[str, Any] | None) -> str:
+    """On its way, a server does not have the size of which that is."""
+    if status is None or not server.get("curve") or server["predicted_hit_ratio"] is None:
+        return ""
+    at = f" at {format_size(server['target_bytes'])}" if is_on_its_way(server, status) else ""
+    return f"{ratio_or(server['predicted_hit_ratio'])}{at}"
 
 
 def _notes(

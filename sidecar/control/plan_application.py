@@ -68,7 +68,7 @@ class PlanApplication:
         self.cycles = 0
         self.last_plan: AdaptationPlan | None = None
         self.last_gain = PlanGain(None, None)
-        self.taken_at_seconds = 0.0
+        self.taken_at_seconds = self._first_at_seconds = 0.0
         self.not_carried_out_because: str | None = None
         self.overtaken_by: str | None = None
         self.problem: str | None = None
@@ -184,8 +184,10 @@ class PlanApplication:
         with self._store.update() as state:
             state.applied(plan.cycle)
         self.last_plan, self._made_with = plan, self.config.servers
-        self.last_gain = PlanGain.of(plan, asked)
         self.taken_at_seconds = time.time()
+        self._first_at_seconds = self._first_at_seconds or self.taken_at_seconds
+        is_early = self.taken_at_seconds - self._first_at_seconds <= asked.cycle_seconds
+        self.last_gain = PlanGain.of(plan, asked, is_early=is_early)
         self.not_carried_out_because, self.overtaken_by = objection, None
         self.cycles += 1
         self._metrics.plans.labels(plan.decision, reason_code(plan.reason)).inc()

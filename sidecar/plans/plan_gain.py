@@ -24,13 +24,16 @@ class PlanGain(NamedTuple):
     known: str | None = None
 
     @classmethod
-    def of(cls, plan: AdaptationPlan, asked: Observation) -> PlanGain:
-        """``asked``: what it answers, which says what moving costs."""
+    def of(cls, plan: AdaptationPlan, asked: Observation, *, is_early: bool = False) -> PlanGain:
+        """``asked``: what it answers, which says what moving costs. ``is_early``: there have not
+        been plans for long."""
         after = plan.mean_access_time_seconds
         if after is not None and plan.decision == "apply":
             sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
             after += gain_of(asked, sizes).moving
-        return cls(plan.mean_access_time_before_seconds, after, known_words(asked))
+        return cls(
+            plan.mean_access_time_before_seconds, after, known_words(asked, is_early=is_early)
+        )
 
     @property
     def ratio(self) -> float | None:

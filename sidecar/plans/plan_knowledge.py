@@ -10,9 +10,10 @@ _NOT_YET = ("no_samples:", "few_samples:", "warming_up:")
 _MOST_NAMED = 4
 
 
-def known_words(asked: Observation) -> str | None:
-    """A clause for people; ``None`` where of each server enough is known to shrink it."""
-    little = [server for server in asked.servers if _is_little(server, asked)]
+def known_words(asked: Observation, *, is_early: bool = False) -> str | None:
+    """A clause for people, of all curves while it ``is_early``; ``None`` where of each server
+    enough is known to shrink it."""
+    little = [server for server in asked.servers if _is_little(server, asked, is_early)]
     if not little:
         return None
     words = [f"of {server.name} {_known_of(server)}" for server in little[:_MOST_NAMED]]
@@ -20,10 +21,10 @@ def known_words(asked: Observation) -> str | None:
     return f"known so far: {', '.join(words)}" + (f", and of {more} more little" * (more > 0))
 
 
-def _is_little(server: ServerObservation, asked: Observation) -> bool:
+def _is_little(server: ServerObservation, asked: Observation, is_early: bool) -> bool:
     if server.keep_reason is not None:
         return server.keep_reason.startswith(_NOT_YET)
-    return server.curve_error_ratio > asked.planning.maximum_curve_error_ratio
+    return is_early or server.curve_error_ratio > asked.planning.maximum_curve_error_ratio
 
 
 def _known_of(server: ServerObservation) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
-from sidecar.commands.status_words import print_status
+from sidecar.commands.status_words import _expected, print_status
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import (
     SidecarClient,
@@ -132,6 +132,10 @@ def test_no_line_of_status_is_wider_than_a_terminal(capsys: pytest.CaptureFixtur
             "budget_bytes": told["budget"]["bytes"],
         }
     )
+    told["sets_sizes"] = True
+    assert "87.03 % at 57.012 MiB" in _expected(told["servers"][0], told)
+    told["pause"] = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
+    assert _expected(told["servers"][0], told) == "87.03 %"
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100
     (of_reads,) = [line for line in lines if "hits, last window" in line]

@@ -38,6 +38,13 @@ def test_a_curve_that_is_hardly_known_is_told_by_its_samples_and_its_depth() -> 
     assert nothing == "known so far: of b nothing"
 
 
+def test_early_plans_tell_of_all_curves() -> None:
+    servers = KNOWN, replace(KNOWN, name="b", keep_reason="held: it was resized by hand")
+    asked = Observation("n", 7, 1.0, 60.0, 20 * MIB, servers)
+    told = "known so far: of a 1,234 sampled keys (no more than 3 MiB seen)"
+    assert known_words(asked, is_early=True) == told
+
+
 def test_of_many_servers_some_are_named() -> None:
     servers = tuple(replace(KNOWN, name=name, curve_error_ratio=1.0) for name in "abcdef")
     told = known_words(Observation("n", 7, 1.0, 60.0, 60 * MIB, servers))
