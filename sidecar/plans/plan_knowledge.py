@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
 
@@ -31,4 +33,7 @@ def _known_of(server: ServerObservation) -> str:
     if not server.sampled_objects:
         return "nothing"
     keys = f"{server.sampled_objects:,} sampled key{'s' if server.sampled_objects > 1 else ''}"
-    return f"{keys} (no more than {format_size(int(server.curve.sizes_bytes[-1]))} seen)"
+    # Deeper than that no read has reached: the curve is flat.
+    sizes, ratios = server.curve.from_zero()
+    reached_bytes = sizes[np.argmax(ratios <= ratios[-1])]
+    return f"{keys} (no more than {format_size(int(reached_bytes))} seen)"

@@ -11,7 +11,8 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 
 MIB = 1 << 20
-CURVE = MissRatioCurve(np.array([1.0 * MIB, 3.0 * MIB]), np.array([0.5, 0.1]))
+# What a size beyond the deepest read would bring is not known, whatever the grid has.
+CURVE = MissRatioCurve(np.array([1.0, 3.0, 8.0, 96.0]) * MIB, np.array([0.5, 0.1, 0.1, 0.1]))
 KNOWN = ServerObservation(
     *("a", 10 * MIB, MIB, 1.0, 1000.0, 1e-4, 1e-2, CURVE),
     curve_error_ratio=0.02,
