@@ -15,6 +15,7 @@ from sidecar.commands.printing import print_wrapped
 from sidecar.config.addresses import shown_url
 from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig, load_config
+from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.headroom_words import headroom_rule
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
@@ -109,6 +110,13 @@ def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
     # Where the file has it, and by its name.
     memory, rss_budget = table["memory"], config.memory.rss_budget
     memory["rss_budget"] = str(rss_budget) if rss_budget else None
+    if memory.pop("budget_share") is not None:
+        table["memory"] = memory = {"budget": str(config.memory.budget), **memory}
+    memory["set_by_hand"] = "hold" if memory.pop("holds_by_hand") else "put_back"
+    sampling = table["sampling"]
+    sampling["rate"] = _rate(sampling["threshold"], sampling["modulus"])
+    if sampling["modulus"] == DEFAULT_MODULUS:
+        del sampling["threshold"], sampling["modulus"]
     table["planning"]["forecast"] = "competing" if table.pop("forecasts") else "last"
     service = table["controller"]["service"] or {}
     for part in (*table["servers"], table["operators"], service):
@@ -136,6 +144,12 @@ def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
                 'itself, as "embedded" does',
                 "# ",
             )
+
+
+def _rate(threshold: int, modulus: int) -> float:
+    """The shortest one that gives this threshold, as it stands in the file."""
+    rates = (float(f"{threshold / modulus:.{digits}g}") for digits in range(1, 17))
+    return next((rate for rate in rates if round(rate * modulus) == threshold), threshold / modulus)
 
 
 def _lines(value: object, path: str = "") -> list[str]:

@@ -31,13 +31,17 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("config", metavar="FILE", nargs="?", help="the node's TOML file")
     parser.add_argument("server", metavar="SERVER", nargs="?", help="why this server has its size")
-    parser.add_argument("--glossary", action="store_true", help="say what the words mean")
+    parser.add_argument(
+        "--glossary",
+        action="store_true",
+        help="say what the words mean: all, or with FILE those of the answer",
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print some sentences. Raises DocumentError, SidecarSilentError."""
-    if options.glossary:
+    if options.config is None and options.glossary:
         _print(options, [], glossary_lines())
         return 0
     if options.config is None:
@@ -58,6 +62,9 @@ def _print(options: argparse.Namespace, sentences: list[str], words: list[str]) 
         return
     for sentence in sentences:
         print_wrapped(sentence)
+    if sentences and not options.glossary:
+        print("\n--glossary adds what the words mean.")
+        return
     if sentences and words:
         print("\nWhat the words mean:")
     for line in words:

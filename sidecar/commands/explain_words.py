@@ -10,11 +10,9 @@ from typing import Any
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
 from sidecar.commands.printing import ratio_or, size_or, time_or
+from sidecar.commands.state_words import state_words
 from sidecar.commands.status_words import (
     is_on_its_way,
-    mode_words,
-    pause_words,
-    wait_words,
     with_the_plan,
 )
 from sidecar.config.node import ServerConfig
@@ -36,17 +34,18 @@ _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
     """Of the node: what is done with plans now, and what the last one was."""
     now = dict(told)
-    found = [f"Now: {mode_words(now)}."]
-    found += [
-        f"{words[0].upper()}{words[1:]}." for words in (pause_words(now), wait_words(now)) if words
-    ]
+    first, *more = state_words(now)
+    found = [f"Now: {first}.", *(f"{words[0].upper()}{words[1:]}." for words in more)]
     found.append(f"The last plan: {plan_in_short(now)}.")
     plan = told["last_plan"]
     if plan is not None:
-        found.append(f"It predicts: {gain_words(plan, guessed(now))}.")
+        if (gain := gain_words(plan, guessed(now))) not in reason_words(plan["reason"]):
+            found.append(f"It predicts: {gain}.")
         found += [
             f"{server['name']}: {reason_words(server['reason'])}." for server in plan["servers"]
         ]
+    if told["last_check"]:
+        found.append(f"The last check: {told['last_check']['words']}.")
     return found
 
 
@@ -68,6 +67,7 @@ def server_sentences(
         *_last_change(server, told, history),
         *_worth(server, planned.get(config.name)),
         *_hits(server, plan),
+        *([apart] if (apart := apart_words(server)) else []),
         *_limits(config, server),
         *_backend(config, server),
     ]
@@ -234,6 +234,21 @@ def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
         recommended = with_the_plan(server, plan, "access_time_seconds")
         text += "" if recommended is None else f", with the plan {time_or(recommended)}"
     return [f"{text}."]
+
+
+def apart_words(server: Mapping[str, Any]) -> str | None:
+    """Where the curve and what the server measured are farther apart than the curve's error."""
+    curve, size, measured = server["curve"], server["maxmemory_bytes"], server["hit_ratio"]
+    if not curve or not size or measured is None:
+        return None
+    by_curve, error = hit_ratio_at(curve, size), server["curve_error_ratio"]
+    if abs(by_curve - measured) <= error:
+        return None
+    return (
+        f"By its curve {server['name']} would hit {by_curve:.1%} with what it has, and "
+        f"{measured:.1%} was measured in the last window, farther apart than the curve's error of "
+        f"{error:.1%}: the load has changed since, or the window is short."
+    )
 
 
 def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ from solver_lambda.documents.words import reason_words
 _LIMIT, _MOST_LIMIT = 50, 10_000
 _VERDICTS = {
     "kept": "the promise was kept",
+    "too_early": "it is too early to tell",
     "worse": "it was worse than promised",
     "rolled_back": "it did harm and was rolled back",
     "not_checked": "it could not be checked",
@@ -138,7 +139,7 @@ def _details(entry: dict[str, Any]) -> Iterator[str]:
 def _check_words(check: dict[str, Any]) -> str:
     observed = time_or(check.get("observed_seconds"), "nothing")
     words = f"cycle {check.get('cycle')}: {time_or(check.get('predicted_seconds'), 'nothing')} "
-    words += f"predicted, {observed} observed"
+    words += f"by its hit ratios, {observed} observed"
     if check.get("without_seconds") is not None:
         words += f", {time_or(check['without_seconds'])} with the sizes before"
     return f"{words}: {_VERDICTS.get(check.get('verdict') or '', 'no verdict')}"

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_command
+from sidecar.commands.explain_words import apart_words
 from sidecar.commands.plan_words import guessed, plan_in_short, print_plan
+from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import status_of
 from sidecar.config.node import load_config
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
@@ -39,6 +41,7 @@ def execute(options: argparse.Namespace) -> int:
         raise DocumentError("plan: give either the node's FILE or --document FILE.json")
     unknown: list[str] = []
     guesses: list[str] = []
+    apart: list[str | None] = []
     if options.document:
         try:
             with options.document.open("rb") as file:
@@ -54,8 +57,11 @@ def execute(options: argparse.Namespace) -> int:
         plan = told["last_plan"]
         unknown = [server["name"] for server in told["servers"] if server["curve"] is None]
         guesses = guessed(told)
+        apart = [apart_words(server) for server in told["servers"]]
     if options.json:
         print(json.dumps(plan, indent=1))
     else:
         print_plan(plan, unknown, guesses)
+        for words in filter(None, apart):
+            print_wrapped(words)
     return 0

@@ -8,7 +8,6 @@ from typing import Any
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.printing import (
     age_words,
-    percent,
     print_table,
     print_wrapped,
     ratio_or,
@@ -41,13 +40,17 @@ def plan_in_short(told: dict[str, Any]) -> str:
     """The last plan of a status document: how old, what, and why."""
     plan = told["last_plan"]
     if plan is None:
-        return f"none yet; the next observation is due by {_time(told)}"
+        return f"none yet; the next observation is due by {next_observation_time(told)}"
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
     whose = f" (planned here, as {plan['in_place_of']} is silent)" if plan["in_place_of"] else ""
     what = decision_words(plan)
-    if plan["carried_out"] and (on_their_way := _on_their_way(told)):
-        what = f"being carried out ({', '.join(on_their_way)} on the way)"
+    if is_in_force(plan) and (on_their_way := ", ".join(_on_their_way(told))):
+        what = f"being carried out ({on_their_way} on the way)"
+        if told["pause"]:
+            what = f"carried out in part ({on_their_way} on the way when the pause began)"
     what += f": {reason_words(plan['reason'])}"
+    if plan["known_words"]:
+        what += f"; {plan['known_words']}"
     return f"{age}, cycle {plan['cycle']}{whose}, {what}"
 
 
@@ -60,20 +63,28 @@ def _on_their_way(told: dict[str, Any]) -> list[str]:
     ]
 
 
-def _time(told: dict[str, Any]) -> str:
+def next_observation_time(told: dict[str, Any]) -> str:
+    """When it comes at the latest."""
     at = told["next_observation_at_seconds"]
     return "an unknown time" if at is None else time_of_day(at)
 
 
+def is_in_force(plan: dict[str, Any]) -> bool:
+    """Whether the sizes that are wanted are this plan's, of a status document."""
+    return bool(plan["carried_out"] and not plan["overtaken_by"])
+
+
 def decision_words(plan: dict[str, Any]) -> str:
     """What became of it; a plan from a file only says what it would do."""
-    if plan["decision"] == "keep":
-        return "keeps all sizes"
     if "carried_out" not in plan:
-        return "changes sizes"
-    if plan["carried_out"]:
-        return "carried out"
-    return f"not carried out ({plan['not_carried_out_because'] or 'nobody says why'})"
+        return "keeps all sizes" if plan["decision"] == "keep" else "changes sizes"
+    what = "carried out"
+    if plan["decision"] == "keep":
+        what = "keeps all sizes"
+    elif not plan["carried_out"]:
+        what = f"not carried out ({plan['not_carried_out_because'] or 'nobody says why'})"
+    since = plan["overtaken_by"]
+    return f"{what}, and sizes are others since ({since})" if since else what
 
 
 # Codes of servers that have no curve and will have none.
@@ -93,14 +104,15 @@ def guessed(told: dict[str, Any]) -> list[str]:
 def gain_words(plan: dict[str, Any], guessed: Collection[str] = ()) -> str:
     """What it promises, if of no server too little is known for that."""
     if guessed:
-        return f"what it gains is not known: too little is known of {', '.join(guessed)} so far"
+        return f"what it gains is a guess: too little is known of {', '.join(guessed)} so far"
     before, after = plan["mean_access_time_before_seconds"], plan["mean_access_time_seconds"]
     if before is None or after is None:
         return "its planner predicts no access times"
-    less = 1 - after / before if before > 0 else 0.0
-    return (
-        f"weighted mean access time {time_or(before)} now, {time_or(after)} then ({percent(-less)})"
-    )
+    if plan["decision"] == "keep":
+        return f"mean access time {time_or(before)}, as nothing moves"
+    # A document does not tell what moving costs.
+    without = f"mean access time from {time_or(before)} to {time_or(after)}"
+    return str(plan.get("gain_words") or f"{without}, without the cost of moving")
 
 
 def print_plan(
@@ -112,9 +124,13 @@ def print_plan(
         f"node {plan['node']}, cycle {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}"
     )
     print_wrapped(f"{decision_words(plan)}: {reason_words(plan['reason'])}", indent="  ")
-    print_wrapped(gain_words(plan, guessed))
+    if (gain := gain_words(plan, guessed)) not in reason_words(plan["reason"]):
+        print_wrapped(gain)
     method = _METHODS.get(plan["method"], f"by {plan['method']}")
-    print(f"found {method}; {_gap_words(plan['optimality_gap'])}")
+    known = plan.get("known_words")
+    print_wrapped(f"found {method}; {_gap_words(plan['optimality_gap'], bool(known))}", indent="  ")
+    if known:
+        print_wrapped(known)
     print()
     print_table([_COLUMNS, *(_row(server, unknown) for server in plan["servers"])])
     planned = sum(server["maxmemory_bytes"] for server in plan["servers"])
@@ -128,14 +144,15 @@ def print_plan(
     for more in what_if:
         print(
             f"with {format_size(more['budget_bytes'])} for all of them the mean access time would "
-            f"be {time_or(more['mean_access_time_seconds'])}"
+            f"be {time_or(more['mean_access_time_seconds'])}, without the cost of moving"
         )
 
 
-def _gap_words(gap: float) -> str:
+def _gap_words(gap: float, knows_little: bool) -> str:
     if gap >= 1:
         return "how far it is from the best sizes is not proven"
-    return f"no sizes that its rules allow are better by more than {gap:.2%}, which is proven"
+    proven = f"no sizes that its rules allow are better by more than {gap:.2%}"
+    return f"by what is known so far, {proven}" if knows_little else f"{proven}, which is proven"
 
 
 def _row(server: dict[str, Any], unknown: Collection[str]) -> tuple[str, ...]:

@@ -12,12 +12,20 @@ from solver_lambda.documents.words import time_words
 WIDTH = 100
 
 
-def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """The first row names the columns; columns that are empty in all others are left out."""
+def print_table(rows: Sequence[Sequence[str]], *, wraps: bool = False) -> None:
+    """The first row names the columns; columns that are empty in all others are left out. What
+    is wider than a terminal goes on below if it ``wraps``, each line with its first column."""
     kept = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
     widths = {place: max(len(row[place]) for row in rows) for place in kept}
-    for row in rows:
-        print("  ".join(f"{row[place]:<{widths[place]}}" for place in kept).rstrip())
+    first, *rest = kept
+    blocks = [[first]]
+    for place in rest:
+        if wraps and sum(widths[other] + 2 for other in blocks[-1]) + widths[place] > WIDTH:
+            blocks.append([first])
+        blocks[-1].append(place)
+    for block in blocks:
+        for row in rows:
+            print("  ".join(f"{row[place]:<{widths[place]}}" for place in block).rstrip())
 
 
 def print_wrapped(text: str, indent: str = "") -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.plan_words import plan_in_short
+from sidecar.commands.plan_words import next_observation_time, plan_in_short
 from sidecar.commands.printing import (
     about,
     age_words,
@@ -15,30 +15,33 @@ from sidecar.commands.printing import (
     ratio_or,
     size_or,
 )
+from sidecar.commands.state_words import state_words
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
-_COLUMNS = (
+# Of two tables, for one would be too wide for a terminal.
+_OF_MEMORY = (
     "server",
     "maxmemory",
     "planned",
     "recommended",
     "used",
     "resident",
+    "sampler",
+    "policy",
+)
+_OF_READS = (
+    "server",
     "hits, last window",
     "expected",
     "with the plan",
     "hits since start",
     "reads/s",
-    "sampler",
-    "policy",
 )
-_MODES = {
-    "recommend": "plans are made, checked and shown; no maxmemory is set",
-    "apply": "plans are carried out",
-}
+# What a process takes for itself cannot be told from fragmentation.
+_PURPOSES = {"fragmentation": "programs and fragmentation"}
 
 
 def print_status(status: dict[str, Any]) -> None:
@@ -51,10 +54,13 @@ def print_status(status: dict[str, Any]) -> None:
     print()
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
     servers = status["servers"]
-    plan = told["last_plan"] if told else None
-    rows = [_row(server, by_name.get(server["name"], {}), plan) for server in servers]
-    print_table([_COLUMNS, *rows])
+    rows = [_memory_row(one, by_name.get(one["name"], {})) for one in servers]
+    print_table([_OF_MEMORY, *rows], wraps=True)
     print()
+    rows = [_reads_row(one, by_name.get(one["name"], {}), told) for one in servers]
+    if any(any(row[1:]) for row in rows):
+        print_table([_OF_READS, *rows], wraps=True)
+        print()
     for server in servers:
         for line in _notes(server, by_name.get(server["name"], {}), told):
             print_wrapped(f"{server['name']}: {line}", indent="  ")
@@ -69,18 +75,21 @@ def print_status(status: dict[str, Any]) -> None:
 
 def _print_sidecar(told: dict[str, Any]) -> None:
     now = told["now_seconds"]
-    print_wrapped(f"node {told['node']}: {mode_words(told)}")
-    for words in (pause_words(told), wait_words(told)):
-        if words:
-            print_wrapped(words)
+    first, *more = state_words(told)
+    print_wrapped(f"node {told['node']}: {first}")
+    for words in more:
+        print_wrapped(words)
     print(
         f"sidecar {told['spreds_version']}, process {told['pid']}, up for "
         f"{about(now - told['started_at_seconds'])}; {_lag(told)}"
     )
     samples = told["samples"]
-    print(
+    print_wrapped(
         f"samples: {samples['received']:,} received, {samples['since_observation']:,} of "
-        f"{samples['wanted']:,} for the next observation, {samples['lost_batches']:,} batches lost"
+        f"{samples['wanted']:,} for the next observation, which comes by "
+        f"{next_observation_time(told)} in any case (cycle.maximum_age); "
+        f"{samples['lost_batches']:,} batches lost",
+        indent="  ",
     )
     print_wrapped(f"last plan: {plan_in_short(told)}", indent="  ")
     for words in _gains(told):
@@ -98,7 +107,7 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
         yield (
             f"had the recommended sizes been in force for the last "
             f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "
-            f"have been {_shorter(would['ratio'])}"
+            f"have been {_shorter(would['ratio'])}, without the cost of moving"
         )
 
 
@@ -106,33 +115,6 @@ def _shorter(ratio: float) -> str:
     """By what share of itself a time is less."""
     text = f"{100 * abs(ratio):.2f} %"
     return "the same" if text == "0.00 %" else f"{text} {'shorter' if ratio > 0 else 'longer'}"
-
-
-def mode_words(told: dict[str, Any]) -> str:
-    """The mode and who set it."""
-    words = f"mode {told['mode']}: {_MODES.get(told['mode'], 'unknown')}"
-    if told["mode"] == "recommend" and told["sets_sizes"]:
-        words = "mode recommend: the sizes that were ordered are kept, and no plan is carried out"
-    order = told["mode_by"]
-    return f"{words} ({_by(order) if order else 'as the file says'})"
-
-
-def pause_words(told: dict[str, Any]) -> str:
-    """Empty without a pause."""
-    pause = told["pause"]
-    if not pause:
-        return ""
-    until = pause["until_seconds"]
-    end = "until `spreds resume`" if until is None else f"until {time_of_day(until)}"
-    return f"paused {end}, nothing is set ({_by(pause)})"
-
-
-def wait_words(told: dict[str, Any]) -> str:
-    """Empty unless a plan that failed keeps others from being carried out."""
-    wait = told["wait"]
-    if not wait:
-        return ""
-    return f"no plan is carried out until {time_of_day(wait['until_seconds'])}: {wait['why']}"
 
 
 def is_on_its_way(server: dict[str, Any], told: dict[str, Any]) -> bool:
@@ -150,11 +132,6 @@ def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str)
     return server.get(f"recommended_{key}") if is_other else None
 
 
-def _by(order: dict[str, Any]) -> str:
-    why = f": {order['why']}" if order.get("why") else ""
-    return f"by {order['by']} at {time_of_day(order['at_seconds'])}{why}"
-
-
 def _lag(told: dict[str, Any]) -> str:
     now = told["now_seconds"]
     turns = {"main loop": told["loop_at_seconds"], "actuator": told["actuator_at_seconds"]}
@@ -164,15 +141,12 @@ def _lag(told: dict[str, Any]) -> str:
     )
 
 
-def _row(
-    server: dict[str, Any], told: dict[str, Any], plan: dict[str, Any] | None
-) -> tuple[str, ...]:
+def _memory_row(server: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]:
     if server["error"] is not None:
-        return (server["name"], server["error_kind"], *[""] * (len(_COLUMNS) - 2))
+        return (server["name"], server["error_kind"], *[""] * (len(_OF_MEMORY) - 2))
     size = server["maxmemory_bytes"]
     planned = None if told.get("held") else told.get("target_bytes", server["planned_bytes"])
     recommended = told.get("recommended_bytes")
-    reads = told.get("reads_per_second")
     return (
         server["name"],
         format_size(size) if size else "unlimited",
@@ -180,14 +154,33 @@ def _row(
         size_or(recommended if recommended not in (size, planned) else None),
         format_size(server["used_memory_bytes"]),
         format_size(server["rss_bytes"]),
-        ratio_or(told.get("hit_ratio")),
-        ratio_or(told.get("predicted_hit_ratio") if told.get("curve") else None),
-        ratio_or(with_the_plan(told, plan, "hit_ratio")),
-        ratio_or(server["lifetime_hit_ratio"], "-"),
-        "" if reads is None else f"{reads:,.1f}",
         server["sampler"] or "none",
         server["maxmemory_policy"],
     )
+
+
+def _reads_row(
+    server: dict[str, Any], told: dict[str, Any], status: dict[str, Any] | None
+) -> tuple[str, ...]:
+    if server["error"] is not None:
+        return (server["name"], *[""] * (len(_OF_READS) - 1))
+    reads = told.get("reads_per_second")
+    return (
+        server["name"],
+        ratio_or(told.get("hit_ratio")),
+        _expected(told, status),
+        ratio_or(with_the_plan(told, status["last_plan"] if status else None, "hit_ratio")),
+        ratio_or(server["lifetime_hit_ratio"], "-"),
+        "" if reads is None else f"{reads:,.1f}",
+    )
+
+
+def _expected(server: dict[str, Any], status: dict[str, Any] | None) -> str:
+    """On its way, a server does not have the size of which that is."""
+    if status is None or not server.get("curve") or server["predicted_hit_ratio"] is None:
+        return ""
+    at = f" at {format_size(server['target_bytes'])}" if is_on_its_way(server, status) else ""
+    return f"{ratio_or(server['predicted_hit_ratio'])}{at}"
 
 
 def _notes(
@@ -258,7 +251,7 @@ def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
     if budget["rss_budget_bytes"] is not None:
         text += f" of {format_size(budget['rss_budget_bytes'])}"
     kept_free = [
-        f"{purpose} {format_size(size)}"
+        f"{_PURPOSES.get(purpose, purpose)} {format_size(size)}"
         for purpose, size in (budget["headroom_bytes"] or {}).items()
         if size
     ]

@@ -191,30 +191,31 @@ class ControlPlane:
         ]
 
     def predicted_hit_ratios(self) -> dict[str, float]:
-        """By the last plan, at the sizes that are wanted now."""
-        plan = self.plans.last_plan
-        if plan is None:
+        """By the curves of the last observation, at the sizes that are wanted now, whoever gave
+        them; at those in force, where nothing is set."""
+        if self.observation is None:
             return {}
-        ratios = {
-            server.name: server.hit_ratio
-            if self.plans.not_carried_out_because is None
-            else server.hit_ratio_before
-            for server in plan.servers
+        sizes = {name: reading.size_bytes for name, reading in self._actuator.readings.items()}
+        if not self._actuator.looks_on:
+            held, targets = self._store.now.control.held, self._store.now.targets_bytes
+            sizes |= {name: size for name, size in targets.items() if name not in held}
+        return {
+            server.name: 1.0 - float(server.curve.miss_ratio(float(sizes[server.name])))
+            for server in self.observation.servers
+            if server.name in sizes
         }
-        return {name: ratio for name, ratio in ratios.items() if ratio is not None}
 
     def _conclude(self) -> None:
         with self._lock:
             self.verification.look(self._actuator.read_all())
             self.verification.conclude(self._config.cycle.maximum_age_seconds)
 
-    def _carried_out(self, plan: AdaptationPlan) -> None:
-        self.verification.begin(plan)
+    def _carried_out(self, plan: AdaptationPlan, in_force_bytes: Mapping[str, int]) -> None:
+        self.verification.begin(plan, in_force_bytes)
         self.verification.look(self._actuator.read_all())
-        before = self._store.now.control.before_plan_bytes
         for server in plan.servers:
             if server.maxmemory_bytes != server.maxmemory_before_bytes:
-                from_bytes = before.get(server.name, server.maxmemory_before_bytes)
+                from_bytes = in_force_bytes.get(server.name, server.maxmemory_before_bytes)
                 self._note_change(
                     server.name, from_bytes, server.maxmemory_bytes, server.reason, plan.cycle
                 )

@@ -112,6 +112,20 @@ class Enforcement:
         }
         return {**self._store.now.targets_bytes, **limits}
 
+    def sizes_to_come_back_to(self) -> dict[str, int]:
+        """What each server is to have now (0: no limit), also while memory is being handed over: in
+        the middle of that nobody planned what it has. Where nothing is ours to keep, or somebody
+        set a size by hand, what it has."""
+        in_force, state = self.sizes_in_force(), self._store.now
+        if not state.control.engaged:
+            return in_force
+        return {
+            name: state.targets_bytes.get(name, size)
+            if size and name not in state.control.held
+            else size
+            for name, size in in_force.items()
+        }
+
     def stop(self) -> dict[str, int] | None:
         """Let the servers that are given other sizes have what they have, in a pause from its end
         on; all sizes then, ``None`` where nothing was under way.

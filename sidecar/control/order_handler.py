@@ -146,6 +146,8 @@ class OrderHandler:
             done = f"{self._plans.carry_out_recommended()}; "
         except OrderRefusedError as error:
             done = f"{error}; "
+            if self._plans.not_carried_out_because is not None:
+                self._plans.not_carried_out_because = str(error)  # it was the mode so far
             if not self._control.engaged:
                 went = self._enforcement.begin()
         self._set_mode("apply", order)
@@ -154,7 +156,7 @@ class OrderHandler:
     def _recommend(self, order: Order) -> str:
         stopped = ""
         if sizes := self._enforcement.stop():
-            self._verification.forget()
+            self._overtake(order)
             stopped = f"; the plan under way stops: {_sizes(sizes)}"
         self._set_mode("recommend", order)
         return f"no more plans are carried out; sizes stay as they are{stopped}"
@@ -219,11 +221,16 @@ class OrderHandler:
                 "'spreds rollback --to-installation' goes back to before SPREDS"
             )
         sizes = self._enforcement.back_to(before, "rolled back")
-        self._verification.forget()
+        self._overtake(order)
         self._change(before_plan_bytes={})
         self._set_mode("recommend", order)
         near = "" if sizes == before else f", as near as {self._limits()} allow"
         return f"back to {_sizes(sizes)}{near}; no more plans are carried out until 'spreds apply'"
+
+    def _overtake(self, order: Order) -> None:
+        """The sizes are no longer those of the last plan."""
+        self._verification.forget()
+        self._plans.overtaken_by = f"{order.what} by {order.by}"
 
     def _limits(self) -> str:
         """What keeps sizes from being had, for people."""
@@ -236,7 +243,7 @@ class OrderHandler:
 
     def _give_back(self, order: Order) -> str:
         sizes, missing = self._enforcement.give_back()
-        self._verification.forget()
+        self._overtake(order)
         self._set_mode("recommend", order)
         # Also of those that keep what they have.
         total_bytes = sum({**self._enforcement.sizes_in_force(), **sizes}.values())

@@ -16,6 +16,7 @@ from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History
 from sidecar.control.order import OrderRefusedError
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
+from sidecar.plans.plan_gain import PlanGain
 from sidecar.plans.plan_harm import check_harm, check_ranges
 from sidecar.servers.shrink_guard import Asked
 from sidecar.state.state_store import StateStore
@@ -43,11 +44,13 @@ class PlanApplication:
     Attributes:
         cycles: plans that passed every check, also those that keep all sizes.
         last_plan: the last of them.
+        last_gain: what that gains.
         taken_at_seconds: Unix time of that.
         not_carried_out_because: why it was only noted, for people; ``None`` if it was carried out,
             or had nothing to carry out.
+        overtaken_by: the order that has changed sizes since it was taken, for people.
         problem: that the last one would have done harm, for people; ``None``: it would not.
-        on_carried_out: told of each plan whose sizes are now wanted.
+        on_carried_out: told of each plan whose sizes are now wanted, and of those in force.
         on_recommended: told of each other one.
     """
 
@@ -64,10 +67,12 @@ class PlanApplication:
         self.config = config
         self.cycles = 0
         self.last_plan: AdaptationPlan | None = None
-        self.taken_at_seconds = 0.0
+        self.last_gain = PlanGain(None, None)
+        self.taken_at_seconds = self._first_at_seconds = 0.0
         self.not_carried_out_because: str | None = None
+        self.overtaken_by: str | None = None
         self.problem: str | None = None
-        self.on_carried_out: Callable[[AdaptationPlan], None] = lambda _plan: None
+        self.on_carried_out: Callable[[AdaptationPlan, dict[str, int]], None] = lambda *_: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
         self._made_with = config.servers
         self._store = store
@@ -161,7 +166,7 @@ class PlanApplication:
                 self._set_targets(plan, self._seen_for(plan))
             except PlanRefusedError as error:
                 raise OrderRefusedError(f"the plan cannot be carried out: {error}") from error
-            self.not_carried_out_because = None
+            self.not_carried_out_because = self.overtaken_by = None
             self._note(plan, None)
             return f"carrying out plan {plan.cycle}: {_sizes_words(plan)}"
 
@@ -180,7 +185,10 @@ class PlanApplication:
             state.applied(plan.cycle)
         self.last_plan, self._made_with = plan, self.config.servers
         self.taken_at_seconds = time.time()
-        self.not_carried_out_because = objection
+        self._first_at_seconds = self._first_at_seconds or self.taken_at_seconds
+        is_early = self.taken_at_seconds - self._first_at_seconds <= asked.cycle_seconds
+        self.last_gain = PlanGain.of(plan, asked, is_early=is_early)
+        self.not_carried_out_because, self.overtaken_by = objection, None
         self.cycles += 1
         self._metrics.plans.labels(plan.decision, reason_code(plan.reason)).inc()
         if plan.decision == "keep" or objection is not None:
@@ -191,7 +199,11 @@ class PlanApplication:
     def _set_targets(self, plan: AdaptationPlan, asked: Observation) -> None:
         """Raises PlanRefusedError."""
         sizes = _sizes(plan)
-        before, wanted = self._enforcement.sizes_in_force(), self._store.now.targets_bytes
+        in_force, before = (
+            self._enforcement.sizes_in_force(),
+            self._enforcement.sizes_to_come_back_to(),
+        )
+        wanted = self._store.now.targets_bytes
         try:
             self._enforcement.move(sizes, f"cycle {plan.cycle}", asked)
         except ValueError as error:
@@ -203,25 +215,26 @@ class PlanApplication:
                 **dict.fromkeys(changed, time.time()),
             }
             state.control = replace(state.control, before_plan_bytes=before)
-        self.on_carried_out(plan)
+        self.on_carried_out(plan, in_force)
 
     def _note(self, plan: AdaptationPlan, objection: str | None) -> None:
         carried_out = plan.decision == "apply" and objection is None
-        self._history.add("plan", _decision_words(plan, objection), **_details(plan, carried_out))
-        _log_decision(plan, objection)
+        details = _details(plan, carried_out, self.last_gain)
+        self._history.add("plan", _decision_words(plan, objection, self.last_gain), **details)
+        _log_decision(plan, objection, self.last_gain)
 
 
 def _sizes(plan: AdaptationPlan) -> dict[str, int]:
     return {server.name: server.maxmemory_bytes for server in plan.servers}
 
 
-def _details(plan: AdaptationPlan, carried_out: bool) -> dict[str, Any]:
+def _details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> dict[str, Any]:
     return {
         "cycle": plan.cycle,
         "decision": plan.decision,
         "carried_out": carried_out,
         "reason": plan.reason,
-        "predicted_gain_ratio": plan.predicted_gain_ratio,
+        "predicted_gain_ratio": gain.ratio,
         "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
         "mean_access_time_seconds": plan.mean_access_time_seconds,
         "sizes_before_bytes": {s.name: s.maxmemory_before_bytes for s in plan.servers},
@@ -233,11 +246,21 @@ def _details(plan: AdaptationPlan, carried_out: bool) -> dict[str, Any]:
     }
 
 
-def _decision_words(plan: AdaptationPlan, objection: str | None) -> str:
+def _decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> str:
     if plan.decision == "keep":
-        return f"plan {plan.cycle} keeps all sizes: {reason_words(plan.reason)}"
+        return f"plan {plan.cycle} keeps all sizes: {_why(plan, gain)}"
     verb = "moves memory" if objection is None else f"would move memory ({objection})"
-    return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {reason_words(plan.reason)}"
+    return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {_why(plan, gain)}"
+
+
+def _why(plan: AdaptationPlan, gain: PlanGain) -> str:
+    """The reason, what it gains if that does not stand in it, and how little is known. A plan to go
+    back is made because promises were not kept, and not every planner predicts."""
+    words = [reason_words(plan.reason)]
+    moves = plan.decision == "apply" and not plan.reason.startswith("back:")
+    if moves and gain.words is not None and gain.words not in words[0]:
+        words.append(gain.words)
+    return "; ".join([*words, gain.known] if gain.known else words)
 
 
 def _sizes_words(plan: AdaptationPlan) -> str:
@@ -249,22 +272,20 @@ def _sizes_words(plan: AdaptationPlan) -> str:
     )
 
 
-def _log_decision(plan: AdaptationPlan, objection: str | None) -> None:
+def _log_decision(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> None:
     """In short: each server's reason is in the history, and in the plan's document."""
     if plan.decision == "keep":
-        log.info("plan: cycle %d, keep, %s", plan.cycle, plan.reason, extra=ROUTINE)
+        known = f"; {gain.known}" if gain.known else ""
+        log.info("plan: cycle %d, keep, %s%s", plan.cycle, plan.reason, known, extra=ROUTINE)
         return
-    # A plan to go back is made because promises were not kept, and not every planner predicts.
-    ratio = None if plan.reason.startswith("back:") else plan.predicted_gain_ratio
-    gain = "" if ratio is None else f", predicted gain {100 * ratio:.2f} %"
     log.info(
-        "plan: cycle %d, %s%s, by %s with a gap of %.2f %%, %s: %s",
+        "plan: cycle %d, %s, by %s with a gap of %.2f %%, %s: %s: %s",
         plan.cycle,
         plan.decision if objection is None else f"recommended only, as {objection}",
-        gain,
         plan.method,
         100 * plan.optimality_gap,
-        plan.reason,
+        plan.reason.partition(":")[0],
+        _why(plan, gain),
         _sizes_words(plan),
         extra=None if objection is None else ROUTINE,
     )

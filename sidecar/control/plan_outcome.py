@@ -33,7 +33,8 @@ class Check:
             the sizes before would have made it.
         error_seconds: so much may be error.
         verdict: ``failed``: the sizes before would have been better by more than the error;
-            otherwise ``kept``: the promise, or ``worse``: it was missed; or ``not_checked``.
+            otherwise ``kept``: the promise, or ``worse``: it was missed; ``too_early``: it is
+            not missed, but what the plan brought is less than the error; or ``not_checked``.
         words: for people.
         at_seconds: Unix time.
         at_fault: the server without which the plan would not have ``failed``; ``None``: there is
@@ -143,7 +144,7 @@ class PlanOutcome:
             for server in servers
         ]
         error = ERRORS * math.hypot(*errors) + self._floor_ratio * observed
-        verdict = "kept"
+        verdict = "kept" if abs(without - observed) > error else "too_early"
         if observed > without + error:
             verdict = "failed"
         elif predicted is None or observed > predicted + error:
@@ -160,14 +161,16 @@ class PlanOutcome:
         without: float,
         error: float,
     ) -> str:
-        told = "no mean access time" if predicted is None else "a mean access time of "
-        told += "" if predicted is None else time_words(predicted)
+        told = "it says no hit ratios"
+        if predicted is not None:
+            told = f"its hit ratios would give a mean access time of {time_words(predicted)}"
         said = (
-            f"plan {self._plan.cycle} predicted {told}, and it was {time_words(observed)} (up to "
-            f"{time_words(error)} more may be chance)"
+            f"plan {self._plan.cycle}, by the reads that came after it: {told}, and it was "
+            f"{time_words(observed)} (up to {time_words(error)} more may be chance)"
         )
-        if verdict in ("kept", "not_checked"):
-            return f"{said}; without it, it would have been {time_words(without)}"
+        if verdict in ("kept", "too_early", "not_checked"):
+            early = "too early to tell: " if verdict == "too_early" else ""
+            return f"{early}{said}; with the sizes before it would have been {time_words(without)}"
         if verdict == "worse":
             return (
                 f"{said}; the load has changed: with the sizes before it would have been "

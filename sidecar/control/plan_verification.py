@@ -53,12 +53,12 @@ class PlanVerification:
         self._before_bytes: dict[str, int] = {}
         self.last: Check | None = None
 
-    def begin(self, plan: AdaptationPlan) -> None:
-        """A plan is being carried out, from now on."""
+    def begin(self, plan: AdaptationPlan, in_force_bytes: Mapping[str, int]) -> None:
+        """A plan is being carried out, from now on, in place of the sizes in force."""
         observation = self._asked(plan.cycle)
         self._outcome = None
         if observation is not None:
-            self._before_bytes = dict(self._store.now.control.before_plan_bytes)
+            self._before_bytes = dict(in_force_bytes)
             self._outcome = PlanOutcome(observation, plan, self._before_bytes)
 
     def forget(self) -> None:
@@ -85,7 +85,7 @@ class PlanVerification:
         if check.verdict == "failed":
             words = self._take_back(check, cycle_seconds)
             check = replace(check, verdict="rolled_back", words=words)
-        elif check.verdict == "kept":
+        elif check.verdict in ("kept", "too_early"):
             with self._store.update() as state:
                 waits = state.control.server_waits
                 left = {name: wait for name, wait in waits.items() if name not in outcome.changed}

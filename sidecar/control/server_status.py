@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Container
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,10 +15,11 @@ from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
-from solver_lambda.documents.plan import ServerPlan
+from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
 
 if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
@@ -33,20 +35,34 @@ class KnownServers(NamedTuple):
     """By server, what is asked of all at once."""
 
     seen: dict[str, ServerObservation]
-    planned: dict[str, ServerPlan]
+    planned: dict[str, ServerPlan]  # as far as no order came after the plan
     predicted_hit_ratios: dict[str, float]
     errors: dict[str, str]
 
     @classmethod
-    def of(cls, actuator: Actuator, cycle: ObservationCycle, plane: ControlPlane) -> KnownServers:
+    def of(
+        cls,
+        actuator: Actuator,
+        cycle: ObservationCycle,
+        plane: ControlPlane,
+        control: ControlState,
+    ) -> KnownServers:
         """As it is now."""
         observation, plan = cycle.last_observation, plane.plans.last_plan
         return cls(
             {server.name: server for server in observation.servers} if observation else {},
-            {server.name: server for server in plan.servers} if plan else {},
+            _planned(plan, plane.plans.overtaken_by, control.held),
             plane.predicted_hit_ratios(),
             actuator.errors(),
         )
+
+
+def _planned(
+    plan: AdaptationPlan | None, overtaken_by: str | None, held: Container[str]
+) -> dict[str, ServerPlan]:
+    if plan is None or overtaken_by is not None:
+        return {}
+    return {server.name: server for server in plan.servers if server.name not in held}
 
 
 def server_status(

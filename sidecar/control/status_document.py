@@ -46,7 +46,7 @@ def status_document(
     loop_at_seconds: float,
 ) -> dict[str, Any]:
     """JSON's types only. ``more_problems``: of other parts; ``silent_seconds``: without samples."""
-    known = KnownServers.of(actuator, cycle, plane)
+    known = KnownServers.of(actuator, cycle, plane, state.control)
     servers = [server_status(one, state, actuator, cycle, plane, known) for one in config.servers]
     budget, counted, above = _budget(actuator), _counted_bytes(actuator), _takers(actuator)
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
@@ -157,11 +157,15 @@ def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, 
     because = plane.plans.not_carried_out_because
     return {
         **plan.to_json(),
-        "predicted_gain_ratio": plan.predicted_gain_ratio,
+        "mean_access_time_with_moving_seconds": plane.plans.last_gain.after_seconds,
+        "predicted_gain_ratio": plane.plans.last_gain.ratio,
+        "gain_words": plane.plans.last_gain.words,
+        "known_words": plane.plans.last_gain.known,
         "taken_at_seconds": plane.plans.taken_at_seconds,
         "in_place_of": silence.place if silence and silence.stood_in(plan) else None,
         "carried_out": plan.decision == "apply" and because is None,
         "not_carried_out_because": because,
+        "overtaken_by": plane.plans.overtaken_by,
     }
 
 

@@ -32,27 +32,39 @@ def check_files(config: SidecarConfig) -> Iterator[Finding]:
             who = "the sidecar's user" if user is None else _name(user)
             who = "root" if user == 0 else f"{who} and root"
             yield Finding("ok", key, f"only {who} may write to {folder.absolute()}")
-    yield from _check_group(config, os.geteuid() if user is None and os.geteuid() == 0 else user)
+    user = os.geteuid() if user is None and os.geteuid() == 0 else user
+    if config.operators.group is not None:
+        group = grp.getgrnam(config.operators.group).gr_gid
+        yield from _check_group("operators.group", group, user)
+    if config.sampling.group is not None:
+        yield from _check_group("sampling.group", config.sampling.group, user)
 
 
-def _check_group(config: SidecarConfig, user: int | None) -> Iterator[Finding]:
-    """Whether the orders' socket can be given to its group: nobody may give a file to a group that
-    he is no member of."""
-    group = config.operators.group
-    if group is None or user == 0:
+def _check_group(key: str, group: int, user: int | None) -> Iterator[Finding]:
+    """Whether a socket can be given to its group: nobody may give a file to a group that he is no
+    member of."""
+    if user == 0:
         return
     groups: list[int] = [os.getegid(), *os.getgroups()]
     if user is not None:
         account = pwd.getpwuid(user)
         groups = os.getgrouplist(account.pw_name, account.pw_gid)
-    if grp.getgrnam(group).gr_gid not in groups:
+    if group not in groups:
         me = _name(os.geteuid() if user is None else user)
         yield Finding(
             "problem",
-            "operators.group",
-            f"{me} is no member of {group}, so the socket cannot be given to it",
-            f"usermod -aG {group} {me}, and start the sidecar anew",
+            key,
+            f"{me} is no member of {group_name(group)}, so the socket cannot be given to it",
+            f"usermod -aG {group_name(group)} {me}, and start the sidecar anew",
         )
+
+
+def group_name(group: int) -> str:
+    """Or its number, where it has none."""
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)
 
 
 def _name(user: int) -> str:

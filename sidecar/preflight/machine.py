@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sidecar.preflight.finding import Finding
+from sidecar.servers.resident_budget import headroom_of
+from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.units import format_size
 
 _WHERE = "machine"
@@ -15,16 +17,23 @@ MOST_SWAPPINESS = 10
 
 
 def check_machine(
-    budget_bytes: int, most_backlog: int | None = None, root: Path = Path("/")
+    budget_bytes: int,
+    most_backlog: int | None = None,
+    root: Path = Path("/"),
+    *,
+    share: str = "",
+    servers: Sequence[ServerReading] = (),
 ) -> Iterator[Finding]:
     """Look into ``/proc`` and ``/sys`` below ``root``; what is not there is not judged.
 
     Args:
         most_backlog: the greatest ``tcp-backlog`` of the servers; ``None``: none listens on TCP.
+        share: of the machine that the budget is, as the file has it.
+        servers: that answer; what else is in use is others'.
     """
     memory = _memory(root)
     if memory:
-        yield _check_budget(budget_bytes, memory["MemTotal"])
+        yield _check_budget(budget_bytes, memory, share, servers)
     if (found := _read(root, "proc/sys/vm/overcommit_memory")) is not None and found != "1":
         yield Finding(
             "advice",
@@ -54,8 +63,11 @@ def check_machine(
         )
 
 
-def _check_budget(budget_bytes: int, machine_bytes: int) -> Finding:
-    words = f"memory.budget is {format_size(budget_bytes)} of the machine's"
+def _check_budget(
+    budget_bytes: int, memory: dict[str, int], share: str, servers: Sequence[ServerReading]
+) -> Finding:
+    machine_bytes = memory["MemTotal"]
+    words = f"memory.budget{share and f' {share}'} is {format_size(budget_bytes)} of the machine's"
     words += f" {format_size(machine_bytes)}"
     if budget_bytes >= machine_bytes:
         return Finding("problem", "memory.budget", words, "give the servers less than there is")
@@ -65,6 +77,20 @@ def _check_budget(budget_bytes: int, machine_bytes: int) -> Finding:
             "memory.budget",
             f"{words}, which leaves little for forks, fragmentation, clients and other programs",
             f"at most {MOST_BUDGET_SHARE:.0%}, less where servers save to disk",
+        )
+    headroom = headroom_of(servers)
+    fixed_bytes = headroom.fragmentation + headroom.clients
+    in_use_bytes = machine_bytes - memory.get("MemAvailable", machine_bytes)
+    others_bytes = max(0, in_use_bytes - sum(server.rss_bytes for server in servers))
+    left_bytes = machine_bytes - others_bytes - fixed_bytes
+    if budget_bytes > left_bytes:
+        return Finding(
+            "advice",
+            "memory.budget",
+            f"{words}, where other programs use {format_size(others_bytes)}, and the servers "
+            f"{format_size(fixed_bytes)} beside what maxmemory counts: that includes memory of "
+            "others",
+            f"at most {format_size(max(0, left_bytes))}",
         )
     return Finding("ok", "memory.budget", words)
 

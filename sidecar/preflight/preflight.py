@@ -50,7 +50,12 @@ def preflight(config: SidecarConfig) -> list[Finding]:
         for server in config.servers
         if server.name in readings and not server.url.startswith("unix:")
     ]
-    findings += check_machine(config.memory.budget_bytes, max(on_tcp, default=None))
+    findings += check_machine(
+        config.memory.budget_bytes,
+        max(on_tcp, default=None),
+        share=str(config.memory.budget) if config.memory.budget_share is not None else "",
+        servers=list(readings.values()),
+    )
     return findings
 
 

@@ -132,7 +132,8 @@ def _give(path: Path, group: int | None, mode: int) -> None:
     except PermissionError as error:
         raise OSError(
             f"sampling.group: {path} cannot be given to the group {group}: "
-            f"is the user {os.geteuid()} a member of it?"
+            f"is the user {os.geteuid()} a member of it? If not: usermod -aG, and start the "
+            "sidecar anew"
         ) from error
     finally:
         os.close(held)

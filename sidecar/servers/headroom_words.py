@@ -21,8 +21,8 @@ def headroom_rule(memory: MemoryConfig) -> str:
     rule = f"maxmemory of all servers sums to at most {format_size(memory.budget_bytes)}{now}. "
     if memory.rss_budget is None:
         return rule + (
-            "Fragmentation, pages that forks copy and buffers of replicas come on top of that, and "
-            "are not held: leave room for them, or set memory.rss_budget."
+            "The programs themselves, fragmentation, pages that forks copy and buffers of replicas "
+            "come on top of that, and are not held: leave room for them, or set memory.rss_budget."
         )
     return rule + (
         f"Resident memory of all servers is held below {memory.rss_budget}; what the last forks "

@@ -57,7 +57,7 @@ class ControlState:
         server_waits: of servers whose part of a plan failed alone; also when they are over.
         held: servers that somebody resized by hand.
         installed_bytes: ``maxmemory`` as found when the sidecar came first; 0 is no limit.
-        before_plan_bytes: sizes before the last plan that was carried out.
+        before_plan_bytes: sizes that were planned before the last plan that was carried out.
         restoring_bytes: of servers that are to be given back, and have not taken their size yet.
     """
 

@@ -13,7 +13,7 @@ Labels = tuple[str, ...]
 Found = Iterable[tuple[Labels, float | None]]
 
 MEBIBYTE = 1 << 20
-VERDICTS = ("kept", "worse", "rolled_back", "not_checked")
+VERDICTS = ("kept", "too_early", "worse", "rolled_back", "not_checked")
 
 
 class _Gauge(NamedTuple):
@@ -121,7 +121,12 @@ OF_NODE = (
     _Gauge("budget_used_bytes", "Sum of used_memory", _at("budget", "used_bytes")),
     _Gauge("budget_rss_bytes", "Sum of resident memory", _at("budget", "rss_bytes")),
     _Gauge("rss_budget_bytes", "Resident memory stays below", _at("budget", "rss_budget_bytes")),
-    _Gauge("headroom_bytes", "Kept free beside maxmemory", _headroom, ("purpose",)),
+    _Gauge(
+        "headroom_bytes",
+        "Resident memory beside what maxmemory counts; the programs are in fragmentation",
+        _headroom,
+        ("purpose",),
+    ),
     _Gauge("loop_timestamp_seconds", "Last turn of a loop, Unix time", _loops, ("loop",)),
     _Gauge(
         "last_observation_timestamp_seconds",
@@ -140,12 +145,12 @@ OF_NODE = (
     ),
     _Gauge(
         "predicted_mean_access_time_seconds",
-        "Weighted mean over all servers, as the last plan predicts it",
-        _at("last_plan", "mean_access_time_seconds"),
+        "Weighted mean over all servers, as the last plan predicts it, the cost of moving counted",
+        _at("last_plan", "mean_access_time_with_moving_seconds"),
     ),
     _Gauge(
         "checked_predicted_mean_access_time_seconds",
-        "What the last plan that was checked had predicted",
+        "By the hit ratios of the last plan that was checked, for the reads that came after it",
         _at("last_check", "predicted_seconds"),
     ),
     _Gauge(
@@ -154,11 +159,15 @@ OF_NODE = (
         _at("last_check", "observed_seconds"),
     ),
     _Gauge("last_check_verdict", "1 for what became of the last plan", _verdict, ("verdict",)),
-    _Gauge("predicted_gain_ratio", "Of mean access time, by plans", _at("gain", "predicted_ratio")),
+    _Gauge(
+        "predicted_gain_ratio",
+        "Of mean access time, by the hit ratios of the last plan that was checked",
+        _at("gain", "predicted_ratio"),
+    ),
     _Gauge("realised_gain_ratio", "The same, as it came", _at("gain", "realised_ratio")),
     _Gauge(
         "recommended_gain_ratio",
-        "Of mean access time, had the recommended sizes been in force",
+        "Of mean access time, had the recommended sizes been in force, without the cost of moving",
         _at("recommended_gain", "ratio"),
     ),
 )
@@ -167,7 +176,11 @@ OF_SERVER = (
     _Gauge("sampler_info", "Always 1; patch, module or none", _sampler, ("sampler",)),
     _Gauge("maxmemory_bytes", "maxmemory in force", _at("maxmemory_bytes")),
     _Gauge("target_bytes", "maxmemory that it is to have", _at("target_bytes")),
-    _Gauge("recommended_bytes", "maxmemory by the last plan", _at("recommended_bytes")),
+    _Gauge(
+        "recommended_bytes",
+        "maxmemory by the last plan, unless an order came after it",
+        _at("recommended_bytes"),
+    ),
     _Gauge("minimum_bytes", "Least maxmemory", _at("minimum_bytes")),
     _Gauge("maximum_bytes", "Most maxmemory", _at("maximum_bytes")),
     _Gauge("used_bytes", "used_memory", _at("used_bytes")),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words, time_words
+from solver_lambda.documents.words import gain_words, reason_words
 from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
@@ -82,10 +82,7 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
         return Decision("keep", "no_demand: no server has both reads and a weight", in_force)
     least = observation.planning.minimum_gain_ratio + observation.chance_ratio
     gain, way = gain_of(observation, found.sizes), gain_of(observation, found.wanted)
-    words = (
-        f"mean access time from {time_words(gain.before)} to {time_words(gain.after)}, "
-        f"{gain.ratio:.2%} less with the cost of moving counted"
-    )
+    words = gain_words(gain.before, gain.after + gain.moving)
     if gain.is_worth(observation):
         return Decision("apply", f"gain: {words}{limit}", found.sizes)
     the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"

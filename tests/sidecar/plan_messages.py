@@ -87,6 +87,9 @@ class Engaged:
     def sizes_in_force(self) -> dict[str, int]:
         return {}
 
+    def sizes_to_come_back_to(self) -> dict[str, int]:
+        return {}
+
 
 class Documents:
     """A bucket. ``fails``: asked before each fetch whether that one is to fail."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,7 +18,12 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands import explain
-from sidecar.commands.explain_words import of_which_change, server_sentences
+from sidecar.commands.explain_words import (
+    last_plan_sentences,
+    of_which_change,
+    server_sentences,
+)
+from sidecar.commands.status_words import _expected, print_status
 from sidecar.config.node import ServerConfig
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import (
@@ -78,14 +84,15 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "node cache-1: mode recommend: plans are made, checked and shown; no maxmemory is set",
         "(as the file says)",
         "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
-        "301,442 of 500,000 for the next observation, 17 batches lost",
+        "301,442 of 500,000 for the next observation, which comes by 2026-",
+        "in any case (cycle.maximum_age); 17 batches lost",
         "last plan: 30min ago, cycle 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): mean access time from 9.12 ms",
         "last check: the plan of cycle 1795354200 kept its promise",
         "in force for the last 24h, the mean access time would have been 27.40 % shorter",
         "total 0 B of 8 GiB (memory.budget 75%); used",
         "of 9 GiB; of resident memory are set aside for forks 96 MiB, "
-        "fragmentation 410 MiB, clients 3 MiB",
+        "programs and fragmentation 410 MiB, clients 3 MiB",
     ):
         assert words in text
     sidecar.document["mode"] = "apply"
@@ -96,13 +103,52 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
     sidecar.document["problems"] = ["two sidecars speak at once"]
     text = printed("status", code=1)
     for words in (
-        "plans are carried out (by ana at",
+        "node cache-1: paused until `spreds resume`, nothing is set (by bob at",
+        "mode apply: plans are carried out (by ana at",
         ": it looks right)",
-        "paused until `spreds resume`, nothing is set (by bob at",
         ": the last plan did harm",
         "problem: two sidecars speak at once",
     ):
         assert words in text
+
+
+def test_no_line_of_status_is_wider_than_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    told = example_status()
+    servers = [
+        {
+            "name": server["name"],
+            "error": None,
+            "maxmemory_bytes": server["maxmemory_bytes"],
+            "planned_bytes": 57 * MIB + 1,
+            "used_memory_bytes": server["used_bytes"],
+            "rss_bytes": server["rss_bytes"],
+            "lifetime_hit_ratio": 0.87654,
+            "sampler": "module",
+            "maxmemory_policy": "allkeys-random",
+            "keep_reason": None,
+            "backend_latency": None,
+            "configured_latency_seconds": None,
+        }
+        for server in told["servers"]
+    ]
+    for server in told["servers"]:
+        server["target_bytes"] = 57 * MIB + 12345
+    print_status(
+        {
+            "sidecar": told,
+            "servers": servers,
+            "total_maxmemory_bytes": told["budget"]["maxmemory_bytes"],
+            "budget_bytes": told["budget"]["bytes"],
+        }
+    )
+    told["sets_sizes"] = True
+    assert "87.03 % at 57.012 MiB" in _expected(told["servers"][0], told)
+    told["pause"] = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
+    assert _expected(told["servers"][0], told) == "87.03 %"
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    (of_reads,) = [line for line in lines if "hits, last window" in line]
+    assert of_reads.split("  ")[0] == "server"
 
 
 def test_status_for_programs_has_the_whole_document(
@@ -233,15 +279,23 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
     text = printed("plan")
     for words in (
         "not carried out (the mode is recommend",
-        "weighted mean access time 9.12 ms now, 6.35 ms then (-30.37 %)",
+        "mean access time from 9.12 ms to 6.42 ms, 29.61% less with the cost of moving counted",
         "sessions 2 GiB 3 GiB +1 GiB 87.03 %",
         "total 8 GiB of 8 GiB",
         "jobs: its maxmemory-policy is noeviction",
-        "with 10 GiB for all of them the mean access time would be 5.31 ms",
+        "with 10 GiB for all of them the mean access time would be 5.31 ms, without the cost of "
+        "moving",
         "which is proven",
     ):
         assert words in text
     assert json.loads(printed("plan", "--json")) == sidecar.document["last_plan"]
+    known = "known so far: of pages 12 sampled keys (no more than 3 MiB seen)"
+    sidecar.document["last_plan"]["known_words"] = known
+    for command in ("plan", "explain"):
+        assert known in printed(command)
+    assert "by what is known so far, no sizes that its rules allow" in printed("plan")
+    assert "which is proven" not in printed("plan")
+    assert f"cost of moving counted; {known}" in printed("status", code=1)
     sidecar.document["last_plan"]["carried_out"] = True
     assert "carried out: mean access" in printed("plan")
     server = sidecar.document["servers"][0]
@@ -249,6 +303,14 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
     assert "being carried out" not in printed("status", code=1)
     server["target_bytes"] += MIB
     assert f"being carried out ({server['name']} on the way): mean access" in printed(
+        "status", code=1
+    )
+    sidecar.document["pause"] = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
+    assert "carried out in part (sessions on the way when the pause began)" in printed(
+        "status", code=1
+    )
+    sidecar.document["last_plan"]["overtaken_by"] = "rollback by bob"
+    assert "carried out, and sizes are others since (rollback by bob): mean access" in printed(
         "status", code=1
     )
     sidecar.document["last_plan"] = None
@@ -292,16 +354,18 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
         "It may have from 256 MiB (its team's, set by team checkout) to as much as there is.",
         "weight 2 (set by team checkout)",
         "Its backend latency is 80 ms, as its team says.",
-        "What the words mean:",
-        "hit ratio: the share of the reads",
+        "--glossary adds what the words mean.",
     ):
         assert words in text
+    assert "the share of the reads" not in text
+    with_words = printed("explain", "sessions", "--glossary")
+    assert "What the words mean: access time: what a read takes" in with_words
+    assert "hit ratio: the share of the reads" in with_words
     held = printed("explain", "jobs")
     assert (
         "It cannot be given another size now, because its maxmemory-policy is noeviction." in held
     )
     assert "SPREDS has not changed its size so far." in held
-    assert "glossary" not in text
     words = json.loads(printed("explain", "jobs", "--json"))["words"]
     assert "hit ratio" in words
 
@@ -330,6 +394,20 @@ def test_a_server_is_said_to_be_on_the_way_only_while_it_is(
     assert "Somebody gave it 2 GiB by hand" in text
     wrong = ("on the way", "is being brought", "is planned")
     assert not [words for words in wrong if words in text]
+
+
+def test_it_is_told_where_curve_and_server_are_farther_apart_than_the_curves_error(
+    sidecar: ExampleSidecar, printed: Printed
+) -> None:
+    server = sidecar.document["servers"][0]
+    assert "farther apart" not in printed("explain", "sessions") + printed("plan")
+    server["hit_ratio"] = 0.7
+    for text in (printed("explain", "sessions"), printed("plan")):
+        (told,) = re.findall(r"By its curve sessions would hit (8\S+)% with .*?: the load", text)
+        assert 80 < float(told) < 90
+        assert "and 70.0% was measured in the last window" in text
+    server["curve_error_ratio"] = 0.3
+    assert "farther apart" not in printed("explain", "sessions") + printed("plan")
 
 
 def test_what_is_not_known_is_no_figure(sidecar: ExampleSidecar, printed: Printed) -> None:
@@ -417,7 +495,7 @@ def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
     for words in (
         "41 plans kept all sizes, the last one: 40",
         "jobs 3 MiB -> 2 MiB (it does not need it)",
-        "cycle 41: 1 ms predicted, 2 ms observed, 1.5 ms with the sizes before: it did harm",
+        "cycle 41: 1 ms by its hit ratios, 2 ms observed, 1.5 ms with the sizes before: it did",
         "rollback (by spreds): back to the sizes before cycle 41",
         "order (by ana): paused",
     ):
@@ -548,6 +626,12 @@ def _sentences(name: str, changes: dict[str, Any], **config: Any) -> str:
     for server in status["servers"]:
         server.update(changes)
     return "\n".join(server_sentences(ServerConfig(name, "", **config), status, []))
+
+
+def test_the_node_is_told_what_became_of_the_last_plan_that_was_checked() -> None:
+    status = example_status()
+    status["last_check"]["words"] = "too early to tell: plan 7"
+    assert "The last check: too early to tell: plan 7." in last_plan_sentences(status)
 
 
 def test_a_server_that_the_running_sidecar_does_not_know_is_told() -> None:

@@ -77,6 +77,27 @@ def test_a_plan_that_only_says_that_it_must_waits_as_others_do(receiving: Receiv
     assert receiving.moves == [NEW]
 
 
+def test_the_first_plans_say_how_little_is_known(receiving: Receiving) -> None:
+    application = receiving.application
+    application._asked = lambda cycle: replace(observation(cycle), cycle_seconds=600.0)
+    assert application.take(plan(OLD).dumps(), "first")
+    assert application.last_gain.known is not None
+    assert application.last_gain.known.startswith("known so far: of ")
+    application._first_at_seconds -= 601.0
+    assert application.take(plan(NEW).dumps(), "later")
+    assert application.last_gain.known is None
+
+
+def test_the_way_back_from_a_plan_leads_to_planned_sizes(receiving: Receiving) -> None:
+    told: list[dict[str, int]] = []
+    receiving.application.on_carried_out = lambda _plan, in_force: told.append(in_force)
+    receiving._engaged.sizes_in_force = lambda: {"a": 3, "b": 5}
+    receiving._engaged.sizes_to_come_back_to = lambda: {"a": 2, "b": 6}
+    assert receiving.application.take(plan(NEW).dumps(), "good")
+    assert receiving.store.now.control.before_plan_bytes == {"a": 2, "b": 6}
+    assert told == [{"a": 3, "b": 5}]  # by which it is judged
+
+
 def test_who_orders_a_plan_gets_none_that_would_break_what_is_seen(receiving: Receiving) -> None:
     application = receiving.application
     with receiving.store.update() as state:

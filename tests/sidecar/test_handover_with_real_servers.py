@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sidecar.cli import main
+from sidecar.control.enforcement import Enforcement
 from sidecar.servers import intermediate_sizes
 from sidecar.servers.budget_keeper import BudgetKeeper
-from sidecar.state.control_state import ControlState
+from sidecar.state.control_state import ControlState, Hold
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from tests.sidecar.fixtures import MakeNode, Servers, StartServer, WriteNode
@@ -62,6 +64,21 @@ def test_who_does_not_fill_takes_nothing(
     (said,) = [text for text in caplog.messages if text.startswith("plan: servers")]
     assert "s0 24 MiB (planned 12 MiB, gives as others fill)" in said
     assert "s1 24 MiB (planned 36 MiB, gets the rest as it fills)" in said
+
+
+def test_a_rollback_does_not_lead_into_the_middle_of_a_handover(node: ActuatedNode) -> None:
+    enforcement = Enforcement(node.config, node.store, node.actuator)
+    node.actuator.step()
+    found = {"s0": 24 * MB, "s1": 24 * MB}
+    assert enforcement.sizes_in_force() == enforcement.sizes_to_come_back_to() == found
+    with node.store.update() as state:
+        state.control = replace(state.control, engaged=True)
+    assert enforcement.sizes_in_force() == found
+    assert enforcement.sizes_to_come_back_to() == {"s0": 12 * MB, "s1": 36 * MB}
+    with node.store.update() as state:
+        held = {"s0": Hold(24 * MB, 1.0)}
+        state.control = replace(state.control, held=held)
+    assert enforcement.sizes_to_come_back_to() == {"s0": 24 * MB, "s1": 36 * MB}
 
 
 def test_who_fills_ends_at_the_targets_and_the_log_tells_of_begin_and_end(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.commands.plan_words import plan_in_short
 from sidecar.config.node import load_config
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order, OrderRefusedError
@@ -215,7 +216,18 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
         change = status["servers"][0]["last_change"]
         assert (change["from_bytes"], change["to_bytes"]) == (12 * MB, applied["s0"])
         rolled_back_at = time.time()
-        sidecar.order(Order("rollback", "ann"))
+        with sidecar._lock:  # no other plan comes meanwhile
+            seen = {server.name: server for server in sidecar.last_observation.servers}
+            sidecar.order(Order("rollback", "ann"))
+            told = sidecar.status()
+        assert told["last_plan"]["overtaken_by"] == "rollback by ann"
+        assert "sizes are others since (rollback by ann)" in plan_in_short(told)
+        for server in told["servers"]:
+            assert server["recommended_bytes"] is None
+            if server["predicted_hit_ratio"] is not None:
+                curve = seen[server["name"]].curve
+                expected = 1 - float(curve.miss_ratio(12.0 * MB))
+                assert server["predicted_hit_ratio"] == pytest.approx(expected)
         assert sidecar.status()["recommended_gain"]["since_seconds"] >= rolled_back_at
         wait_for(lambda: sizes(servers) == FIRST, sidecar)
     told = read_history(history_path(path.parent / "state.json"))

@@ -230,6 +230,10 @@ def test_check_prints_the_effective_configuration_without_secrets(
     assert "memory.budget_bytes = 104857600 (100 MiB)" in lines
     assert "cycle.maximum_age_seconds = 90.0 (1.5min)" in lines
     assert 'sampling.endpoint = "ipc:///tmp/spreds.ipc"' in lines
+    # By the names that the file has.
+    assert "sampling.rate = 0.01" in lines
+    assert 'memory.set_by_hand = "hold"' in lines
+    assert not [line for line in lines if "threshold" in line or "holds_by_hand" in line]
     assert "server.sessions.password = (set)" in lines
     assert "server.pages.password = (none)" in lines
     assert main(["check", "--json", str(path)]) == 0

@@ -155,6 +155,18 @@ def test_the_stated_error_counts() -> None:
     assert after(promise(predicted=0.2, error=0.01), 0.29, curve, a_before=0.5).verdict == "worse"
 
 
+def test_it_is_too_early_to_tell_where_more_may_be_chance_than_the_plan_brought() -> None:
+    curve = {4 * MB: 0.2, 10 * MB: 0.1}
+    check = after(promise(predicted=0.2, error=0.2), 0.2, curve, a_before=0.25)
+    assert check.without_seconds is not None
+    assert check.observed_seconds is not None
+    assert check.error_seconds is not None
+    assert 0 < check.without_seconds - check.observed_seconds < check.error_seconds
+    assert check.verdict == "too_early"
+    assert check.words.startswith("too early to tell: plan 7, by the reads that came after it")
+    assert after(promise(predicted=0.2), 0.2, curve, a_before=0.25).verdict == "kept"
+
+
 def test_what_a_filling_cache_does_not_hold_is_not_promised() -> None:
     made = promise(predicted=0.1)
     grown = reading("a", 10_000, 0, 16 * MB, 12 * MB)

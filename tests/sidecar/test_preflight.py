@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import resource
 import shlex
 import socket
@@ -25,6 +26,7 @@ from sidecar.preflight.endpoint import (
     check_way_for,
     server_process,
 )
+from sidecar.preflight.files import _check_group
 from sidecar.preflight.listen import check_listen
 from sidecar.preflight.listeners import Listener, tcp_listener
 from sidecar.preflight.machine import check_machine
@@ -33,6 +35,7 @@ from sidecar.state import node_lock as node_lock_module
 from sidecar.state.node_lock import node_lock
 from tests.secret_file import write_secret
 from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.monitored_load import STATS
 from tests.sidecar.sidecar_process import sidecar_process
 from workloads.experiment.attacks.stage.hostile_server import HostileServer, bulk
 from workloads.local_server import BUILD, LocalServer
@@ -384,6 +387,15 @@ def _machine(root: Path, **files: str) -> None:
         path.write_text(text)
 
 
+def test_who_is_no_member_of_a_group_is_told_how_to_become_one() -> None:
+    nobody = pwd.getpwnam("nobody")
+    assert nobody.pw_gid != 0
+    (finding,) = _check_group("sampling.group", 0, nobody.pw_uid)
+    assert (finding.level, finding.where) == ("problem", "sampling.group")
+    assert finding.remedy == "usermod -aG root nobody, and start the sidecar anew"
+    assert list(_check_group("sampling.group", nobody.pw_gid, nobody.pw_uid)) == []
+
+
 def test_what_the_kernel_does_to_servers_is_told(tmp_path: Path) -> None:
     _machine(
         tmp_path,
@@ -407,6 +419,20 @@ def test_what_the_kernel_does_to_servers_is_told(tmp_path: Path) -> None:
     assert {finding.level for finding in check_machine(100 * MIB, None, tmp_path)} == {"ok"}
     assert [finding.level for finding in check_machine(1 << 40, None, tmp_path)] == ["problem"]
     assert list(check_machine(1, None, tmp_path / "nowhere")) == []
+
+
+def test_a_budget_that_includes_memory_of_others_is_told_with_what_is_left(tmp_path: Path) -> None:
+    _machine(tmp_path, proc__meminfo="MemTotal:        1048576 kB\nMemAvailable:    524288 kB\n")
+    server = replace(STATS, counted_bytes=100 * MIB, rss_bytes=112 * MIB, not_counted_bytes=2 * MIB)
+    (found,) = check_machine(768 * MIB, None, tmp_path, share="75%", servers=[server])
+    assert found.level == "advice"
+    assert found.what == (
+        "memory.budget 75% is 768 MiB of the machine's 1 GiB, where other programs use 400 MiB, "
+        "and the servers 12 MiB beside what maxmemory counts: that includes memory of others"
+    )
+    assert found.remedy == "at most 612 MiB"
+    (found,) = check_machine(612 * MIB, None, tmp_path, servers=[server])
+    assert found.level == "ok"
 
 
 @given(st.integers(0, 1 << 45))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from sidecar.control.plan_application import _log_decision
+from sidecar.plans.plan_gain import PlanGain
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
 from solver_lambda.documents.units import format_size
@@ -89,7 +90,9 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
     if code in ("gain", "step"):
         mean, gain = claims
         assert same(mean[1], plan.mean_access_time_before_seconds)
-        assert same(mean[2], plan.mean_access_time_seconds)
+        told = PlanGain.of(plan, observation)
+        assert same(mean[2], told.after_seconds)
+        assert float(gain[1]) == pytest.approx(100 * told.ratio, abs=HUNDREDTH)
         assert 0 <= float(gain[1]) <= 100 * plan.predicted_gain_ratio + HUNDREDTH
         assert plan.predicted_gain_ratio > 0
         over = float(gain[1]) - least
@@ -187,12 +190,15 @@ def test_the_log_claims_the_gain_of_the_plan_and_none_where_sizes_stay(caplog, o
     plan = make_plan(observation, now_seconds=1e6)
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        _log_decision(plan, None)
-    claim = re.search(r"predicted gain (\S+) %", caplog.text)
-    if plan.decision == "keep":
+        _log_decision(plan, None, PlanGain.of(plan, observation))
+    claim = re.search(r"([\d.]+)% (more|less) with the cost of moving counted", caplog.text)
+    if plan.decision == "keep" or plan.reason.startswith("back:"):
         assert claim is None
     else:
-        assert float(claim[1]) == pytest.approx(100 * plan.predicted_gain_ratio, abs=HUNDREDTH)
+        sign = 1 if claim[2] == "less" else -1
+        told = PlanGain.of(plan, observation).ratio
+        assert sign * float(claim[1]) == pytest.approx(100 * told, abs=HUNDREDTH)
+        assert caplog.text.count("the cost of moving counted") == 1
 
 
 @settings(max_examples=100)

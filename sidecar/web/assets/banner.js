@@ -25,16 +25,17 @@ function planWords(status) {
     const due = status.next_observation_at_seconds;
     return `No plan yet. ${due ? `The servers are observed until ${moment(due, true)} at the latest; a plan follows.` : ""}`;
   }
-  const before = plan.mean_access_time_before_seconds, after = plan.mean_access_time_seconds;
   const made = `The last plan came ${when(plan.taken_at_seconds, status.now_seconds)}.`;
-  if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}`;
-  const gain = before && after !== null ? ` It promises a mean access time of ${latency(after)} instead of ${latency(before)} (−${percent(1 - after / before)}).` : ` ${reason(plan.reason)}`;
+  const known = plan.known_words ? ` ${sentence(plan.known_words)}` : "";
+  if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}${known}`;
+  const gain = plan.gain_words ? ` It predicts: ${ended(plan.gain_words)}` : ` ${reason(plan.reason)}`;
   const done = plan.carried_out ? " It was carried out." : ` It was not carried out: ${ended(plan.not_carried_out_because ?? "its sizes are in force already")}`;
-  return made + gain + done;
+  const since = plan.overtaken_by ? ` Sizes are others since: ${ended(plan.overtaken_by)}` : "";
+  return made + gain + known + done + since;
 }
 
 const VERDICTS = {
-  kept: "It kept its promise.", worse: "It did less than it promised.",
+  kept: "It kept its promise.", too_early: "It is too early to tell: what may be chance is larger than the difference.", worse: "It did less than it promised.",
   failed: "It did harm.", rolled_back: "It did harm, and its sizes were taken back.", not_checked: "It could not be checked.",
 };
 
@@ -43,7 +44,7 @@ function checkWords(status) {
   if (!check || check.observed_seconds === null) return null;
   const at = check.at_seconds ?? null; // not of every check it is known
   const ago = at === null ? "" : `, ${when(at, status.now_seconds)}`;
-  return `The last plan that was checked${ago}: predicted ${latency(check.predicted_seconds)}, `
+  return `The last plan that was checked${ago}, by the reads that came after it: ${latency(check.predicted_seconds)} by its hit ratios, `
     + `observed ${latency(check.observed_seconds)}, and ${latency(check.without_seconds)} with the sizes before. ${VERDICTS[check.verdict] ?? ""}`;
 }
 
@@ -51,7 +52,7 @@ function recommendedWords(status) {
   const gain = status.recommended_gain;
   if (!gain || gain.ratio === null || gain.ratio === undefined) return null;
   const much = gain.ratio >= 0 ? `${percent(gain.ratio)} less` : `${percent(-gain.ratio)} more`;
-  return `With the recommended sizes the mean access time would have been ${much} since ${moment(gain.since_seconds, true)}.`;
+  return `With the recommended sizes the mean access time would have been ${much} since ${moment(gain.since_seconds, true)}, without the cost of moving.`;
 }
 
 function memoryMeters(status) {

@@ -72,7 +72,7 @@ function renderWhatIf(section, plan) {
     .sort((one, other) => one.budget_bytes - other.budget_bytes);
   const most = Math.max(...rows.map((row) => row.mean_access_time_seconds));
   section.replaceChildren(title,
-    element("p", { class: "small soft" }, "The ", term("mean access time"), " that the last plan ", term("predicted", "predicts"), ", were there so much memory to divide."),
+    element("p", { class: "small soft" }, "The ", term("mean access time"), " that the last plan ", term("predicted", "predicts"), ", were there so much memory to divide, without the cost of moving."),
     element("div", { class: "meters" }, rows.map((row) => {
       const change = row.mean_access_time_seconds / now - 1;
       const much = row.isNow ? "as it is" : Math.abs(change) < 0.0005 ? "the same" : `${change <= 0 ? "−" : "+"}${percent(Math.abs(change))}`;

@@ -45,21 +45,23 @@ function fact(title, value, more) {
 const SOURCES = { team: "as its team says", configured: "as configured", measured: "as measured" };
 
 // What is measured now, with what the plan would bring or, once that is carried out, was expected.
-function nowAndThen(title, now, withPlan, expected, format) {
+function nowAndThen(title, now, withPlan, expected, format, expectedWith) {
   const isKnown = (value) => value !== null && value !== undefined;
   if (isKnown(withPlan)) return fact(title, `now ${format(now)}`, `with the plan ${format(withPlan)}`);
-  return fact(title, format(now), isKnown(expected) && `${format(expected)} expected`);
+  return fact(title, format(now), isKnown(expected) && `${format(expected)} expected${expectedWith}`);
 }
 
-function facts(server, plan) {
+function facts(server, status) {
+  const plan = status.last_plan;
+  const way = isOnItsWay(server, status) ? ` with ${size(server.target_bytes)}` : "";
   const isOther = server.recommended_bytes && server.recommended_bytes !== server.maxmemory_bytes;
   const isOpen = plan && !plan.carried_out && isOther && server.curve;
   const expected = (value) => (server.curve ? value : null);
   const hit = isOpen ? server.recommended_hit_ratio : null, time = isOpen ? server.recommended_access_time_seconds : null;
   const isMeasured = server.backend_latency_seconds !== null;
   return element("dl", { class: "facts" },
-    nowAndThen(term("hit ratio", "Hit ratio"), server.hit_ratio, hit, expected(server.predicted_hit_ratio), percent),
-    nowAndThen(term("access time", "Access time"), server.access_time_seconds, time, expected(server.predicted_access_time_seconds), latency),
+    nowAndThen(term("hit ratio", "Hit ratio"), server.hit_ratio, hit, expected(server.predicted_hit_ratio), percent, way),
+    nowAndThen(term("access time", "Access time"), server.access_time_seconds, time, expected(server.predicted_access_time_seconds), latency, way),
     fact("Reads a second", whole(server.reads_per_second)),
     fact(term("backend", "Backend"), isMeasured ? latency(server.backend_latency_seconds) : "not known yet", isMeasured && SOURCES[server.backend_latency_source]),
     fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `set by ${server.settings_by}`));
@@ -94,7 +96,7 @@ function serverCard(server, place, { status, scaleBytes, width, isOpen }) {
   const why = isDone ? null : planned?.servers?.find((item) => item.name === server.name)?.reason;
   const rest = !server.up
     ? [element("p", { class: "note bad" }, sentence(server.error ?? "it does not answer"), " Its memory stays reserved for it.")]
-    : [sizeBar(server, place, scaleBytes, width), sizeWords(server, status), facts(server, planned)];
+    : [sizeBar(server, place, scaleBytes, width), sizeWords(server, status), facts(server, status)];
   return element("article", { "aria-label": `Server ${server.name}` },
     element("div", { class: "heading" }, element("span", { class: "name" }, swatch(place), element("h3", {}, server.name)), tags(server)),
     rest,

@@ -52,7 +52,7 @@ class VerifiedPlans:
         """The next plan is due: the targets from now on."""
         promise, self._promise = self._promise, None
         verdict = promise.check().verdict if promise else None
-        if verdict == "kept":
+        if verdict in ("kept", "too_early"):
             self._failures = 0
         if verdict != "failed":
             return targets_bytes

@@ -1,0 +1,49 @@
+"""Whether plans are carried out now, for people: mode, pause and wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sidecar.base.time_of_day import time_of_day
+
+_MODES = {
+    "recommend": "plans are made, checked and shown; no maxmemory is set",
+    "apply": "plans are carried out",
+}
+
+
+def state_words(told: dict[str, Any]) -> list[str]:
+    """A pause first, as nothing else counts in it; the mode; and what plans wait for."""
+    return [words for words in (pause_words(told), mode_words(told), wait_words(told)) if words]
+
+
+def mode_words(told: dict[str, Any]) -> str:
+    """The mode and who set it."""
+    words = f"mode {told['mode']}: {_MODES.get(told['mode'], 'unknown')}"
+    if told["mode"] == "recommend" and told["sets_sizes"]:
+        words = "mode recommend: the sizes that were ordered are kept, and no plan is carried out"
+    order = told["mode_by"]
+    return f"{words} ({_by(order) if order else 'as the file says'})"
+
+
+def pause_words(told: dict[str, Any]) -> str:
+    """Empty without a pause."""
+    pause = told["pause"]
+    if not pause:
+        return ""
+    until = pause["until_seconds"]
+    end = "until `spreds resume`" if until is None else f"until {time_of_day(until)}"
+    return f"paused {end}, nothing is set ({_by(pause)})"
+
+
+def wait_words(told: dict[str, Any]) -> str:
+    """Empty unless a plan that failed keeps others from being carried out."""
+    wait = told["wait"]
+    if not wait:
+        return ""
+    return f"no plan is carried out until {time_of_day(wait['until_seconds'])}: {wait['why']}"
+
+
+def _by(order: dict[str, Any]) -> str:
+    why = f": {order['why']}" if order.get("why") else ""
+    return f"by {order['by']} at {time_of_day(order['at_seconds'])}{why}"

@@ -1,0 +1,39 @@
+"""How much is known of the curves that a plan is made by, where that is little."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.units import format_size
+
+# Codes of servers whose curve is not known yet. Of others it will never be.
+_NOT_YET = ("no_samples:", "few_samples:", "warming_up:")
+_MOST_NAMED = 4
+
+
+def known_words(asked: Observation, *, is_early: bool = False) -> str | None:
+    """A clause for people, of all curves while it ``is_early``; ``None`` where of each server
+    enough is known to shrink it."""
+    little = [server for server in asked.servers if _is_little(server, asked, is_early)]
+    if not little:
+        return None
+    words = [f"of {server.name} {_known_of(server)}" for server in little[:_MOST_NAMED]]
+    more = len(little) - _MOST_NAMED
+    return f"known so far: {', '.join(words)}" + (f", and of {more} more little" * (more > 0))
+
+
+def _is_little(server: ServerObservation, asked: Observation, is_early: bool) -> bool:
+    if server.keep_reason is not None:
+        return server.keep_reason.startswith(_NOT_YET)
+    return is_early or server.curve_error_ratio > asked.planning.maximum_curve_error_ratio
+
+
+def _known_of(server: ServerObservation) -> str:
+    if not server.sampled_objects:
+        return "nothing"
+    keys = f"{server.sampled_objects:,} sampled key{'s' if server.sampled_objects > 1 else ''}"
+    # Deeper than that no read has reached: the curve is flat.
+    sizes, ratios = server.curve.from_zero()
+    reached_bytes = sizes[np.argmax(ratios <= ratios[-1])]
+    return f"{keys} (no more than {format_size(int(reached_bytes))} seen)"
