@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import socket
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -82,11 +81,6 @@ KINDS = [
     for server in supported_servers().values()
     if way in server.ways
 ]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class SampledServer:

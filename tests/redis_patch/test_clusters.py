@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from tests.redis_patch.sampled_server import SALT, SampledServer, ServerKind, free_port, named
+from tests.redis_patch.sampled_server import SALT, SampledServer, ServerKind, named
 from tests.redis_patch.wire_twin import READ_HIT, SIZE_KNOWN, WRITE, key_hash
 from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, free_port
 
 KEYS = ["k", "foo", "bar"]  # in the slots 7629, 12182 and 5061
 

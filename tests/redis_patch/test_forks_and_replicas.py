@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.redis_patch.sampled_server import SampledServer, ServerKind, free_port, named
+from tests.redis_patch.sampled_server import SampledServer, ServerKind, named
 from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, free_port
 
 SAVED_KEYS = 20
 CHILD_LIFE = {"rdb-key-save-delay": 20_000}  # microseconds a key: it lives while we read

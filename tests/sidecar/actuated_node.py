@@ -13,7 +13,7 @@ from sidecar.config.node import SidecarConfig
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.redis_server import RedisServer
 from sidecar.state.state_store import StateStore
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, settled_sizes
 
 MB = 1 << 20
 BUDGET = 48 * MB
@@ -52,10 +52,7 @@ class ActuatedNode:
         )
 
     def maxmemory(self) -> dict[str, int]:
-        return {
-            name: int(server.client.config_get("maxmemory")["maxmemory"])
-            for name, server in self.servers.items()
-        }
+        return settled_sizes(self.servers)
 
     def knob(self, name: str, knob: str) -> str:
         return str(self.servers[name].client.config_get(knob)[knob])
@@ -90,7 +87,11 @@ class ActuatedNode:
 
 def fill(server: LocalServer, megabytes: int) -> None:
     """With keys of 1 KB."""
+    write(server, range(megabytes * 1024))
+
+
+def write(server: LocalServer, keys: range, prefix: str = "key") -> None:
     pipe = server.client.pipeline(transaction=False)
-    for key in range(megabytes * 1024):
-        pipe.set(f"key{key}", b"x" * 1000)
+    for key in keys:
+        pipe.set(f"{prefix}{key}", b"x" * 1000)
     pipe.execute()

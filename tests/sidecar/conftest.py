@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+import boto3
 import pytest
+from botocore.stub import Stubber
 
 from sidecar.config.node import load_config
 from tests.sidecar.actuated_node import ActuatedNode
@@ -111,6 +113,18 @@ def cloud() -> Iterator[SignedCloud]:
             yield made
         finally:
             made.stop()
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubber]:
+    """A store's client whose answers are those of AWS to a role with rights to one prefix."""
+    client = boto3.client(
+        "s3", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+    )
+    monkeypatch.setattr("sidecar.storage.store_s3.client", lambda *_: client)
+    with Stubber(client) as stubber:
+        yield stubber
+        stubber.assert_no_pending_responses()
 
 
 def _empty(cloud: SignedCloud) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import boto3
 import pytest
-from botocore.stub import Stubber
 
 from sidecar.storage.store import StoreError
 from sidecar.storage.store_s3 import S3Store
@@ -14,17 +12,9 @@ from sidecar.storage.store_s3 import S3Store
 KEY = "settings/alpha/modest.json"
 
 
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A store's client whose answers are those of AWS to a role with rights to one prefix."""
-    client = boto3.client(
-        "s3", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
-    )
-    monkeypatch.setattr("sidecar.storage.store_s3.client", lambda *_: client)
-    with Stubber(client) as stubber:
-        stubber.add_client_error("get_object", "AccessDenied", http_status_code=403)
-        yield stubber
-        stubber.assert_no_pending_responses()
+@pytest.fixture(autouse=True)
+def forbidden(answers: Any) -> None:
+    answers.add_client_error("get_object", "AccessDenied", http_status_code=403)
 
 
 def test_absent_if_it_may_be_listed_and_is_not_there(answers: Any) -> None:

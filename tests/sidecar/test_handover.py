@@ -14,6 +14,7 @@ from sidecar.servers import intermediate_sizes
 from sidecar.servers.handover import Holding, attainable, handover
 from sidecar.servers.intermediate_sizes import IntermediateSizes, MemoryNeed
 from sidecar.servers.transitions import Grow, ServerState, Shrink, resolve
+from tests.sidecar.test_transitions_hold_the_budget import breathed
 
 MB = 1 << 20
 BUDGET = 100 * MB
@@ -212,15 +213,7 @@ def test_with_the_resolver_it_keeps_the_budget_whatever_happens_and_arrives_when
 
 
 def _fill(node: Node, share: float) -> None:
-    node.states = [
-        replace(
-            state,
-            held_bytes=round(state.held_bytes + share * (state.maxmemory_bytes - state.held_bytes))
-            if math.isfinite(state.maxmemory_bytes)
-            else state.held_bytes,
-        )
-        for state in node.states
-    ]
+    node.states = breathed(node.states, share)
 
 
 def _way(sizes_bytes: dict[str, int]) -> tuple[IntermediateSizes, Callable[..., dict[str, int]]]:

@@ -14,10 +14,10 @@ from sidecar.servers import intermediate_sizes
 from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.state.control_state import ControlState, Hold
 from sidecar.state.state_store import StateStore
-from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
+from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill, write
 from tests.sidecar.fixtures import MakeNode, Servers, StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer, settled_sizes
+from workloads.local_server import settled_sizes
 
 
 @pytest.fixture
@@ -39,13 +39,6 @@ def node(make_node: MakeNode, looks_each_step: None) -> ActuatedNode:
 
 def _keys(node: ActuatedNode, name: str) -> int:
     return int(node.servers[name].client.dbsize())
-
-
-def _write(server: LocalServer, keys: range) -> None:
-    pipe = server.client.pipeline(transaction=False)
-    for key in keys:
-        pipe.set(f"new{key}", b"x" * 1000)
-    pipe.execute()
 
 
 def test_who_does_not_fill_takes_nothing(
@@ -91,7 +84,7 @@ def test_who_fills_ends_at_the_targets_and_the_log_tells_of_begin_and_end(
             greatest = max(greatest, sum(node.maxmemory().values()))
             if node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}:
                 break
-            _write(node.servers["s1"], range(key, key + 300))
+            write(node.servers["s1"], range(key, key + 300), "new")
         node.settle()
     assert node.maxmemory() == {"s0": 12 * MB, "s1": 36 * MB}
     assert greatest <= BUDGET
@@ -126,7 +119,7 @@ def test_a_donor_that_refuses_keeps_its_own_and_the_other_gets_what_is_left(
     node.actuator.set_targets({"s0": 12 * MB, "s1": 36 * MB}, "plan")
     for key in range(0, 12_000, 600):
         node.actuator.step()
-        _write(node.servers["s1"], range(key, key + 600))
+        write(node.servers["s1"], range(key, key + 600), "new")
     node.settle()
     assert node.maxmemory() == {"s0": 24 * MB, "s1": 24 * MB}
     assert node.store.now.settled
@@ -200,7 +193,7 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
         written = iter(range(0, 10**9, 100))
 
         def there() -> bool:
-            _write(servers["grower"], range(key := next(written), key + 100))
+            write(servers["grower"], range(key := next(written), key + 100), "new")
             return settled_sizes(servers) == targets
 
         wait_until(there, sidecar.metrics.snapshot)

@@ -24,21 +24,12 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.set_clock import Clock
 from tests.sidecar.sidecar_process import WITHOUT_BOTO3, sidecar_process
 
 log = logging.getLogger("sidecar.tests")
 MOST_BYTES_A_DAY = 10 * 1024
 HOURS = 24
-
-
-class Clock:
-    """Goes as it is told."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 class Lines(logging.Handler):
@@ -56,7 +47,7 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(0.0)
 
 
 @pytest.fixture

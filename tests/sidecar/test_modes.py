@@ -80,9 +80,13 @@ def wait_for_two_cycles(sidecar: Sidecar) -> None:
     wait_for(lambda: sidecar.cycles >= cycles + 2, sidecar)
 
 
-def recommended(sidecar: Sidecar) -> bool:
-    plan = sidecar.status()["last_plan"]
+def can_be_applied(status: dict[str, Any]) -> bool:
+    plan = status["last_plan"]
     return plan is not None and plan["decision"] == "apply" and not plan["carried_out"]
+
+
+def recommended(sidecar: Sidecar) -> bool:
+    return can_be_applied(sidecar.status())
 
 
 def problems(sidecar: Sidecar) -> str:

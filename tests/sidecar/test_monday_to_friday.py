@@ -14,6 +14,7 @@ from sidecar.cli import main
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
 from tests.sidecar.test_controllers_close_the_loop import Load
+from tests.sidecar.test_modes import can_be_applied
 from workloads.local_node import wait_until
 from workloads.local_server import settled_sizes
 
@@ -58,11 +59,6 @@ class Operator:
         wait_until(lambda: (now := self.sidecar()) and condition(now), lambda: self.told())
 
 
-def _can_be_applied(now: dict[str, Any]) -> bool:
-    plan = now["last_plan"]
-    return plan is not None and plan["decision"] == "apply" and not plan["carried_out"]
-
-
 def test_installed_on_monday_trusted_by_friday(
     write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,7 +73,7 @@ def test_installed_on_monday_trusted_by_friday(
     assert "PROBLEM" not in operator.types("check", "--connect")
     with Load(list(servers.values())), sidecar_process(path):
         # Monday: it watches, and says what it would do.
-        operator.sees(_can_be_applied)
+        operator.sees(can_be_applied)
         assert "mode recommend: plans are made, checked and shown" in operator.types("status")
         assert "not carried out (the mode is recommend" in operator.types("plan")
         assert settled_sizes(servers) == found

@@ -17,6 +17,7 @@ from sidecar.web.operators_server import OperatorsServer
 from tests.browser.chromium import chromium, needs_chromium, overflow_pixels, picture, show_as
 from tests.docs.test_metrics_page import PAGE, ROW, metrics_of, needs_promtool, promtool
 from tests.sidecar.sidecar_process import Process, sidecar_process
+from tests.sidecar.test_modes import can_be_applied
 from tests.sidecar.test_operators_server import UnixConnection, ask
 from workloads.local_node import LocalNode, sidecar_in_thread, wait_until
 
@@ -140,10 +141,6 @@ def test_the_page_of_a_real_sidecar_from_the_recommendation_to_the_order(
         assert isinstance(found, dict)
         return found
 
-    def is_recommended() -> bool:
-        plan = status()["last_plan"]
-        return plan is not None and plan["decision"] == "apply" and not plan["carried_out"]
-
     def text(selector: str) -> str:
         return browser.find_element(By.CSS_SELECTOR, selector).text
 
@@ -152,7 +149,7 @@ def test_the_page_of_a_real_sidecar_from_the_recommendation_to_the_order(
 
     before = node.sizes_bytes()
     with running(node) as (_, port), chromium() as browser:
-        wait_until(is_recommended, status)
+        wait_until(lambda: can_be_applied(status()), status)
         show_as(browser, 1280, "light")
         browser.get(f"http://127.0.0.1:{port}/")
         wait_for(lambda: len(browser.find_elements(By.TAG_NAME, "article")) == 2)

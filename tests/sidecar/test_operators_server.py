@@ -39,6 +39,7 @@ from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.message import Peer, RefusedError
 from tests.sidecar.example_sidecar import ExampleSidecar
 from tests.sidecar.no_threads import refuse_threads
+from tests.sidecar.set_clock import Clock
 from workloads.local_node import wait_until
 
 TOKEN = "a-token-of-some-length"
@@ -638,14 +639,6 @@ def test_no_bytes_bring_it_down(serve: Serve, watched: ExampleSidecar) -> None:
 
 
 # --- Orders within bounds of time, for each who gives them.
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 def test_a_burst_then_one_each_two_seconds() -> None:

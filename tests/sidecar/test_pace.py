@@ -18,16 +18,9 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import EnterShrinkMode, ServerState, Shrink, resolve
 from tests.sidecar.actuated_node import ActuatedNode, fill
 from tests.sidecar.fixtures import MakeNode
+from tests.sidecar.set_clock import Clock
 
 MB = 1 << 20
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 def _reading(used_bytes: int, keys: int) -> ServerReading:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from botocore.stub import Stubber
 
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
@@ -194,18 +192,6 @@ def test_more_documents_than_one_answer_lists(bucket: Bucket) -> None:
     bucket.store._s3.meta.events.register("provide-client-params.s3.ListObjectsV2", two_at_most)
     assert BucketDocuments(bucket.store, NODE).look() == keys
     assert bucket.asked_since() == [GET_MARKER, LIST, LIST, LIST]
-
-
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A store's client whose answers are those of AWS to a role with rights to one prefix."""
-    client = boto3.client(
-        "s3", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
-    )
-    monkeypatch.setattr("sidecar.storage.store_s3.client", lambda *_: client)
-    with Stubber(client) as stubber:
-        yield stubber
-        stubber.assert_no_pending_responses()
 
 
 def test_a_forbidden_marker_is_absent_where_a_list_has_none(answers: Any) -> None:

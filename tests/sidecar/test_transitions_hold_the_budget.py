@@ -23,6 +23,19 @@ MB = 1 << 20
 BUDGET = 100 * MB
 
 
+def breathed(states: list[ServerState], share: float) -> list[ServerState]:
+    """Each holds its limit by this share more; one without a limit what it held."""
+    return [
+        replace(
+            state,
+            held_bytes=round(state.held_bytes + share * (state.maxmemory_bytes - state.held_bytes))
+            if math.isfinite(state.maxmemory_bytes)
+            else state.held_bytes,
+        )
+        for state in states
+    ]
+
+
 @dataclass
 class Model:
     """Servers that do what they are told, and free memory in their own time."""
@@ -66,17 +79,7 @@ class Model:
 
     def breathe(self, share: float) -> None:
         """Every server moves its memory towards its limit by this share of the way."""
-        self.states = [
-            replace(
-                state,
-                held_bytes=round(
-                    state.held_bytes + share * (state.maxmemory_bytes - state.held_bytes)
-                )
-                if math.isfinite(state.maxmemory_bytes)
-                else state.held_bytes,
-            )
-            for state in self.states
-        ]
+        self.states = breathed(self.states, share)
 
     def aim(self, shares: list[int]) -> None:
         """New targets, in these proportions."""

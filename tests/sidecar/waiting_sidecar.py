@@ -18,9 +18,8 @@ from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.planning.planner import make_plan
-from tests.redis_patch.sampled_server import free_port
 from tests.sidecar.signed_cloud import SignedCloud
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, free_port
 
 MB = 1 << 20
 EVENT = "the S3 event of the plan"
