@@ -12,11 +12,9 @@ import pytest
 
 from workloads.experiment.gain import simulation
 from workloads.experiment.gain.loads import ZipfLoad
-from workloads.experiment.gain.mix import Mix, MixServer, Phase
+from workloads.experiment.gain.mix import Mix, MixServer, Phase, Requests, Targets, record
 from workloads.experiment.gain.oracle import Oracle
-from workloads.experiment.gain.recorded_mix import Requests, record
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.gain.targets import Targets
 
 CYCLES = 24
 BUDGET_BYTES = 12 << 20

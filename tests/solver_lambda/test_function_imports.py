@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.experiment.papers.import_budget import HANDLER, beyond_budget
+from workloads.experiment.papers.import_cases import HANDLER, beyond_budget
 
 
 def test_the_function_imports_numpy_and_nothing_expensive() -> None:

@@ -12,9 +12,12 @@ from workloads.__main__ import main
 from workloads.experiment.faults.command import play_rows, table
 from workloads.experiment.faults.rows.all_rows import ALL_ROWS
 from workloads.experiment.faults.rows.row import FAILED, OK, Row
-from workloads.experiment.faults.stage.named_gaps import GAP_SECONDS, NamedGaps
-from workloads.experiment.faults.stage.order_of_steps import growths_too_early
-from workloads.experiment.faults.stage.sightings import sightings
+from workloads.experiment.faults.stage.sightings import (
+    GAP_SECONDS,
+    NamedGaps,
+    growths_too_early,
+    sightings,
+)
 
 MIB = 1 << 20
 

@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.samples.wire_format import Operation
-from workloads.experiment.gain.mix import Mix, read_mix
+from workloads.experiment.gain.mix import Mix, Requests, read_mix, record
 from workloads.experiment.gain.oracle import Oracle
-from workloads.experiment.gain.recorded_mix import Requests, record
 from workloads.experiment.gain.rivals import Climber, one_shared_server
-from workloads.experiment.gain.server_events import server_events
 from workloads.experiment.gain.simulated_server import (
     BASELINE_BYTES,
     EXACT_SAMPLES,
     OVERHEAD_BYTES,
     SimulatedServer,
+    server_events,
 )
 from workloads.experiment.gain.simulation import Division, Outcome, exact_lru, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision

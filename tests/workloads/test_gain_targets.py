@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from workloads.experiment.gain.mix import Targets
 from workloads.experiment.gain.report import Result, summary, told
-from workloads.experiment.gain.score import Score, score
+from workloads.experiment.gain.score import Score, Verdict, judge, score
 from workloads.experiment.gain.simulation import Outcome
-from workloads.experiment.gain.targets import Targets
-from workloads.experiment.gain.verdicts import Verdict, judge
 
 EQUAL = Score("equal", None, "", 0.010, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, [])
 STATIC = replace(EQUAL, division="static oracle", share=1.0, late_share=1.0, loss_ratio=-0.20)

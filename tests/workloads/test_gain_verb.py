@@ -10,8 +10,7 @@ import pytest
 
 from workloads.__main__ import main
 from workloads.experiment.gain.loads import MissingTraceError
-from workloads.experiment.gain.mix import read_mix
-from workloads.experiment.gain.mix_files import MIXES, QUICK, mix_files
+from workloads.experiment.gain.mix import MIXES, QUICK, mix_files, read_mix
 
 TINY = """
 description = "a wide server beside a narrow one"

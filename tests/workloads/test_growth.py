@@ -14,8 +14,7 @@ from workloads.experiment.gain.simulated_server import (
     SimulatedServer,
 )
 from workloads.experiment.growth import keys, samples, servers
-from workloads.experiment.growth.che import ZipfLaw
-from workloads.experiment.growth.learning import learn
+from workloads.experiment.growth.learning import ZipfLaw, learn
 from workloads.experiment.growth.plans import MIX, with_cycles
 from workloads.zipf import zipf_keys
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from solver_lambda.function.object_store import ObjectStore, ObjectStoreError
-from workloads.experiment.papers.memory import measurement, processor_share
-from workloads.experiment.papers.memory.object_store import object_store
+from workloads.experiment.papers.memory import measurement
+from workloads.experiment.papers.memory.measurement import object_store
 from workloads.experiment.papers.memory.study import (
     STUDY,
     best_mb,
@@ -135,7 +135,7 @@ def test_the_store_keeps_what_is_put_once() -> None:
 
 @pytest.mark.parametrize("is_grouped", [False, True])
 def test_the_real_handler_makes_a_plan_in_a_process_of_its_own(is_grouped: bool) -> None:
-    if is_grouped and not processor_share.has_control_groups():
+    if is_grouped and not measurement.has_control_groups():
         pytest.skip("no control group can be made here")
     run = measurement.one_process(3, 1769, seed=1, is_grouped=is_grouped)
     # The store answers twice for each plan.
@@ -146,7 +146,7 @@ def test_the_real_handler_makes_a_plan_in_a_process_of_its_own(is_grouped: bool)
 
 
 def test_a_group_holds_the_process_and_its_share_and_is_gone_afterwards() -> None:
-    with processor_share.processor_share(0.25) as door:
+    with measurement.processor_share(0.25) as door:
         if door is None:
             pytest.skip("no control group can be made here")
         folder = door.parent
@@ -165,8 +165,8 @@ def test_a_group_holds_the_process_and_its_share_and_is_gone_afterwards() -> Non
 def test_without_control_groups_there_is_no_door(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processor_share, "ROOT", tmp_path / "nothing")
-    assert not processor_share.has_control_groups()
+    monkeypatch.setattr(measurement, "CONTROL_GROUPS", tmp_path / "nothing")
+    assert not measurement.has_control_groups()
 
 
 def test_a_function_that_fails_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from workloads.experiment.papers.placement.busy_processor import busy_processor
 from workloads.experiment.papers.placement.delay_proxy import delayed
+from workloads.experiment.papers.placement.measurement import busy_processor
 from workloads.experiment.papers.placement.over_the_cloud import one_ways_of_a_cycle
 from workloads.experiment.papers.placement.study import crossing
 

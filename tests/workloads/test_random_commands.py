@@ -8,10 +8,9 @@ import pytest
 
 from workloads.__main__ import main
 from workloads.experiment.commands.conversation import Conversation
-from workloads.experiment.commands.phases import PHASES
 from workloads.experiment.commands.play import Play
 from workloads.experiment.commands.speaker import Command, Speaker
-from workloads.experiment.commands.tested_server import FoundError, Make, TestedServer
+from workloads.experiment.commands.tested_server import PHASES, FoundError, Make, TestedServer
 from workloads.local_server import LocalServer
 from workloads.supported_servers import supported_servers
 

@@ -13,8 +13,7 @@ from workloads.__main__ import main
 from workloads.embedded_sidecar import NodeSettings
 from workloads.experiment.gain.simulated_server import BASELINE_BYTES
 from workloads.experiment.real_gain import command
-from workloads.experiment.real_gain.key_weights import key_weights
-from workloads.experiment.real_gain.node import node_settings
+from workloads.experiment.real_gain.play import key_weights, node_settings
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
 

@@ -16,7 +16,7 @@ from workloads.experiment.gain.simulated_server import (
     REDIS_SAMPLES,
     SimulatedServer,
 )
-from workloads.experiment.real_gain.key_weights import (
+from workloads.experiment.real_gain.play import (
     counted_bytes,
     memory_usages,
     usages_by_size,

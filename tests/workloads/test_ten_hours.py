@@ -8,13 +8,6 @@ import pytest
 from workloads.demo.kept import requests_of
 from workloads.experiment.gain.simulated_server import SimulatedServer
 from workloads.experiment.thesis.ten_hours import study
-from workloads.experiment.thesis.ten_hours.figures import (
-    change_ratio,
-    of_clients,
-    of_reads,
-    reads,
-    thesis_recomputed,
-)
 from workloads.experiment.thesis.ten_hours.loads import (
     BACKEND_SECONDS,
     BUDGET_BYTES,
@@ -23,6 +16,13 @@ from workloads.experiment.thesis.ten_hours.loads import (
     STRIDE,
     best_fixed_bytes,
     loads,
+)
+from workloads.experiment.thesis.ten_hours.told import (
+    change_ratio,
+    of_clients,
+    of_reads,
+    reads,
+    thesis_recomputed,
 )
 from workloads.load import Load
 

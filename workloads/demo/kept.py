@@ -10,10 +10,8 @@ import numpy.typing as npt
 
 from workloads.demo.half import HalfResult, mean_access_time_seconds
 from workloads.demo.scenario import DemoServer
-from workloads.experiment.gain.mix import Mix, MixServer
+from workloads.experiment.gain.mix import Mix, MixServer, Requests, Targets
 from workloads.experiment.gain.oracle import Oracle
-from workloads.experiment.gain.recorded_mix import Requests
-from workloads.experiment.gain.targets import Targets
 from workloads.load import Load
 from workloads.table import percent
 

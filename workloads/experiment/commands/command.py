@@ -6,9 +6,8 @@ import argparse
 import sys
 
 from workloads.arguments import at_least, positive, seed
-from workloads.experiment.commands.phases import PHASES
 from workloads.experiment.commands.play import Play
-from workloads.experiment.commands.tested_server import FoundError, Make
+from workloads.experiment.commands.tested_server import PHASES, FoundError, Make
 from workloads.supported_servers import supported_servers
 from workloads.table import text_table
 

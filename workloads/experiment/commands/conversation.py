@@ -8,16 +8,60 @@ from collections.abc import Sequence
 from typing import Any
 
 import redis
+from redis.exceptions import RedisError
 
-from workloads.experiment.commands.comparison import plain, same, same_transaction
 from workloads.experiment.commands.speaker import Command
 from workloads.experiment.commands.tested_server import FoundError
 from workloads.local_server import LocalServer
 
+# Milliseconds or seconds: what passes between two servers that are asked one after the other.
+_TIME_TOLERANCE = 60_000
 # The longest that a server may take for one command.
 _ANSWER_SECONDS = 60.0
 _REMEMBERED_COMMANDS = 60
 _SHOWN_CHARACTERS = 300
+# Without the types that redis-py gives it.
+_connection: Any = redis.UnixDomainSocketConnection
+
+
+def same(comparison: str, first: object, second: object) -> bool:
+    """Whether replies are alike, by a sign of the vocabulary."""
+    if comparison in "~!":
+        return True
+    first, second = plain(first), plain(second)
+    if first == second:
+        return True
+    if comparison == "*":
+        return _sorted(first) == _sorted(second)
+    if comparison == "t" and isinstance(first, int) and isinstance(second, int):
+        return first > 0 and second > 0 and abs(first - second) <= _TIME_TOLERANCE
+    return False
+
+
+def same_transaction(comparisons: list[str], first: object, second: object) -> bool:
+    """Whether the replies of two EXEC are, to commands with these signs."""
+    if (
+        isinstance(first, list)
+        and isinstance(second, list)
+        and len(first) == len(second) == len(comparisons)
+    ):
+        return all(map(same, comparisons, first, second))
+    return same("=", first, second)
+
+
+def plain(reply: object) -> object:
+    """A reply that can be compared; an error by its kind and words."""
+    if isinstance(reply, RedisError):
+        return type(reply).__name__, str(reply)
+    if isinstance(reply, list):
+        return [plain(item) for item in reply]
+    if isinstance(reply, dict):
+        return sorted(([plain(key), plain(item)] for key, item in reply.items()), key=repr)
+    return repr(reply) if isinstance(reply, float) else reply  # NaN is not equal to itself
+
+
+def _sorted(reply: object) -> object:
+    return sorted(map(_sorted, reply), key=repr) if isinstance(reply, list) else reply
 
 
 class LostError(FoundError):
@@ -164,10 +208,6 @@ class Conversation:
             self._queued[client] = []
         elif command.name in (b"EXEC", b"DISCARD", b"RESET"):
             self._queued[client] = None
-
-
-# Without the types that redis-py gives it.
-_connection: Any = redis.UnixDomainSocketConnection
 
 
 def _protocol(client: int) -> int:

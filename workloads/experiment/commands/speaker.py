@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from workloads.experiment.commands.scripts import LIBRARY, SCRIPTS
 from workloads.experiment.commands.vocabulary import (
     KINDS,
+    LIBRARY,
     POLICIES,
+    SCRIPTS,
     SERVER,
     TABLES,
 )

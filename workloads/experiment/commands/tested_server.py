@@ -1,10 +1,11 @@
-"""A server whose memory is watched by sanitizers: what it is made of, and what they report."""
+"""What is played: a server whose memory is watched by sanitizers, and what surrounds it."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,16 @@ _KNOWN = re.compile(
     # Lua's hash of a text, as Valkey has it: x86 reads it there.
     r"|lstring\.c:\d+:\d+: runtime error: load of misaligned address"
 )
+_AOF = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-min-size": "1mb"}
+_EVICTION = {"maxmemory": "5mb", "maxmemory-policy": "allkeys-lru", "maxmemory-clients": "60%"}
+_DEFRAGMENTATION = {
+    "activedefrag": "yes",
+    "active-defrag-ignore-bytes": "1",
+    "active-defrag-threshold-lower": "0",
+    "active-defrag-cycle-min": "50",
+    "active-defrag-cycle-max": "75",
+    "active-defrag-max-scan-fields": "10",
+}
 
 
 class FoundError(Exception):
@@ -128,3 +139,39 @@ class TestedServer(LocalServer):
 
     def _words(self) -> str:
         return f"{self._report()}\nend of its log:\n{self.log.read_text(errors='replace')[-1500:]}"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the experiment.
+
+    Attributes:
+        settings: of the tested server.
+        has_twin: replies and digests are compared. Without a twin commands are drawn, too, whose
+            outcome depends on time, chance or memory.
+        has_replica: whose digest is compared with its master's.
+        restarts: at the end it comes back from its append-only file with the same data.
+        is_sanitized: false where the sanitizers' allocator is in the way.
+    """
+
+    name: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    has_twin: bool = True
+    has_replica: bool = False
+    restarts: bool = False
+    is_sanitized: bool = True
+
+
+PHASES = {
+    phase.name: phase
+    for phase in (
+        Phase("alone"),
+        Phase("replica", has_replica=True),
+        Phase("append-only", _AOF, restarts=True),
+        Phase("io-threads", {"io-threads": 4, "io-threads-do-reads": "yes"}),
+        Phase("eviction", {**_EVICTION, **_AOF}, has_twin=False),
+        Phase("eviction-replica", _EVICTION, has_twin=False, has_replica=True),
+        # Only the servers' own jemalloc says what is fragmented.
+        Phase("defragmentation", _DEFRAGMENTATION, is_sanitized=False),
+    )
+}

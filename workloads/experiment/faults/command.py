@@ -12,10 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from workloads.arguments import output_file, positive, seed
-from workloads.experiment.faults.model.model import KINDS
-from workloads.experiment.faults.model.model_command import play_many, replay
+from workloads.experiment.faults.model.model import KINDS, play_many, replay
 from workloads.experiment.faults.rows.all_rows import ALL_ROWS
-from workloads.experiment.faults.rows.random_rows import random_row, replayed_row
 from workloads.experiment.faults.rows.row import (
     FAILED,
     LEAST_LOOKS_PER_SECOND,
@@ -23,6 +21,8 @@ from workloads.experiment.faults.rows.row import (
     Outcome,
     Row,
     play_row,
+    random_row,
+    replayed_row,
 )
 from workloads.experiment.faults.stage.node_servers import MODULE, PATCH
 from workloads.experiment.faults.stage.script import ScriptError

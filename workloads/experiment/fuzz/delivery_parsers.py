@@ -29,8 +29,8 @@ from solver_lambda.documents.keys import parse_observation_key, plan_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.function.answering import RefusedError
 from solver_lambda.function.handler import handler
-from workloads.experiment.fuzz.json_mutator import JsonMutator
-from workloads.experiment.fuzz.parser import Parser
+from workloads.experiment.fuzz.fuzzing import Parser
+from workloads.experiment.fuzz.mutators import JsonMutator
 from workloads.experiment.fuzz.seeds import OBSERVATION_EVENTS, PLAN_EVENT
 
 _NODE, _BUCKET = "node-1", "bucket"

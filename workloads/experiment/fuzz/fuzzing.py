@@ -1,17 +1,38 @@
-"""Gives mutants to a parser, and judges what comes out."""
+"""A reader that is fuzzed, mutants that it is given, and a judgement of what comes out."""
 
 from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from workloads.experiment.fuzz.parser import Parser
 from workloads.quiet_log import quiet_log
 
 # Longer than the longest that says where, what and why; in words that a terminal and a log show.
 MOST_MESSAGE = 10_000
 _MOST_FINDINGS = 20
+
+
+@dataclass(frozen=True)
+class Parser:
+    """One of them.
+
+    Attributes:
+        name: on the command line.
+        seeds: well-formed input.
+        mutate: draws another input.
+        read: reads it; raises AssertionError where it accepts what it must not.
+        documented: what else it may raise; the messages are for people, and are checked.
+        share: of the mutants, beside the others: slow ones get fewer.
+    """
+
+    name: str
+    seeds: list[bytes]
+    mutate: Callable[[random.Random], bytes]
+    read: Callable[[bytes], object]
+    documented: tuple[type[Exception], ...]
+    share: float = 1.0
 
 
 @dataclass

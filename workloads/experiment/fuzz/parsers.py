@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.experiment.fuzz.delivery_parsers import delivery_parsers
-from workloads.experiment.fuzz.document_parsers import document_parsers
-from workloads.experiment.fuzz.node_parser import node_parser
-from workloads.experiment.fuzz.parser import Parser
+from workloads.experiment.fuzz.document_parsers import document_parsers, node_parser
+from workloads.experiment.fuzz.fuzzing import Parser
 from workloads.experiment.fuzz.server_parsers import server_parsers
 from workloads.experiment.fuzz.web_parsers import web_parsers
 

@@ -14,9 +14,9 @@ from sidecar.samples.batch import SampleError, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import HEADER, RECORD_BYTES
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
-from workloads.experiment.fuzz.byte_mutator import changed_bytes
-from workloads.experiment.fuzz.parser import Parser
-from workloads.experiment.fuzz.server_seeds import CONFIG, INFO, ODD_NUMBERS
+from workloads.experiment.fuzz.fuzzing import Parser
+from workloads.experiment.fuzz.mutators import changed_bytes
+from workloads.experiment.fuzz.seeds import CONFIG, INFO, ODD_NUMBERS
 from workloads.sample_batches import SampledServer, number_hashes
 
 _HEADER_BYTES = (0, 1, 2, 7, 8, 9, 15, 16, 17, 119, 120, 121, 255)

@@ -16,8 +16,8 @@ from solver_lambda.http.guards import TokenGuard
 from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.message import Peer, RefusedError
 from solver_lambda.http.router import Router
-from workloads.experiment.fuzz.byte_mutator import changed_bytes
-from workloads.experiment.fuzz.parser import Parser
+from workloads.experiment.fuzz.fuzzing import Parser
+from workloads.experiment.fuzz.mutators import changed_bytes
 
 _ORDER = b'{"what":"pause","by":"ann","for_seconds":60}'
 _REQUESTS = [

@@ -23,11 +23,9 @@ from workloads.experiment.gain.divisions import (
     divided_by_spreds,
     sampling_rates,
 )
-from workloads.experiment.gain.mix import Mix
-from workloads.experiment.gain.mix_files import mix_files
-from workloads.experiment.gain.report import Result, by_cycle, summary, told
-from workloads.experiment.gain.score import score
-from workloads.experiment.gain.verdicts import judge
+from workloads.experiment.gain.mix import Mix, mix_files
+from workloads.experiment.gain.report import Result, by_cycle, draw, summary, told
+from workloads.experiment.gain.score import judge, score
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
 
 HELP = "how much of the possible gain SPREDS keeps, beside other ways to divide memory"
@@ -86,8 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
     print(summary(results))
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
     if arguments.picture:
-        from workloads.experiment.gain.picture import draw
-
         draw(results, arguments.picture)
     return 3 if arguments.strict and not all(one.is_met for one in results) else 0
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sidecar.config.sampling import DEFAULT_RATE
-from workloads.experiment.gain.mix import Mix
-from workloads.experiment.gain.oracle import Oracle
-from workloads.experiment.gain.recorded_mix import record
+from workloads.experiment.gain.mix import Mix, record
+from workloads.experiment.gain.oracle import Oracle, StatedErrors, stated_errors
 from workloads.experiment.gain.rivals import (
     Climber,
     by_demand,
@@ -19,7 +18,6 @@ from workloads.experiment.gain.rivals import (
 )
 from workloads.experiment.gain.simulation import Division, Outcome, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.gain.stated_errors import StatedErrors, stated_errors
 
 # At the higher rate so many objects are sampled at least, of the server that has the fewest.
 SAMPLED_OBJECTS = 2000

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from sidecar.config.fields import duration, size
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
 from solver_lambda.documents.keys import SERVER_PATTERN
 from solver_lambda.documents.reader import DocumentError, Fields
-from workloads.experiment.gain.loads import Load, read_load
-from workloads.experiment.gain.targets import Targets, read_targets
+from workloads.experiment.gain.loads import IntArray, Load, MissingTraceError, read_load
 from workloads.shared_traces import TRACES_FOLDER
 
 CACHE_LATENCY_SECONDS = 200e-6
 # Beside the servers' minima.
 LEAST_SPARE_BYTES = 1 << 20
+MIXES = Path(__file__).with_name("mixes")
+QUICK = ("three", "swap", "loop-fits", "alternating", "growing", "equals")
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Bounds of what a ``Score`` has under the same names, for each salt.
+
+    Attributes:
+        share, late_share: at least; of stationary mixes.
+        loss_ratio, worst_cycle_ratio: at most.
+        moves: at most; ``None``: any number.
+    """
+
+    share: float = 0.90
+    late_share: float = 0.97
+    loss_ratio: float = 0.002
+    worst_cycle_ratio: float = 0.10
+    moves: int | None = None
+
+
+def read_targets(table: Fields) -> Targets:
+    """From a mix's file: what differs from the defaults. Raises DocumentError."""
+    given: dict[str, Any] = {
+        one.name: table.integer(one.name, low=0)
+        if one.name == "moves"
+        else table.number(one.name, low=-1)
+        for one in fields(Targets)
+        if table.has(one.name)
+    }
+    table.done()
+    return Targets(**given)
 
 
 @dataclass(frozen=True)
@@ -137,3 +173,70 @@ def _read_phase(fields: Fields, folders: Sequence[Path]) -> Phase:
     )
     fields.done()
     return phase
+
+
+def mix_files(names: Sequence[str] | None, quick: bool, traces: Path) -> dict[Path, Mix]:
+    """The mixes that are asked for, by name or file; ``None``: those that are bundled.
+
+    Of the bundled, one whose traces are missing is left out, and told of, unless it is named.
+
+    Raises:
+        DocumentError, TraceError: one cannot be read.
+    """
+    chosen = names or (QUICK if quick else sorted(path.stem for path in MIXES.glob("*.toml")))
+    mixes = {}
+    for path in map(_path_of, chosen):
+        try:
+            mixes[path] = read_mix(path, traces)
+        except MissingTraceError as error:
+            if names:
+                raise
+            print(f"experiment gain: without {path.stem}: {error}", file=sys.stderr)
+    return mixes
+
+
+def _path_of(name: str) -> Path:
+    bundled = MIXES / f"{name}.toml"
+    return bundled if bundled.exists() else Path(name)
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """Of one server.
+
+    Attributes:
+        cycles: keys of each cycle, in order.
+        sizes_bytes: key and value of each key.
+        ttl_seconds: that each fill sets; 0 is none.
+    """
+
+    cycles: list[IntArray]
+    sizes_bytes: npt.NDArray[np.uint32]
+    ttl_seconds: float = 0.0
+
+    def steps(self, cycle: int, steps: int) -> list[IntArray]:
+        """A cycle's requests, of as many equal times."""
+        return np.array_split(self.cycles[cycle], steps)
+
+
+def record(mix: Mix, seed: int) -> list[Requests]:
+    """Of each server, in the mix's order."""
+    return [_record(server, mix.cycles, seed + place) for place, server in enumerate(mix.servers)]
+
+
+def _record(server: MixServer, cycles: int, seed: int) -> Requests:
+    random = np.random.default_rng(seed)
+    had: dict[int, int] = {}
+    # Keys of different loads are different keys, unless it is the same load again.
+    first_key: dict[Load, int] = {}
+    sizes: list[npt.NDArray[np.uint32]] = []
+    drawn = []
+    for cycle in range(1, cycles + 1):
+        load, count = server.phase(cycle).load, server.requests(cycle)
+        if load not in first_key:
+            first_key[load] = sum(map(len, sizes))
+            sizes.append(load.sizes_bytes(random))
+        start = had.get(first_key[load], 0)
+        drawn.append(load.keys(start, count, random) + first_key[load])
+        had[first_key[load]] = start + count
+    return Requests(drawn, np.concatenate(sizes), server.ttl_seconds)

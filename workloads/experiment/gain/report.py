@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from workloads.experiment.gain.score import Score
-from workloads.experiment.gain.verdicts import Verdict
+from workloads.experiment.gain.score import Score, Verdict
 from workloads.table import mebibytes, milliseconds, percent, text_table
 
 _NAMES = {
@@ -21,6 +21,9 @@ _NAMES = {
     "moves": "moves",
 }
 _MORE_IS_BETTER = ("share", "late_share", "gain_ratio")
+RIVALS = {"static oracle": "k|", "climber": "C1s", "oracle of each window": "C2^"}
+LOWER, HIGHER = "SPREDS, the lower rate", "SPREDS"
+SPREDS = {LOWER: "C3o", HIGHER: "C0o"}
 
 
 @dataclass(frozen=True)
@@ -141,3 +144,38 @@ def _mean(ratios: Sequence[float | None]) -> str:
 
 def _signed(ratio: float) -> str:
     return f"{100 * ratio:+.1f} %"
+
+
+def draw(results: Sequence[Result], path: Path) -> None:
+    """A line for each mix, in the format that the file's ending names; SPREDS has a dot for each
+    salt.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 1.5 + 0.35 * len(results)), layout="constrained")
+    panel = figure.subplots()
+    for label, marker in (RIVALS | SPREDS).items():
+        points = [
+            (100 * one.gain_ratio, row)
+            for row, result in enumerate(results)
+            for one in result.scores
+            if _label(one, result) == label
+        ]
+        if points:
+            panel.plot(*zip(*points, strict=True), marker, alpha=0.7, label=label)
+    panel.axvline(0, color="black", linewidth=0.8)
+    panel.set_xlabel("access time saved, % of that with equal shares")
+    panel.set_yticks(range(len(results)), [result.mix for result in results])
+    panel.invert_yaxis()
+    panel.grid(alpha=0.3)
+    panel.legend(fontsize="x-small")
+    figure.savefig(path, dpi=120)
+
+
+def _label(one: Score, result: Result) -> str:
+    if one.rate is None:
+        return one.division
+    return LOWER if one.rate < max(other.rate or 0.0 for other in result.scores) else HIGHER

@@ -10,8 +10,7 @@ import numpy as np
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
 from sidecar.samples.wire_format import Operation
-from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
-from workloads.experiment.gain.recorded_mix import Requests
+from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests
 from workloads.experiment.gain.simulated_server import (
     OVERHEAD_BYTES,
     REDIS_SAMPLES,

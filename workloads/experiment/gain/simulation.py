@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix
-from workloads.experiment.gain.recorded_mix import Requests
+from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests
 from workloads.experiment.gain.simulated_server import REDIS_SAMPLES, Served, SimulatedServer
 
 FloatArray = npt.NDArray[np.float64]

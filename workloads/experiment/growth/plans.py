@@ -15,8 +15,7 @@ import numpy as np
 from solver_lambda.planning.planner import make_plan
 from workloads.bench.solver.partition_instances import RANDOM_CURVES, node_observation
 from workloads.experiment.cost_model import ask_cost_model
-from workloads.experiment.gain.mix import Mix, MixServer, Phase, read_mix
-from workloads.experiment.gain.recorded_mix import record
+from workloads.experiment.gain.mix import Mix, MixServer, Phase, read_mix, record
 from workloads.experiment.gain.simulation import Division, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
 from workloads.experiment.study.spread import spread

@@ -7,8 +7,13 @@ import statistics
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from workloads.experiment.papers.import_budget import MOST_MODULES, beyond_budget
-from workloads.experiment.papers.import_cases import CASES, fresh_process, size_bytes
+from workloads.experiment.papers.import_cases import (
+    CASES,
+    MOST_MODULES,
+    beyond_budget,
+    fresh_process,
+    size_bytes,
+)
 from workloads.experiment.study.spread import spread
 from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
 from workloads.table import mebibytes, milliseconds

@@ -20,10 +20,8 @@ from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
 from workloads.arguments import output_file, seconds, seed
 from workloads.embedded_sidecar import plans_in, running_sidecar
-from workloads.experiment.gain.mix import Mix
-from workloads.experiment.gain.mix_files import mix_files
+from workloads.experiment.gain.mix import Mix, Requests, mix_files, record
 from workloads.experiment.gain.oracle import Oracle
-from workloads.experiment.gain.recorded_mix import Requests, record
 from workloads.experiment.gain.simulated_server import OVERHEAD_BYTES, SimulatedServer
 from workloads.experiment.gain.simulation import (
     STEPS_A_CYCLE,
@@ -33,8 +31,7 @@ from workloads.experiment.gain.simulation import (
     simulate,
 )
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.real_gain.node import node_settings
-from workloads.experiment.real_gain.play import Played, play
+from workloads.experiment.real_gain.play import Played, node_settings, play
 from workloads.experiment.real_gain.report import Run, apart, by_cycle, compared
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
 from workloads.table import mebibytes, text_table

@@ -9,20 +9,37 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import redis
 
-from workloads.experiment.gain.mix import Mix
-from workloads.experiment.gain.recorded_mix import Requests
+from workloads.embedded_sidecar import NodeServer, NodeSettings
+from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests
+from workloads.experiment.gain.simulated_server import BASELINE_BYTES
 from workloads.experiment.gain.simulation import Outcome
-from workloads.experiment.real_gain.key_weights import key_weights
 from workloads.interruption import uninterrupted
 from workloads.local_server import LocalServer, settled_sizes
 from workloads.lookaside import LookAsideClient
 
+# The default, which is for cycles of an hour.
+RSS_WAIT_SECONDS = 60.0
 STEP_SECONDS = 0.02
 # Between two looks at the sizes.
 WATCH_STEPS = 3
-
 Adaptation = Callable[[dict[str, LocalServer]], AbstractContextManager[object]]
+PIPELINE_COMMANDS = 1000
+
+
+def node_settings(mix: Mix, cycle_seconds: float) -> NodeSettings:
+    """For cycles of ``cycle_seconds``."""
+    return NodeSettings(
+        servers=[
+            NodeServer(server.name, server.weight, server.backend_latency_seconds)
+            for server in mix.servers
+        ],
+        budget_bytes=mix.budget_bytes,
+        cycle_seconds=cycle_seconds,
+        rss_wait_seconds=RSS_WAIT_SECONDS * cycle_seconds / mix.cycle_seconds,
+        cache_latency_seconds=CACHE_LATENCY_SECONDS,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,3 +116,47 @@ def _request(
     # Backends are accounted for by the outcome.
     texts = [b"%d" % key for key in keys.tolist()]
     client.request(texts, sizes_bytes[keys].tolist(), [0.0] * len(keys))
+
+
+def key_weights(
+    client: redis.Redis, sizes_bytes: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.float64]:
+    """Bytes of each key; shape as ``sizes_bytes``, of key and value, by the key's number.
+
+    What the server holds beside keys and beyond ``BASELINE_BYTES``, such as its hash table, is
+    shared out evenly. Keys that it does not hold weigh what others of their size do.
+    """
+    counted = counted_bytes(client)  # before the questions, which take buffers
+    usages = memory_usages(client, len(sizes_bytes))
+    known = usages[~np.isnan(usages)]
+    if not len(known):
+        return sizes_bytes.astype(np.float64)
+    beside = (counted - BASELINE_BYTES - float(known.sum())) / len(known)
+    return usages_by_size(usages, sizes_bytes) + np.float64(beside)
+
+
+def counted_bytes(client: redis.Redis) -> int:
+    """What the server compares with its ``maxmemory``."""
+    memory = client.info("memory")
+    return int(memory["used_memory"]) - int(memory["mem_not_counted_for_evict"])
+
+
+def usages_by_size(
+    usages: npt.NDArray[np.float64], sizes_bytes: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.float64]:
+    """``memory_usages``, and for keys that are not there what others of their size take."""
+    held = ~np.isnan(usages)
+    order = np.argsort(sizes_bytes[held], kind="stable")
+    found = np.interp(sizes_bytes, sizes_bytes[held][order], usages[held][order])
+    return np.asarray(found, dtype=np.float64)
+
+
+def memory_usages(client: redis.Redis, key_count: int) -> npt.NDArray[np.float64]:
+    """``MEMORY USAGE`` of each key, by its number, shape (key_count,); ``nan``: it is not there."""
+    usages: list[int | None] = []
+    for start in range(0, key_count, PIPELINE_COMMANDS):
+        pipeline = client.pipeline(transaction=False)
+        for key in range(start, min(key_count, start + PIPELINE_COMMANDS)):
+            pipeline.memory_usage(str(key))
+        usages += pipeline.execute()
+    return np.array([np.nan if usage is None else usage for usage in usages], dtype=np.float64)

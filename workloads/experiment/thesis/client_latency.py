@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from workloads.bench.sampling.paired_ratios import FEWEST, Target
 from workloads.bench.sampling.states import MONITOR, OFF, OTHER_STOCK, STOCK, STOCK_AGAIN
-from workloads.experiment.study.log_ticks import plain_ticks
+from workloads.experiment.study.picture import plain_ticks
 from workloads.experiment.study.spread import spread
 from workloads.experiment.study.study import Data, Headline, Study, Table
 from workloads.experiment.thesis.latency_slices import (

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from workloads.experiment.attacks.stage.loopback_server import LoopbackServer, QuietHandler
+from workloads.experiment.attacks.stage.hostile_solver import LoopbackServer, QuietHandler
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:plans"
 HOST = "sns.us-east-1.amazonaws.com"

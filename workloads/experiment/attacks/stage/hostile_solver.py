@@ -1,14 +1,41 @@
-"""A service that answers observations as an attacker likes."""
+"""HTTP servers of the attacker's: one in the solver's place, on the loopback address."""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
-from typing import Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
 
-from workloads.experiment.attacks.stage.loopback_server import LoopbackServer, QuietHandler
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """Logs nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class LoopbackServer:
+    """Serves requests by a handler; a context manager."""
+
+    def __init__(self, handler: type[QuietHandler]) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
 
 # What it is asked, and what came with it: the answer's body, and more headers.
 Answer = Callable[[bytes, dict[str, str]], tuple[bytes, dict[str, str]]]

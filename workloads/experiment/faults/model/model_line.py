@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -164,3 +164,33 @@ class ModelLine(RedisServer):
         if seconds >= TIMEOUT_SECONDS:
             self.close()
             raise ServerDownError("no reply in time" if seconds < math.inf else "no reply")
+
+
+class Sidecar(Protocol):
+    """One life of it, one step at a time.
+
+    Attributes:
+        is_settled: it only keeps what there is.
+    """
+
+    @property
+    def is_settled(self) -> bool: ...
+
+    def begin(self) -> None:
+        """Look at the servers, and keep their sizes from now on, if that can be had."""
+
+    def plan(self, sizes_bytes: Mapping[str, int]) -> None:
+        """Bring the servers there, if that can be had."""
+
+    def step(self) -> None:
+        """What it does in one round."""
+
+    def try_again(self) -> None:
+        """To keep sizes, where that could not be had."""
+
+    def terminate(self) -> None:
+        """As after SIGTERM."""
+
+
+# Called for each life of the sidecar; what is on file, the function remembers.
+MakeSidecar = Callable[[Sequence[ModelLine]], Sidecar]

@@ -7,8 +7,8 @@ import socket
 from workloads.experiment.faults.rows.row import Row, RowFailedError
 from workloads.experiment.faults.rows.server_rows import STARTS
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
-from workloads.experiment.faults.stage.named_gaps import GAP_SECONDS
 from workloads.experiment.faults.stage.node import WAIT_SECONDS
+from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
 from workloads.local_server import LocalServer

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from workloads.experiment.faults.stage.node_servers import PATCH
+from workloads.experiment.faults.stage.script import Step, dumps, loads, play, random_script
 from workloads.experiment.faults.stage.stage import START_LOG_BYTES, FaultStage
 from workloads.experiment.faults.stage.waiting import StoppedError
 
+SERVERS = 3
 OK, FAILED, SKIPPED = "ok", "FAILED", "skipped"
 # What the observer has to reach.
 LEAST_LOOKS_PER_SECOND = 100.0
+
+
+def random_row(seed: int) -> Row:
+    """One generated script."""
+    return _row(f"random {seed}", random_script(seed, SERVERS))
+
+
+def replayed_row(file: Path) -> Row:
+    """The script of a file, for a stage's servers. Raises ScriptError, OSError."""
+    return _row(file.name, loads(file.read_text(), SERVERS))
+
+
+def _row(name: str, steps: Sequence[Step]) -> Row:
+    """How long it may be above the budget depends on what meets what: the named gaps say it."""
+    text = dumps(steps)
+
+    return Row(
+        name,
+        text,
+        lambda stage: play(steps, stage),
+        script=text,
+        gap="what the script does",
+        bound_seconds=math.inf,
+    )
 
 
 class RowSkippedError(Exception):

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 from workloads.experiment.faults.rows.row import Row, RowFailedError
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
-from workloads.experiment.faults.stage.named_gaps import GAP_SECONDS
 from workloads.experiment.faults.stage.node import MIB, WAIT_SECONDS
 from workloads.experiment.faults.stage.node_servers import USER
+from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
 

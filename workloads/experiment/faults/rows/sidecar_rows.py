@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from workloads.experiment.faults.rows.row import Row, RowFailedError
-from workloads.experiment.faults.stage.named_gaps import GAP_SECONDS
 from workloads.experiment.faults.stage.node import WAIT_SECONDS
+from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
 from workloads.running_program import ROOT

@@ -31,9 +31,16 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
 from solver_lambda.documents.planning_settings import PlanningSettings
-from workloads.experiment.faults.stage.orders import CLOCK, ORDERS, PLAN, STEPS, SWITCH, TRICK
-from workloads.experiment.faults.stage.parent_watch import end_with_parent
-from workloads.experiment.faults.stage.wanted_sizes import wanted_sizes
+from workloads.experiment.faults.stage.orders import (
+    CLOCK,
+    ORDERS,
+    PLAN,
+    STEPS,
+    SWITCH,
+    TRICK,
+    end_with_parent,
+    wanted_sizes,
+)
 
 # Of how many samples there are; the sizes do not come from them.
 FLAT = MissRatioCurve(np.array([1.0]), np.array([0.5]))

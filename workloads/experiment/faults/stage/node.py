@@ -10,12 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from workloads.experiment.faults.stage.named_gaps import NamedGaps
 from workloads.experiment.faults.stage.node_servers import OBJECT_BYTES, PATCH, USER, NodeServer
+from workloads.experiment.faults.stage.orders import divided
 from workloads.experiment.faults.stage.sidecar_process import SidecarProcess
-from workloads.experiment.faults.stage.sightings import Sightings, sightings
+from workloads.experiment.faults.stage.sightings import NamedGaps, Sightings, sightings
 from workloads.experiment.faults.stage.waiting import wait_for
-from workloads.experiment.faults.stage.wanted_sizes import divided
 from workloads.running_program import running_program
 
 MIB = 1 << 20

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import redis
 
-from workloads.experiment.faults.stage.parent_watch import ending_with_parent
+from workloads.experiment.faults.stage.orders import ending_with_parent
 from workloads.experiment.faults.stage.proxy import Proxy
 from workloads.local_server import LocalServer, built
 

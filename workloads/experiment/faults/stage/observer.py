@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from workloads.experiment.faults.stage.parent_watch import end_with_parent
+from workloads.experiment.faults.stage.orders import end_with_parent
 
 QUESTION = b"*2\r\n$4\r\nINFO\r\n$6\r\nmemory\r\n"
 TELL_SECONDS = 0.25

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 
-from workloads.experiment.faults.stage.parent_watch import end_with_parent
+from workloads.experiment.faults.stage.orders import end_with_parent
 from workloads.lookaside import LookAsideClient, ServerRefusedError
 
 BATCH_REQUESTS = 40

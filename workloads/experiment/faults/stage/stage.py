@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from workloads.experiment.faults.stage.named_gaps import SILENT_SECONDS
 from workloads.experiment.faults.stage.node import (
     BUDGET_MIB,
     MIB,
@@ -13,8 +12,8 @@ from workloads.experiment.faults.stage.node import (
     FaultNode,
     StageError,
 )
-from workloads.experiment.faults.stage.order_of_steps import growths_too_early
 from workloads.experiment.faults.stage.script import Verdict
+from workloads.experiment.faults.stage.sightings import SILENT_SECONDS, growths_too_early
 from workloads.experiment.faults.stage.waiting import pause, wait_for
 
 # After a fault the plan that was under way may be for another state; then one has to do.

@@ -9,16 +9,23 @@ import random
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from solver_lambda.documents.keys import observation_key
 from workloads.bench.solver.function_verb import realistic_observation
-from workloads.experiment.papers.memory.object_store import object_store
-from workloads.experiment.papers.memory.processor_share import has_control_groups, processor_share
 from workloads.experiment.study.study import Scope, StudyError
 from workloads.running_program import ROOT
 
+HOST = "127.0.0.1"
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+# Short, so that a run of some milliseconds gets its share and not all or nothing.
+PERIOD_MICROSECONDS = 20_000
 # AWS gives a whole processor with so much and less in proportion
 # (https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html).
 WHOLE_PROCESSOR_MB = 1769
@@ -31,6 +38,113 @@ S3_ANSWER_SECONDS = 0.03
 OBSERVATIONS, PLANS = "observations-here", "plans-here"
 WORKER = "workloads.experiment.papers.memory.worker"
 MOST_SECONDS = 120.0
+
+
+class _Store(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, objects: dict[str, bytes], wait_seconds: float) -> None:
+        super().__init__((HOST, 0), _Request)
+        self.objects = objects
+        self.wait_seconds = wait_seconds
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: _Store
+
+    def do_GET(self) -> None:
+        time.sleep(self.server.wait_seconds)
+        content = self.server.objects.get(self.path)
+        self._answer(404 if content is None else 200, content or b"")
+
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers.get("content-length", 0)))
+        time.sleep(self.server.wait_seconds)
+        if self.path in self.server.objects:
+            self._answer(412, b"")
+            return
+        self.server.objects[self.path] = content
+        self._answer(200, b"")
+
+    def _answer(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Not onto the terminal."""
+
+
+@contextmanager
+def object_store(objects: dict[str, bytes], wait_seconds: float) -> Iterator[Mapping[str, str]]:
+    """Serve ``objects``, by their paths, which gets what is put; each answer takes so long.
+
+    Gives the environment that lets the function find it.
+    """
+    store = _Store(objects, wait_seconds)
+    thread = threading.Thread(target=store.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield {
+            "AWS_ENDPOINT_URL_S3": f"http://{HOST}:{store.server_address[1]}",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "local",
+            "AWS_SECRET_ACCESS_KEY": "local",
+        }
+    finally:
+        store.shutdown()
+        store.server_close()
+        thread.join()
+
+
+def _own_group(controller: str) -> str:
+    """Of this process, for version 1 of control groups by its controller, else of version 2."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            return path
+    return "/"
+
+
+def _parent() -> tuple[Path, bool]:
+    """Where a group can be made, and whether that is version 2."""
+    if (CONTROL_GROUPS / "cgroup.controllers").exists():
+        return CONTROL_GROUPS / _own_group("").lstrip("/"), True
+    return CONTROL_GROUPS / "cpu" / _own_group("cpu").lstrip("/"), False
+
+
+@contextmanager
+def processor_share(share: float) -> Iterator[Path | None]:
+    """A file: a process that writes its number into it has ``share`` of a processor from then on.
+
+    ``None`` where no group can be made: without the right to, or in a container without them.
+    """
+    folder: Path | None = None
+    try:
+        parent, is_second = _parent()
+        folder = parent / f"spreds-share-{os.getpid()}"
+        folder.mkdir()
+        quota = max(1000, round(share * PERIOD_MICROSECONDS))
+        if is_second:
+            (folder / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
+        else:
+            (folder / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
+            (folder / "cpu.cfs_quota_us").write_text(str(quota))
+        door: Path | None = folder / "cgroup.procs"
+    except OSError:
+        door = None
+    try:
+        yield door
+    finally:
+        if folder is not None and folder.exists():
+            folder.rmdir()
+
+
+def has_control_groups() -> bool:
+    """Whether a share can be given here."""
+    with processor_share(0.5) as door:
+        return door is not None
 
 
 class Run(NamedTuple):

@@ -14,7 +14,7 @@ from workloads.experiment.papers.memory.measurement import (
     WHOLE_PROCESSOR_MB,
     measured_runs,
 )
-from workloads.experiment.study.log_ticks import plain_ticks
+from workloads.experiment.study.picture import plain_ticks
 from workloads.experiment.study.spread import quartiles
 from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError, Table
 from workloads.table import mebibytes

@@ -14,7 +14,7 @@ from workloads.experiment.papers.phases.measurement import (
     play,
 )
 from workloads.experiment.papers.phases.missed import missed
-from workloads.experiment.study.log_ticks import plain_ticks
+from workloads.experiment.study.picture import plain_ticks
 from workloads.experiment.study.spread import spread
 from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
 from workloads.table import milliseconds, percent

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +18,13 @@ from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.planning.planner import make_plan
 from workloads.bench.solver.function_verb import realistic_observation
-from workloads.experiment.papers.placement.busy_processor import busy_processor
 from workloads.experiment.papers.placement.delay_proxy import delayed
 from workloads.experiment.study.study import Scope
 from workloads.local_server import LocalServer
+from workloads.running_program import running_command
 from workloads.solver_service import HOST, SolverService, running_service
 
+BUSY = [sys.executable, "-S", "-c", "while True: pass"]
 SERVERS = (3, 8, 16, 32, 64)
 QUICK_SERVERS = (3, 8)
 REPETITIONS = 3
@@ -30,13 +34,25 @@ ONE_WAY_SECONDS = {"region": 2.09e-3 / 2, "other region": 80.7e-3 / 2}
 PLACES = ("beside", "beside, busy", "other process", *ONE_WAY_SECONDS)
 # Of a new connection and a request with its answer.
 ONE_WAYS_OF_A_REQUEST = 4
-
 LIMIT_SECONDS = 60.0
 # The same observation is asked about again and again.
 OF_ANY_AGE = {"SPREDS_MAX_AGE_SECONDS": "1e12"}
-
 # Takes an observation's document, gives the plan's.
 Solver = Callable[[bytes], bytes]
+
+
+@contextmanager
+def busy_processor(process_id: int, others: int) -> Iterator[None]:
+    """Bind a process to one processor, with ``others`` beside it that never rest."""
+    processor = {min(os.sched_getaffinity(0))}
+    before = os.sched_getaffinity(process_id)
+    with ExitStack() as stack:
+        os.sched_setaffinity(process_id, processor)
+        stack.callback(os.sched_setaffinity, process_id, before)
+        for _ in range(others):
+            running = running_command(BUSY, Path(os.devnull), signal.SIGKILL)
+            os.sched_setaffinity(stack.enter_context(running).pid, processor)
+        yield
 
 
 def measure_places(scope: Scope) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from workloads.experiment.papers.placement.measurement import (
     measure_places,
 )
 from workloads.experiment.papers.placement.over_the_cloud import measure_cloud, one_ways_of_a_cycle
-from workloads.experiment.study.log_ticks import plain_ticks
+from workloads.experiment.study.picture import plain_ticks
 from workloads.experiment.study.spread import spread
 from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
 from workloads.table import milliseconds

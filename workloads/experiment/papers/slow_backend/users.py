@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workloads.experiment.papers.slow_backend.small_http import get
+from workloads.experiment.papers.slow_backend.front import get
 
 
 @dataclass(frozen=True)

@@ -191,3 +191,15 @@ def _hour(before: Mapping[str, Tally], now: Mapping[str, Tally]) -> list[list[fl
     """Of each server: requests, hits, and the seconds that clients would have waited."""
     found = [now[name].minus(before[name]) for name in SERVERS]
     return [[one.requests, one.hits, round(one.access_seconds, 3)] for one in found]
+
+
+EQUAL = Way("equal", "equal, fixed sizes")
+BEST = Way("best", "best fixed sizes")
+ADAPTED = (
+    Way("cloud_last", "cloud, the thesis' planning", "cloud", "last"),
+    Way("embedded_last", "embedded, the thesis' planning", "embedded", "last"),
+    Way("cloud_default", "cloud, default planning", "cloud", "competing"),
+    Way("embedded_default", "embedded, default planning", "embedded", "competing"),
+)
+WAYS = (EQUAL, *ADAPTED, BEST)
+QUICK_WAYS = (EQUAL, ADAPTED[1], BEST)

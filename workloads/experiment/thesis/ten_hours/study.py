@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from workloads.demo.loop import Cloud, local_cloud
 from workloads.experiment.study.spread import spread
 from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError
-from workloads.experiment.thesis.ten_hours.figures import change_ratio, thesis_recomputed
 from workloads.experiment.thesis.ten_hours.loads import (
     BUDGET_BYTES,
     EQUAL_BYTES,
@@ -22,9 +21,8 @@ from workloads.experiment.thesis.ten_hours.loads import (
     loads,
     trace_keys,
 )
-from workloads.experiment.thesis.ten_hours.play import Way, play
-from workloads.experiment.thesis.ten_hours.told import tables
-from workloads.experiment.thesis.ten_hours.ways import BEST, EQUAL, QUICK_WAYS, WAYS
+from workloads.experiment.thesis.ten_hours.play import BEST, EQUAL, QUICK_WAYS, WAYS, Way, play
+from workloads.experiment.thesis.ten_hours.told import change_ratio, tables, thesis_recomputed
 from workloads.quiet_log import quiet_log
 from workloads.shared_traces import TWITTER, trace_file
 from workloads.table import signed_percent

@@ -1,4 +1,4 @@
-"""Changes of JSON documents that leave most of them as they are: a value, a key, a part."""
+"""Changes of input: of bytes, whatever they mean, and of JSON documents by their grammar."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from workloads.experiment.fuzz.byte_mutator import changed_bytes
-
+_BYTES = b'\x00\x01\x7f\x80\xff\n\r \t"\\{}[]:,-+.eE0123456789/%=$*'
+_LENGTHS = (1, 1, 2, 4, 8, 16, 1000)
 # What readers stumble over, and what is at the edge of what they may take.
 _ODD_VALUES = [
     value.encode()
@@ -33,6 +33,31 @@ _ODD_KEYS = [
     key.encode()
     for key in ('""', '"kind"', '"name"', '"\\ud800"', '"a\\nb"', '"\\u0000"', f'"{"k" * 300}"')
 ]
+
+
+def changed_bytes(data: bytes, draw: random.Random, others: Sequence[bytes] = ()) -> bytes:
+    """One to three changes: a byte, a bit, a piece less, twice or of another one of ``others``."""
+    message = bytearray(data)
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        kind, place = draw.randrange(7), draw.randrange(len(message) + 1)
+        length = draw.choice(_LENGTHS)
+        if kind == 0 and place < len(message):
+            message[place] = draw.choice(_BYTES)
+        elif kind == 1 and place < len(message):
+            message[place] ^= 1 << draw.randrange(8)
+        elif kind == 2:
+            del message[place : place + length]
+        elif kind == 3:
+            message[place:place] = draw.randbytes(min(length, 16))
+        elif kind == 4:
+            message[place:place] = message[place : place + length]
+        elif kind == 5:
+            del message[place:]
+        elif others:
+            other = draw.choice(others)
+            start = draw.randrange(len(other) + 1)
+            message[place : place + length] = other[start : start + length]
+    return bytes(message)
 
 
 class _Spans(NamedTuple):
