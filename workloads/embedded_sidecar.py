@@ -6,13 +6,16 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from sidecar.config.node import DEFAULT_CACHE_LATENCY_SECONDS
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.plan import AdaptationPlan
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
+from workloads.node_file import node_file
 from workloads.running_program import running_program
 
 NODE = "experiment"
@@ -30,17 +33,18 @@ class NodeServer:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """What an operator would say, but for times, which are compressed, and sampling, of all keys.
+    """What an operator would say, but for times, which may be compressed, and sampling, of all
+    keys.
 
     Attributes:
         servers: in the order of the file.
         budget_bytes: M, of (8.1).
         cycle_seconds: a plan is due so often.
-        rss_wait_seconds: growth waits so long for resident memory.
+        rss_wait_seconds: growth waits so long for resident memory; ``None``: as by default.
         cache_latency_seconds: cd of (8.2).
         forecast: ``competing``, the default, or ``last``: plan by the last cycle, and take the
             sizes at once, as in the thesis.
-        maximum_minimum_bytes: that a team may ask for; by default, an equal share.
+        sections: what else the file says, or says otherwise, by section.
         node: its name.
         controller: the text of ``[controller]``.
     """
@@ -48,10 +52,10 @@ class NodeSettings:
     servers: Sequence[NodeServer]
     budget_bytes: int
     cycle_seconds: float
-    rss_wait_seconds: float
-    cache_latency_seconds: float
+    rss_wait_seconds: float | None = None
+    cache_latency_seconds: float = DEFAULT_CACHE_LATENCY_SECONDS
     forecast: str = "competing"
-    maximum_minimum_bytes: int | None = None
+    sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     node: str = NODE
     controller: str = EMBEDDED
 
@@ -75,7 +79,8 @@ class StartedSidecar:
     def check(self) -> None:
         """Raises RuntimeError if it ended."""
         if self.process.poll() is not None:
-            raise RuntimeError(f"the sidecar ended: {self.log.read_text()[-4000:].strip()}")
+            code, said = self.process.returncode, self.log.read_text()[-4000:].strip()
+            raise RuntimeError(f"the sidecar ended with exit code {code}: {said}")
 
 
 @contextmanager
@@ -105,7 +110,8 @@ def started_sidecar(
         RuntimeError: it ended before it was told to.
     """
     config, log = folder / "node.toml", folder / "sidecar.log"
-    config.write_text(_configuration(settings, running, folder))
+    table = node_table(settings, running, folder)
+    config.write_text(f"{node_file(table)}\n{settings.controller}")
     command = ["sidecar.cli", "run", str(config)]
     with running_program(command, log, signal.SIGTERM, environment=environment) as process:
         sidecar = StartedSidecar(process, log, running)
@@ -120,45 +126,41 @@ def plans_in(folder: Path, after: int = 0) -> list[AdaptationPlan]:
     return [AdaptationPlan.loads(path.read_bytes(), path.name) for path in paths]
 
 
+def moves_in(folder: Path) -> int:
+    """How many of its plans changed sizes."""
+    return sum(plan.decision == "apply" for plan in plans_in(folder))
+
+
 def is_sampled(server: LocalServer) -> bool:
     """Whether the sidecar has turned its sampler on."""
     return bool(server.client.config_get("spreds-endpoint").get("spreds-endpoint"))
 
 
-def _configuration(settings: NodeSettings, running: Mapping[str, LocalServer], folder: Path) -> str:
-    parts = [
-        f"""\
-node = "{settings.node}"
-state_file = "state.json"
-mode = "apply"
-
-[memory]
-budget = {settings.budget_bytes}
-rss_wait = "{settings.rss_wait_seconds:.6f}s"
-
-[sampling]
-endpoint = "ipc://{folder}/samples"
-rate = 1.0
-
-[cycle]
-maximum_age = "{settings.cycle_seconds}s"
-
-[planning]
-forecast = "{settings.forecast}"
-
-{settings.controller}"""
-    ]
-    if settings.maximum_minimum_bytes is not None:
-        parts.append(f"\n[limits]\nmaximum_minimum = {settings.maximum_minimum_bytes}\n")
-    parts += [
-        f"""
-[[server]]
-name = "{server.name}"
-url = "{running[server.name].url}"
-weight = {server.weight}
-backend_latency = "{server.backend_latency_seconds}s"
-cache_latency = "{settings.cache_latency_seconds}s"
-"""
-        for server in settings.servers
-    ]
-    return "".join(parts)
+def node_table(
+    settings: NodeSettings, running: Mapping[str, LocalServer], folder: Path
+) -> dict[str, Any]:
+    """What the node's file says, but for its controller."""
+    table: dict[str, Any] = {
+        "node": settings.node,
+        "state_file": "state.json",
+        "mode": "apply",
+        "memory": {"budget": settings.budget_bytes},
+        "sampling": {"endpoint": f"ipc://{folder}/samples", "rate": 1.0},
+        "cycle": {"maximum_age": f"{settings.cycle_seconds}s"},
+        "planning": {"forecast": settings.forecast},
+        "server": [
+            {
+                "name": server.name,
+                "url": running[server.name].url,
+                "weight": server.weight,
+                "backend_latency": f"{server.backend_latency_seconds}s",
+                "cache_latency": f"{settings.cache_latency_seconds}s",
+            }
+            for server in settings.servers
+        ],
+    }
+    if settings.rss_wait_seconds is not None:
+        table["memory"]["rss_wait"] = f"{settings.rss_wait_seconds:.6f}s"
+    for section, more in settings.sections.items():
+        table[section] = {**table.get(section, {}), **more}
+    return table

@@ -18,7 +18,7 @@ from pathlib import Path
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from workloads.in_background import in_background
-from workloads.local_server import LocalServer
+from workloads.local_server import equal_shares, running_servers, sizes_in_force
 from workloads.lookaside import LookAsideClient
 
 # Number of keys of each server: one fits into its least size, the other needs all that it gets.
@@ -72,12 +72,8 @@ class LocalNode:
         self._running.callback(shutil.rmtree, self.folder, ignore_errors=True)
         with ExitStack() as undone:
             undone.push(self._running)
-            self.servers = {
-                server: self._running.enter_context(
-                    LocalServer({"maxmemory": FIRST_BYTES, "maxmemory-policy": "allkeys-lru"})
-                )
-                for server in DEMANDS
-            }
+            equal = equal_shares(list(DEMANDS), FIRST_BYTES * len(DEMANDS))
+            self.servers = self._running.enter_context(running_servers(equal))
             undone.pop_all()
         text = _FILE.format(name=name, folder=self.folder, budget_bytes=BUDGET_BYTES)
         for server, local in self.servers.items():
@@ -94,10 +90,7 @@ class LocalNode:
 
     def sizes_bytes(self) -> dict[str, int]:
         """``maxmemory`` in force, by server."""
-        return {
-            name: int(str(server.client.config_get("maxmemory")["maxmemory"]))
-            for name, server in self.servers.items()
-        }
+        return sizes_in_force(self.servers)
 
     @contextmanager
     def load(self, seed: int = 1) -> Iterator[None]:

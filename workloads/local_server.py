@@ -7,7 +7,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -134,15 +135,39 @@ class LocalServer:
         self.stop()
 
 
+def equal_shares(names: Sequence[str], budget_bytes: int) -> dict[str, dict[str, object]]:
+    """Settings of servers that have as much memory each."""
+    return {name: {"maxmemory": budget_bytes // len(names)} for name in names}
+
+
+@contextmanager
+def running_servers(
+    settings: Mapping[str, Mapping[str, object]],
+) -> Iterator[dict[str, LocalServer]]:
+    """Servers by name, with these settings beside LRU for all of their keys.
+
+    Raises:
+        RuntimeError: one did not come up; the others are stopped.
+    """
+    running: dict[str, LocalServer] = {}
+    with ExitStack() as stack:
+        for name, of_one in settings.items():
+            with uninterrupted():
+                server = LocalServer({"maxmemory-policy": "allkeys-lru", **of_one})
+                running[name] = stack.enter_context(server)
+        yield running
+
+
 def settled_sizes(servers: Mapping[str, LocalServer]) -> dict[str, int]:
     """``maxmemory`` of all, in force together: no change fell between two readings."""
-    sizes = _sizes(servers)
-    while sizes != (again := _sizes(servers)):
+    sizes = sizes_in_force(servers)
+    while sizes != (again := sizes_in_force(servers)):
         sizes = again
     return sizes
 
 
-def _sizes(servers: Mapping[str, LocalServer]) -> dict[str, int]:
+def sizes_in_force(servers: Mapping[str, LocalServer]) -> dict[str, int]:
+    """``maxmemory`` of all, one after the other."""
     return {
         name: int(server.client.config_get("maxmemory")["maxmemory"] or 0)
         for name, server in servers.items()

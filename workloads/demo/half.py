@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
-from workloads.interruption import uninterrupted
-from workloads.local_server import LocalServer, free_port, settled_sizes
+from workloads.local_server import LocalServer, free_port, running_servers, settled_sizes
 from workloads.lookaside import LookAsideClient, Tally, replay
 from workloads.table import percent
 from workloads.ycsb.client import running_ycsb
@@ -96,18 +95,12 @@ def run_half(
     """
     result = HalfResult()
     with ExitStack() as stack:
-        running: dict[str, LocalServer] = {}
-        ports: dict[str, int] = {}
-        for server in servers:
-            settings: dict[str, object] = {
-                "maxmemory": budget_bytes // len(servers),
-                "maxmemory-policy": "allkeys-lru",
-            }
-            if server.ycsb:  # whose Redis client knows no Unix sockets
-                ports[server.name] = free_port()
-                settings |= {"port": ports[server.name], "bind": "127.0.0.1"}
-            with uninterrupted():
-                running[server.name] = stack.enter_context(LocalServer(settings))
+        # YCSB's Redis client knows no Unix sockets.
+        ports = {server.name: free_port() if server.ycsb else 0 for server in servers}
+        share = {"bind": "127.0.0.1", "maxmemory": budget_bytes // len(servers)}
+        running = stack.enter_context(
+            running_servers({name: {"port": port, **share} for name, port in ports.items()})
+        )
         stack.enter_context(adaptation(running))
         ours = {
             server.name: stack.enter_context(

@@ -7,7 +7,6 @@ import argparse
 import json
 import random
 import re
-import signal
 import statistics
 import tempfile
 import threading
@@ -18,41 +17,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from workloads.embedded_sidecar import is_sampled
+from workloads.embedded_sidecar import NodeServer, NodeSettings, running_sidecar
 from workloads.in_background import in_background
-from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, equal_shares, running_servers
 from workloads.lookaside import LookAsideClient
-from workloads.running_program import running_program
 
 HELP = "hold resident memory of real servers under a churning load, and measure it"
 SERVERS = 4
+BACKEND_SECONDS, CYCLE_SECONDS = 0.02, 60.0
 # The mean of the values drifts between these and back: pages are left half empty.
 VALUE_BYTES = (120, 1500)
 DRIFT_SECONDS = 300.0
 KEYS = 400_000
 BATCH_REQUESTS = 100
 SETTLING_SHARE = 1 / 3
-
-_FILE = """
-node = "resident"
-state_file = "state.json"
-mode = "apply"
-
-[memory]
-budget = "{budget_mib}mib"
-{rss_budget}
-
-[sampling]
-endpoint = "ipc://{folder}/samples"
-rate = 0.1
-
-[cycle]
-maximum_age = "60s"
-
-[controller]
-kind = "embedded"
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,28 +73,23 @@ def run(options: argparse.Namespace) -> int:
 def _measured(budget_mib: int, seconds: float, *, held: bool, steady: bool) -> list[dict[str, Any]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spreds-resident-")))
-        size = (budget_mib << 20) // SERVERS
-        servers = [
-            stack.enter_context(LocalServer({"maxmemory": size, "maxmemory-policy": "allkeys-lru"}))
-            for _ in range(SERVERS)
-        ]
-        config = folder / "node.toml"
-        rss_budget = f'rss_budget = "{budget_mib}mib"' if held else ""
-        text = _FILE.format(folder=folder, budget_mib=budget_mib, rss_budget=rss_budget)
-        for place, server in enumerate(servers):
-            text += f'\n[[server]]\nname = "s{place}"\nurl = "{server.url}"\n'
-            text += 'backend_latency = "20ms"\n'
-        config.write_text(text)
-        log = folder / "sidecar.log"
-        process = stack.enter_context(
-            running_program(["sidecar.cli", "run", str(config)], log, signal.SIGTERM)
+        budget_bytes = budget_mib << 20
+        names = [f"s{place}" for place in range(SERVERS)]
+        settings = NodeSettings(
+            [NodeServer(name, 1.0, BACKEND_SECONDS) for name in names],
+            budget_bytes,
+            CYCLE_SECONDS,
+            sections={
+                "memory": {"rss_budget": budget_bytes} if held else {},
+                "sampling": {"rate": 0.1},
+            },
         )
-        wait_until(
-            lambda: process.poll() is not None or all(map(is_sampled, servers)), log.read_text
-        )
+        running = stack.enter_context(running_servers(equal_shares(names, budget_bytes)))
+        sidecar = stack.enter_context(running_sidecar(settings, running, folder))
+        servers = list(running.values())
         stack.enter_context(in_background(partial(_request, servers, steady)))
         rows = list(_rows(servers, seconds))
-        print(_told(log.read_text()), end="")
+        print(_told(sidecar.log.read_text()), end="")
     return rows
 
 

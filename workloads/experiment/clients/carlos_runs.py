@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.traces.trace_reader import TraceError, load_trace
-from workloads.embedded_sidecar import NodeServer, NodeSettings, plans_in, running_sidecar
+from workloads.embedded_sidecar import NodeServer, NodeSettings, moves_in, running_sidecar
 from workloads.experiment.clients.closed_loop import Answers, Application, play_closed
 from workloads.experiment.study.study import Data, Scope, StudyError
-from workloads.interruption import uninterrupted
 from workloads.load import Load
-from workloads.local_server import LocalServer, settled_sizes
+from workloads.local_server import equal_shares, running_servers, settled_sizes
 from workloads.shared_traces import TWITTER, trace_file
 from workloads.zipf import key_sizes, zipf_keys
 
@@ -107,22 +106,13 @@ def _run(loads: list[Load], budget_bytes: int, ways: list[str], is_quick: bool) 
     names = [f"application-{number + 1}" for number in range(len(loads))]
     cycle_seconds = QUICK_CYCLE_SECONDS if is_quick else CYCLE_SECONDS
     with tempfile.TemporaryDirectory(prefix="spreds-recipe-") as name, ExitStack() as stack:
-        nodes: dict[str, dict[str, LocalServer]] = {}
-        for way in ways:
-            nodes[way] = {}
-            for server in names:
-                settings = {
-                    "maxmemory": budget_bytes // len(names),
-                    "maxmemory-policy": "allkeys-lru",
-                }
-                with uninterrupted():
-                    nodes[way][server] = stack.enter_context(LocalServer(settings))
+        equal = equal_shares(names, budget_bytes)
+        nodes = {way: stack.enter_context(running_servers(equal)) for way in ways}
         node = NodeSettings(
             [NodeServer(server, 1.0, BACKEND_SECONDS) for server in names],
             budget_bytes,
             cycle_seconds,
-            rss_wait_seconds=cycle_seconds / 60,
-            cache_latency_seconds=0.0002,
+            cycle_seconds / 60,
         )
         stack.enter_context(running_sidecar(node, nodes["spreds"], Path(name)))
         applications = [
@@ -131,9 +121,8 @@ def _run(loads: list[Load], budget_bytes: int, ways: list[str], is_quick: bool) 
             for server, workers, load in zip(servers.values(), WORKERS, loads, strict=True)
         ]
         answers = play_closed(applications, QUICK_RUN_SECONDS if is_quick else RUN_SECONDS)
-        moves = sum(plan.decision == "apply" for plan in plans_in(Path(name)))
         return {
-            "moves": moves,
+            "moves": moves_in(Path(name)),
             "ways": {
                 way: {
                     **_summary(answers, place * len(names), len(names), is_quick),

@@ -8,15 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.embedded_sidecar import NodeServer, NodeSettings, plans_in, running_sidecar
+from workloads.embedded_sidecar import NodeServer, NodeSettings, moves_in, running_sidecar
 from workloads.experiment.study.study import StudyError
-from workloads.interruption import uninterrupted
-from workloads.local_server import LocalServer, free_port, settled_sizes
+from workloads.local_server import free_port, running_servers, settled_sizes
 from workloads.lookaside import Tally
 from workloads.ycsb.build import YcsbError
 from workloads.ycsb.client import YcsbClient, YcsbLoad, running_ycsb
-
-CACHE_LATENCY_SECONDS = 0.0002
 
 
 @dataclass(frozen=True)
@@ -85,23 +82,16 @@ def play(
     with tempfile.TemporaryDirectory(prefix="spreds-ycsb-") as name, ExitStack() as stack:
         folder = Path(name)
         ports = {one.name: free_port() for one in applications}
-        running: dict[str, LocalServer] = {}
-        for one in applications:
-            settings: dict[str, object] = {
-                "port": ports[one.name],
-                "bind": "127.0.0.1",
-                "maxmemory": budget_bytes // len(applications),
-                "maxmemory-policy": "allkeys-lru",
-            }
-            with uninterrupted():
-                running[one.name] = stack.enter_context(LocalServer(settings))
+        share = {"bind": "127.0.0.1", "maxmemory": budget_bytes // len(applications)}
+        running = stack.enter_context(
+            running_servers({name: {"port": port, **share} for name, port in ports.items()})
+        )
         if cycle_seconds is not None:
             node = NodeSettings(
                 [NodeServer(a.name, 1.0, a.load.backend_latency_seconds) for a in applications],
                 budget_bytes,
                 cycle_seconds,
-                rss_wait_seconds=cycle_seconds / 60,
-                cache_latency_seconds=CACHE_LATENCY_SECONDS,
+                cycle_seconds / 60,
             )
             stack.enter_context(running_sidecar(node, running, folder))
         try:
@@ -116,12 +106,9 @@ def play(
         except YcsbError as error:
             raise StudyError(str(error)) from error
         sizes = settled_sizes(running)
-        moves = 0
-        if cycle_seconds is not None:
-            moves = sum(plan.decision == "apply" for plan in plans_in(folder))
         return Run(
             {one.name: _played(one, clients[one.name], sizes[one.name]) for one in applications},
-            moves,
+            0 if cycle_seconds is None else moves_in(folder),
         )
 
 

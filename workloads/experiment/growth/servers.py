@@ -21,8 +21,8 @@ from workloads.experiment.growth.paced_load import REQUESTS_PER_SECOND, paced_lo
 from workloads.experiment.soak.process_watch import usage
 from workloads.experiment.study.spread import spread
 from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
-from workloads.local_node import WAIT_LIMIT_SECONDS
-from workloads.local_server import LocalServer
+from workloads.local_node import wait_until
+from workloads.local_server import LocalServer, equal_shares, running_servers, sizes_in_force
 from workloads.table import milliseconds, percent
 
 if TYPE_CHECKING:
@@ -69,18 +69,13 @@ def _node(count: int, scope: Scope) -> dict[str, Any]:
         budget_bytes=count * SERVER_BYTES,
         cycle_seconds=cycle_seconds,
         rss_wait_seconds=0.0,
-        cache_latency_seconds=0.0002,
         forecast="last",
-        maximum_minimum_bytes=HIGH_BYTES,
+        sections={"limits": {"maximum_minimum": HIGH_BYTES}},
     )
     with tempfile.TemporaryDirectory(prefix="spreds-growth-") as text, ExitStack() as stack:
         folder = Path(text)
-        servers = {
-            one.name: stack.enter_context(
-                LocalServer({"maxmemory": SERVER_BYTES, "maxmemory-policy": "allkeys-lru"})
-            )
-            for one in settings.servers
-        }
+        names = [one.name for one in settings.servers]
+        servers = stack.enter_context(running_servers(equal_shares(names, settings.budget_bytes)))
         urls = [server.url for server in servers.values()]
         stack.enter_context(paced_load(urls, scope.seeds[0]))
         sidecar = stack.enter_context(running_sidecar(settings, servers, folder))
@@ -111,11 +106,12 @@ def _moving_cycles(folder: Path, servers: dict[str, LocalServer]) -> Iterator[tu
         plan = _next_plan(folder, last)
         last = plan.cycle
         wanted = {one.name: one.maxmemory_bytes for one in plan.servers}
-        deadline = time.monotonic() + WAIT_LIMIT_SECONDS
-        while any(_size_bytes(servers[name]) != size for name, size in wanted.items()):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the plan of cycle {last} was not carried out")
-            time.sleep(LOOK_SECONDS)  # the processor is the sidecar's
+        # Between two looks the processor is the sidecar's.
+        wait_until(
+            lambda: sizes_in_force(servers) == wanted,  # noqa: B023 - called in this turn only
+            lambda: f"the plan of cycle {last} was not carried out",  # noqa: B023
+            LOOK_SECONDS,
+        )
         now = time.time()
         begun = plan.observation_made_at_seconds
         yield plan.made_at_seconds - begun, now - begun
@@ -139,18 +135,18 @@ def _set_minima(folder: Path, high: list[str], low: list[str]) -> None:
 
 def _next_plan(folder: Path, last: int) -> AdaptationPlan:
     """The first plan after a cycle that changes a size."""
-    deadline = time.monotonic() + WAIT_LIMIT_SECONDS
-    while time.monotonic() < deadline:
-        for plan in plans_in(folder, last):
-            if any(one.maxmemory_bytes != one.maxmemory_before_bytes for one in plan.servers):
-                return plan
-            last = plan.cycle
-        time.sleep(LOOK_SECONDS)
-    raise TimeoutError("no plan came for a minute that changes a size")
+    found: list[AdaptationPlan] = []
 
+    def comes() -> bool:
+        found[:] = [
+            plan
+            for plan in plans_in(folder, last)
+            if any(one.maxmemory_bytes != one.maxmemory_before_bytes for one in plan.servers)
+        ]
+        return bool(found)
 
-def _size_bytes(server: LocalServer) -> int:
-    return int(str(server.client.config_get("maxmemory")["maxmemory"]))
+    wait_until(comes, lambda: "no plan came for a minute that changes a size", LOOK_SECONDS)
+    return found[0]
 
 
 def conclude(data: Data) -> str:

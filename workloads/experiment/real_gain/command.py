@@ -19,7 +19,7 @@ from sidecar.servers.actuator import IDLE_SECONDS
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
 from workloads.arguments import output_file, seconds, seed
-from workloads.embedded_sidecar import plans_in, running_sidecar
+from workloads.embedded_sidecar import moves_in, running_sidecar
 from workloads.experiment.gain.mix import Mix, Requests, mix_files, record
 from workloads.experiment.gain.oracle import Oracle
 from workloads.experiment.gain.simulated_server import OVERHEAD_BYTES, SimulatedServer
@@ -114,7 +114,7 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> dict[str, Run]:
         finally:
             if arguments.log and (folder / "sidecar.log").exists():
                 shutil.copy(folder / "sidecar.log", arguments.log)
-        moves = sum(plan.decision == "apply" for plan in plans_in(folder))
+        moves = moves_in(folder)
     _say("and simulated")
     weighed = [
         replace(one, sizes_bytes=np.maximum(1, weights - OVERHEAD_BYTES).astype(np.uint32))

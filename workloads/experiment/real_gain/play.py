@@ -15,8 +15,7 @@ from workloads.embedded_sidecar import NodeServer, NodeSettings
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests
 from workloads.experiment.gain.simulated_server import BASELINE_BYTES
 from workloads.experiment.gain.simulation import Outcome
-from workloads.interruption import uninterrupted
-from workloads.local_server import LocalServer, settled_sizes
+from workloads.local_server import LocalServer, equal_shares, running_servers, settled_sizes
 from workloads.lookaside import LookAsideClient
 
 # The default, which is for cycles of an hour.
@@ -67,15 +66,11 @@ def play(
     Raises:
         RuntimeError, OSError: a server failed; everything is stopped.
     """
-    count = len(mix.servers)
+    count, names = len(mix.servers), [server.name for server in mix.servers]
     reads, misses, sizes = (np.zeros((mix.cycles, count)) for _ in range(3))
     most_bytes, late_seconds = 0, 0.0
     with ExitStack() as stack:
-        running: dict[str, LocalServer] = {}
-        for server in mix.servers:
-            settings = {"maxmemory": mix.budget_bytes // count, "maxmemory-policy": "allkeys-lru"}
-            with uninterrupted():
-                running[server.name] = stack.enter_context(LocalServer(settings))
+        running = stack.enter_context(running_servers(equal_shares(names, mix.budget_bytes)))
         stack.enter_context(adaptation(running))
         faster = cycle_seconds / mix.cycle_seconds
         clients = [

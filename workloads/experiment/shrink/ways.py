@@ -9,33 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sidecar.base.metrics import Metrics
-from sidecar.config.node import load_config
+from sidecar.config.node import read_config
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.redis_server import RedisServer
 from sidecar.state.state_store import StateStore
+from solver_lambda.documents.reader import Fields
 from workloads.local_server import LocalServer
 
 # Takes the server, its size from now on, and what says that the measurement is over.
 Way = Callable[[LocalServer, int, threading.Event], None]
-
-_FILE = """
-node = "shrink"
-state_file = "state.json"
-mode = "apply"
-
-[memory]
-budget = {before_bytes}
-
-[sampling]
-endpoint = "ipc://{folder}/samples"
-
-[controller]
-kind = "embedded"
-
-[[server]]
-name = "server"
-url = "{url}"
-"""
 
 
 def nothing(_server: LocalServer, _size_bytes: int, over: threading.Event) -> None:
@@ -70,9 +52,14 @@ def running_actuator(server: LocalServer, *, gradual: bool) -> Iterator[Actuator
     """The sidecar's actuator for a server, which it finds as it is: that is all its budget."""
     before_bytes = int(str(server.client.config_get("maxmemory")["maxmemory"]))
     with tempfile.TemporaryDirectory(prefix="spreds-shrink-") as folder:
-        path = Path(folder) / "node.toml"
-        path.write_text(_FILE.format(before_bytes=before_bytes, folder=folder, url=server.url))
-        config = load_config(path)
+        table = {
+            "node": "shrink",
+            "state_file": "state.json",
+            "memory": {"budget": before_bytes},
+            "sampling": {"endpoint": f"ipc://{folder}/samples"},
+            "server": [{"name": "server", "url": server.url}],
+        }
+        config = read_config(Fields(table, "shrink"), Path(folder))
         actuator = Actuator(
             [RedisServer(one) for one in config.servers],
             config.memory,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,10 @@ import numpy as np
 
 from sidecar.control.client import SidecarClient
 from workloads.arguments import at_least, between
-from workloads.embedded_sidecar import is_sampled
+from workloads.embedded_sidecar import NodeServer, NodeSettings, running_sidecar
 from workloads.experiment.soak.full_load import KEYS, full_load
 from workloads.experiment.soak.process_watch import Usage, usage
-from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
-from workloads.running_program import running_program
+from workloads.local_server import LocalServer, equal_shares, running_servers
 
 HELP = """The sidecar beside four servers at full load: what it takes, and whether that grows. Needs
 'make setup', and takes an hour and some seconds. processor_ratio: share of one core; rss_mib: least
@@ -30,6 +26,7 @@ and most of the last two thirds; lost_plans: observations that no plan answered;
 memory within a tenth, and one thread more at most. Exit code 1 if it is not flat, a plan was lost,
 or the sidecar ended."""
 SERVER_MIB = 24
+BACKEND_SECONDS = 0.02
 CYCLE_SECONDS = 60.0
 LOOK_SECONDS = 5.0
 # Curves and histories are filled by then.
@@ -38,31 +35,6 @@ LOAD_PROCESSES = 2
 # Four looks or more are judged.
 LEAST_SECONDS = 30.0
 LOG_LINES = 15
-
-_FILE = """
-node = "soak"
-state_file = "state.json"
-mode = "apply"
-
-[memory]
-budget = "{budget_mib}mib"
-
-[sampling]
-endpoint = "ipc://{folder}/samples"
-rate = {rate}
-
-[cycle]
-samples = 1000000000
-maximum_age = "{cycle_seconds}s"
-
-[controller]
-kind = "embedded"
-folder = "documents"
-"""
-
-
-class SidecarEndedError(RuntimeError):
-    """It ended before anything was measured."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +76,8 @@ def run(options: argparse.Namespace) -> int:
         log = Path(name, "sidecar.log")
         try:
             looks, plans, observations, requests = _soak(Path(name), options.seconds, options.rate)
-        except (OSError, SidecarEndedError) as error:
-            print(f"experiment soak: {error}", file=sys.stderr)
+        except (OSError, RuntimeError) as error:
+            print(f"experiment soak: {error}".splitlines()[0], file=sys.stderr)
             if log.exists():
                 lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
                 print("\n".join(["the sidecar's log ends:", *lines]), file=sys.stderr)
@@ -124,35 +96,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _soak(folder: Path, seconds: float, rate: float) -> tuple[list[Look], int, int, int]:
-    with ExitStack() as stack:
-        settings: dict[str, object] = {
-            "maxmemory": SERVER_MIB << 20,
-            "maxmemory-policy": "allkeys-lru",
-        }
-        servers = [stack.enter_context(LocalServer(settings)) for _ in KEYS]
-        config, log = folder / "node.toml", folder / "sidecar.log"
-        text = _FILE.format(
-            folder=folder,
-            budget_mib=SERVER_MIB * len(KEYS),
-            rate=rate,
-            cycle_seconds=CYCLE_SECONDS,
-        )
-        for place, server in enumerate(servers):
-            text += f'\n[[server]]\nname = "s{place}"\nurl = "{server.url}"\n'
-            text += 'backend_latency = "20ms"\n'
-        config.write_text(text)
-        process = stack.enter_context(
-            running_program(["sidecar.cli", "run", str(config)], log, signal.SIGTERM)
-        )
-        wait_until(
-            lambda: process.poll() is not None or all(map(is_sampled, servers)),
-            lambda: "not all servers are sampled",
-        )
-        if process.poll() is not None:
-            raise SidecarEndedError(f"the sidecar ended with exit code {process.returncode}")
-        with full_load(servers, LOAD_PROCESSES):
-            looks = _looks(process.pid, SidecarClient(folder / "state.json.sock", 60.0), seconds)
-        requests = sum(_requests(server) for server in servers)
+    names = [f"s{place}" for place in range(len(KEYS))]
+    settings = NodeSettings(
+        [NodeServer(name, 1.0, BACKEND_SECONDS) for name in names],
+        (SERVER_MIB << 20) * len(names),
+        CYCLE_SECONDS,
+        sections={"sampling": {"rate": rate}, "cycle": {"samples": 10**9}},
+    )
+    with (
+        running_servers(equal_shares(names, settings.budget_bytes)) as servers,
+        running_sidecar(settings, servers, folder) as sidecar,
+    ):
+        with full_load(list(servers.values()), LOAD_PROCESSES):
+            client = SidecarClient(folder / "state.json.sock", 60.0)
+            looks = _looks(sidecar.process.pid, client, seconds)
+        requests = sum(map(_requests, servers.values()))
         kept = {
             kind: len(list((folder / "documents").rglob(f"{kind}s/**/*.json")))
             for kind in ("plan", "observation")

@@ -20,9 +20,8 @@ from workloads.embedded_sidecar import (
     started_sidecar,
 )
 from workloads.experiment.thesis.ten_hours.loads import BACKEND_SECONDS, BUDGET_BYTES, SERVERS
-from workloads.interruption import uninterrupted
 from workloads.load import Load
-from workloads.local_server import LocalServer, settled_sizes
+from workloads.local_server import LocalServer, running_servers, settled_sizes
 from workloads.lookaside import LookAsideClient, Tally
 
 CACHE_SECONDS = 0.0002
@@ -96,13 +95,12 @@ def play(
 
 
 def _stand(way: Way, first: Mapping[str, int], folder: Path, stack: ExitStack) -> _Stand:
-    servers, clients = {}, {}
-    for name in SERVERS:
-        settings = {"maxmemory": first[name], "maxmemory-policy": "allkeys-lru"}
-        with uninterrupted():
-            servers[name] = stack.enter_context(LocalServer(settings))
-        client = LookAsideClient(servers[name].url, cache_latency_seconds=CACHE_SECONDS)
-        clients[name] = stack.enter_context(client)
+    sizes = {name: {"maxmemory": first[name]} for name in SERVERS}
+    servers = stack.enter_context(running_servers(sizes))
+    clients = {
+        name: stack.enter_context(LookAsideClient(one.url, cache_latency_seconds=CACHE_SECONDS))
+        for name, one in servers.items()
+    }
     own = folder / way.name
     own.mkdir()
     return _Stand(way, servers, clients, own)
