@@ -10,14 +10,7 @@ import os
 import random
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
-
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from sidecar.delivery.message_signature import (
     CertificateUnavailableError,
@@ -32,10 +25,11 @@ from solver_lambda.function.handler import handler
 from workloads.experiment.fuzz.fuzzing import Parser
 from workloads.experiment.fuzz.mutators import JsonMutator
 from workloads.experiment.fuzz.seeds import OBSERVATION_EVENTS, PLAN_EVENT
+from workloads.experiment.signed_messages import new_key, notification, self_signed
 
 _NODE, _BUCKET = "node-1", "bucket"
 _TOPIC = "arn:aws:sns:us-east-1:123456789012:plans"
-_CERTIFICATE = "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"
+_CERTIFICATE = "/SimpleNotificationService-0123456789abcdef.pem"
 
 
 class _LocalCertificate(SignatureCheck):
@@ -43,7 +37,7 @@ class _LocalCertificate(SignatureCheck):
 
     def __init__(self) -> None:
         super().__init__(_TOPIC, "http://127.0.0.1")
-        self._pem = _self_signed()
+        self._pem = self_signed(new_key())
 
     def _fetch(self, url: str) -> bytes:  # noqa: ARG002
         return self._pem
@@ -105,18 +99,11 @@ class _Sender:
 
     def message(self, text: str | None = None) -> bytes:
         """Well-formed, with a signature that fits nothing."""
-        return json.dumps(
-            {
-                "Type": "Notification",
-                "MessageId": "00000000-0000-0000-0000-000000000000",
-                "TopicArn": _TOPIC,
-                "Message": json.dumps(PLAN_EVENT) if text is None else text,
-                "Timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "SignatureVersion": "2",
-                "Signature": base64.b64encode(bytes(256)).decode(),
-                "SigningCertURL": _CERTIFICATE,
-            }
-        ).encode()
+        event = json.dumps(PLAN_EVENT) if text is None else text
+        nobody = {"MessageId": "00000000-0000-0000-0000-000000000000"}
+        message = notification(_TOPIC, event, _CERTIFICATE, **nobody)
+        signature = base64.b64encode(bytes(256)).decode()
+        return json.dumps({**message, "Signature": signature}).encode()
 
     def subscription(self) -> bytes:
         table = json.loads(self.message())
@@ -167,20 +154,3 @@ def _check(signature: SignatureCheck) -> NotificationCheck:
         maximum_age_seconds=86_400.0,
         now=time.time,
     )
-
-
-def _self_signed() -> bytes:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sns.amazonaws.com")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=9))
-        .sign(key, SHA256())
-    )
-    return certificate.public_bytes(Encoding.PEM)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
 
-from workloads.deaf_process import start_deaf_to_ctrl_c
+from workloads.deaf_process import deaf_processes
 from workloads.lookaside import LookAsideClient
 from workloads.zipf import zipf_keys
 
@@ -21,18 +20,9 @@ DRAWN_REQUESTS = 200_000
 TURN_SECONDS = 0.05
 
 
-@contextmanager
-def paced_load(urls: Sequence[str], seed: int) -> Iterator[None]:
+def paced_load(urls: Sequence[str], seed: int) -> AbstractContextManager[None]:
     """Until the end of the block: the same for all servers together, however many they are."""
-    spawn = multiprocessing.get_context("spawn")
-    client = spawn.Process(target=_send, args=(list(urls), seed), daemon=True)
-    try:
-        start_deaf_to_ctrl_c(client)
-        yield
-    finally:
-        if client.pid is not None:
-            client.terminate()
-            client.join()
+    return deaf_processes(_send, [(list(urls), seed)])
 
 
 def _send(urls: Sequence[str], seed: int) -> None:

@@ -18,11 +18,11 @@ from solver_lambda.documents.plan import AdaptationPlan
 from workloads.embedded_sidecar import NODE, NodeServer, NodeSettings, plans_in, running_sidecar
 from workloads.experiment.growth.learning import learn
 from workloads.experiment.growth.paced_load import REQUESTS_PER_SECOND, paced_load
-from workloads.experiment.soak.process_watch import usage
 from workloads.experiment.study.spread import spread
 from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, equal_shares, running_servers, sizes_in_force
+from workloads.process_watch import usage
 from workloads.table import milliseconds, percent
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from sidecar.control.client import SidecarClient
 from workloads.arguments import at_least, between
 from workloads.embedded_sidecar import NodeServer, NodeSettings, running_sidecar
 from workloads.experiment.soak.full_load import KEYS, full_load
-from workloads.experiment.soak.process_watch import Usage, usage
 from workloads.local_server import LocalServer, equal_shares, running_servers
+from workloads.process_watch import Usage, usage
 
 HELP = """The sidecar beside four servers at full load: what it takes, and whether that grows. Needs
 'make setup', and takes an hour and some seconds. processor_ratio: share of one core; rss_mib: least

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
 
-from workloads.deaf_process import start_deaf_to_ctrl_c
+from workloads.deaf_process import deaf_processes
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
 from workloads.zipf import zipf_keys
@@ -22,28 +21,11 @@ VALUE_BYTES = 500
 KEYS = (40_000, 80_000, 160_000, 320_000)
 
 
-@contextmanager
-def full_load(servers: Sequence[LocalServer], processes: int) -> Iterator[None]:
+def full_load(servers: Sequence[LocalServer], processes: int) -> AbstractContextManager[None]:
     """Until the end of the block. Each process sends to its share of the servers in turn."""
-    spawn = multiprocessing.get_context("spawn")
     urls = [server.url for server in servers]
-    clients = [
-        spawn.Process(
-            target=_send,
-            args=(urls[number::processes], KEYS[number::processes]),
-            daemon=True,
-        )
-        for number in range(processes)
-    ]
-    try:
-        for client in clients:
-            start_deaf_to_ctrl_c(client)
-        yield
-    finally:
-        for client in clients:
-            if client.pid is not None:
-                client.terminate()
-                client.join()
+    shares = [(urls[place::processes], KEYS[place::processes]) for place in range(processes)]
+    return deaf_processes(_send, shares)
 
 
 def _send(urls: Sequence[str], keys: Sequence[int]) -> None:

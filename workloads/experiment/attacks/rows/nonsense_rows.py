@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from workloads.experiment.attacks.stage.attack import Attack, must
 from workloads.experiment.attacks.stage.hostile_server import ask_real, bulk, hostile_in_place_of
@@ -80,15 +79,11 @@ def _pushes() -> None:
             return [PUSHES, ask_real(client, words)]
 
         with hostile_in_place_of(target, "pages", answer, at_a_port=True):
-            before = _threads(target)
+            before = target.usage().threads
             target.until(lambda: looks >= LEAST_LOOKS, "a server that pushes is not asked again")
-            must(_threads(target) <= before + 4, f"{_threads(target) - before} threads more")
+            now = target.usage().threads
+            must(now <= before + 4, f"{now - before} threads more")
             must(target.end() == 0, "it does not end")
-
-
-def _threads(target: Target) -> int:
-    assert target.process is not None
-    return len(list(Path(f"/proc/{target.process.pid}/task").iterdir()))
 
 
 ROWS = [

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
-
 from workloads.experiment.attacks.stage.attack import Attack, must
-from workloads.experiment.attacks.stage.false_sns import HOST, TOPIC, FalseSns, Message
+from workloads.experiment.attacks.stage.false_sns import TOPIC, FalseSns
 from workloads.experiment.attacks.stage.target import Target
+from workloads.experiment.signed_messages import HOST, Message, new_key, stored
 from workloads.local_server import free_port
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -72,9 +71,7 @@ def _certificates() -> None:
         ):
             message = sns.message(SigningCertURL=f"https://{host}{sns.path}")
             receiver.refuses(message, "certificate_url", host)
-        strong, weak = (
-            generate_private_key(public_exponent=65537, key_size=bits) for bits in (2048, 1024)
-        )
+        strong, weak = new_key(), new_key(1024)
         for name in ("s3.amazonaws.com", "sns.us-west-2.amazonaws.com", "evil.example"):
             url = f"https://{HOST}{sns.add(strong, name)}"
             receiver.refuses(
@@ -99,21 +96,15 @@ def _moved_fields() -> None:
 
 
 def _strangers() -> None:
-    event = {
-        "eventSource": "aws:s3",
-        "eventName": "ObjectCreated:Put",
-        "s3": {"bucket": {"name": "plans"}, "object": {"key": "plans/other/000000000007.json"}},
-    }
     with FalseSns() as sns, _receiver(sns) as receiver:
         message = sns.message()
         receiver.takes(message)
         receiver.refuses(message, "replayed", "a replay")
         receiver.refuses(sns.message(TopicArn=f"{TOPIC}-2"), "topic", "another topic")
-        text = json.dumps({"Records": [event]})
+        text = stored("plans", "plans/other/000000000007.json")
         receiver.refuses(sns.message(Message=text), "key", "another node's plan")
         receiver.refuses({**sns.message(), "MessageId": "new"}, "signature", "another id")
-        stranger = generate_private_key(public_exponent=65537, key_size=2048)
-        receiver.refuses(sns.message(stranger), "signature", "another key")
+        receiver.refuses(sns.message(new_key()), "signature", "another key")
         sns.redirects = True
         moved = sns.add(sns.key)
         status = receiver.post(sns.message(SigningCertURL=f"https://{HOST}{moved}"))

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 from sidecar.control.order import Order
 from workloads.experiment.attacks.rows.order_rows import status_of
@@ -87,19 +86,14 @@ def _no_descriptors_left() -> None:
         must(hard[0] >= 512, f"it may open {hard[0]} files")
         limit = target.descriptors() + 40
         resource.prlimit(target.process.pid, resource.RLIMIT_NOFILE, (limit, hard[1]))
-        used = _cpu_seconds(target.process.pid)
+        used = target.usage().processor_seconds
         with slow_connections(target.port, b"GET / HTTP/1.1\r\n", b"", 300):
             time.sleep(1)
             must(target.is_alive(), "it has ended")
-        used = _cpu_seconds(target.process.pid) - used
+        used = target.usage().processor_seconds - used
         must(used < 0.9, f"it spins: {used:.1f} s of a core in a second")
         target.until(lambda: target.status()["pid"], "it is mute after that", 10)
         must("Traceback" not in target.log_text(), "there is a traceback in the log")
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
 
 
 def _few_files_allowed() -> None:

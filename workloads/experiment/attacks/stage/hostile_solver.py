@@ -1,41 +1,13 @@
-"""HTTP servers of the attacker's: one in the solver's place, on the loopback address."""
+"""A service that answers observations as an attacker likes."""
 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 
-
-class QuietHandler(BaseHTTPRequestHandler):
-    """Logs nothing."""
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
-class LoopbackServer:
-    """Serves requests by a handler; a context manager."""
-
-    def __init__(self, handler: type[QuietHandler]) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
+from workloads.experiment.loopback_server import LoopbackServer, Question, Reply
 
 # What it is asked, and what came with it: the answer's body, and more headers.
 Answer = Callable[[bytes, dict[str, str]], tuple[bytes, dict[str, str]]]
@@ -52,20 +24,11 @@ class HostileSolver(LoopbackServer):
     def __init__(self, answer: Answer) -> None:
         self.asked = 0
         self.answer = answer
-        solver = self
+        super().__init__(self._solved)
 
-        class Handler(QuietHandler, BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                solver.asked += 1
-                question = self.rfile.read(int(self.headers["Content-Length"]))
-                body, headers = solver.answer(question, dict(self.headers))
-                self.send_response(200)
-                for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-        super().__init__(Handler)
+    def _solved(self, question: Question) -> Reply:
+        self.asked += 1
+        return Reply(200, *self.answer(question.body, dict(question.headers)))
 
 
 def forged_plan(question: bytes, reason: str, **sizes_bytes: int) -> bytes:

@@ -19,7 +19,8 @@ import redis
 
 from sidecar.control.client import SidecarClient
 from workloads.experiment.attacks.stage.attack import FellError
-from workloads.local_server import LocalServer, free_port
+from workloads.local_server import LocalServer, free_port, running_servers, sizes_in_force
+from workloads.process_watch import Usage, usage
 
 ROOT = Path(__file__).resolve().parents[4]
 MIB = 1 << 20
@@ -100,17 +101,10 @@ class Target:
 
     def prepare(self) -> None:
         """The servers and the file, without the sidecar."""
-        for name in self._names:
-            server = self._held.enter_context(
-                LocalServer(
-                    {
-                        "maxmemory": SERVER_BYTES,
-                        "maxmemory-policy": "allkeys-lru",
-                        **self._server_settings,
-                    }
-                )
-            )
-            self.servers[name] = server
+        settings = {"maxmemory": SERVER_BYTES, **self._server_settings}
+        self.servers = self._held.enter_context(
+            running_servers(dict.fromkeys(self._names, settings))
+        )
         if self.token is not None:
             secret = self.folder / "token"
             secret.write_text(self.token)
@@ -193,10 +187,7 @@ class Target:
 
     def sizes(self) -> dict[str, int]:
         """``maxmemory`` of all servers, bytes."""
-        return {
-            name: int(server.client.config_get("maxmemory")["maxmemory"] or 0)
-            for name, server in self.servers.items()
-        }
+        return sizes_in_force(self.servers)
 
     def evicted(self) -> int:
         """Keys that all servers have evicted."""
@@ -269,17 +260,18 @@ class Target:
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
+    def usage(self) -> Usage:
+        """What the sidecar takes of the machine."""
+        assert self.process is not None
+        return usage(self.process.pid)
+
     def descriptors(self) -> int:
         """Open files of the sidecar."""
-        assert self.process is not None
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return self.usage().descriptors
 
     def resident_bytes(self) -> int:
         """Of the sidecar."""
-        assert self.process is not None
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in text.splitlines() if line.startswith("VmRSS:"))
-        return int(line.split()[1]) * 1024
+        return self.usage().rss_bytes
 
     def until(
         self, condition: Callable[[], object], otherwise: str, seconds: float = WAIT_SECONDS

@@ -5,30 +5,29 @@ Needs moto, of the extra ``dev``; import this only in rows that say so where it 
 
 from __future__ import annotations
 
-import base64
-import datetime
-import json
 import threading
 import urllib.request
-import uuid
 from collections.abc import Collection
 from typing import Any, Self
 
 import boto3
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding
 from moto import server as moto_server
 from werkzeug.serving import WSGIRequestHandler, make_server
+
+from workloads.experiment.signed_messages import (
+    Message,
+    new_key,
+    notification,
+    self_signed,
+    signed,
+    stored,
+)
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_DEFAULT_REGION": "us-east-1",
 }
-SIGNED = ("Message", "MessageId", "Timestamp", "TopicArn", "Type")
 CERTIFICATE_PATH = "/SimpleNotificationService-00000001.pem"
 SERVICES = ("s3", "sns", "sqs")
 LONGEST_HOLD_SECONDS = 300.0
@@ -53,8 +52,8 @@ class LocalCloud:
         self.asked = 0
         self._services: Collection[str] = SERVICES
         self._healed = threading.Event()
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        self._certificate = _certificate(self._key)
+        self._key = new_key()
+        self._certificate = self_signed(self._key)
         self._moto = moto_server.DomainDispatcherApplication(  # type: ignore[attr-defined]
             moto_server.create_backend_app  # type: ignore[attr-defined]
         )
@@ -103,26 +102,11 @@ class LocalCloud:
             f'plan_deadline = "{plan_deadline}"\n'
         )
 
-    def message(self, key: str, **fields: str) -> dict[str, str]:
+    def message(self, key: str, **fields: str) -> Message:
         """SNS' message that a plan was stored, signed, with these fields before that."""
-        record = {
-            "eventSource": "aws:s3",
-            "eventName": "ObjectCreated:Put",
-            "s3": {"bucket": {"name": "plans"}, "object": {"key": key}},
-        }
-        message = {
-            "Type": "Notification",
-            "MessageId": str(uuid.uuid4()),
-            "TopicArn": self.topic_arn,
-            "Message": json.dumps({"Records": [record]}),
-            "Timestamp": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-            "SignatureVersion": "2",
-            "SigningCertURL": f"https://sns.us-east-1.amazonaws.com{CERTIFICATE_PATH}",
-            **fields,
-        }
-        text = "".join(f"{name}\n{message[name]}\n" for name in SIGNED).encode()
-        signature = self._key.sign(text, PKCS1v15(), SHA256())
-        return {**message, "Signature": base64.b64encode(signature).decode()}
+        text = stored("plans", key)
+        message = notification(self.topic_arn, text, CERTIFICATE_PATH, **fields)
+        return signed(message, self._key)
 
     def send(self, body: str) -> None:
         """Into the node's queue."""
@@ -161,12 +145,3 @@ def _service(path: str) -> str:
     if path.startswith(("/observations", "/plans")):
         return "s3"
     return "sns" if path == CERTIFICATE_PATH else "sqs"
-
-
-def _certificate(key: rsa.RSAPrivateKey) -> bytes:
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sns.amazonaws.com")])
-    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
-    builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(now - day).not_valid_after(now + day)
-    return builder.sign(key, SHA256()).public_bytes(Encoding.PEM)

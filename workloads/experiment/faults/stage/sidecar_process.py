@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from sidecar.control.client import SidecarClient, SidecarSilentError
 from sidecar.control.order import Order, OrderRefusedError
 from workloads.experiment.faults.stage.orders import CLOCK, ORDERS, PLAN, STEPS, SWITCH, TRICK
 from workloads.experiment.faults.stage.waiting import wait_for
+from workloads.process_watch import open_files, usage
 from workloads.running_program import ROOT
 
 READY_LIMIT_SECONDS = 60.0
@@ -52,12 +52,6 @@ class MadePlan:
         _, number, free, decision, sizes = line.split()
         pairs = (size.split("=") for size in sizes.split(","))
         return cls(int(number), int(free), decision, {name: int(size) for name, size in pairs})
-
-
-def _open_files(folder: Path) -> Iterator[str]:
-    for descriptor in folder.iterdir():
-        with suppress(FileNotFoundError):  # it has just been closed
-            yield str(descriptor.readlink()).partition("[")[0]
 
 
 class SidecarProcess:
@@ -158,15 +152,8 @@ class SidecarProcess:
     def resources(self) -> Resources:
         """Now. Raises OSError if it does not run."""
         assert self.process is not None
-        proc = Path("/proc") / str(self.process.pid)
-        fields = dict(
-            line.split(":", 1) for line in (proc / "status").read_text().splitlines() if ":" in line
-        )
-        return Resources(
-            int(fields["VmRSS"].split()[0]) * 1024,
-            int(fields["Threads"]),
-            tuple(sorted(_open_files(proc / "fd"))),
-        )
+        now = usage(self.process.pid)
+        return Resources(now.rss_bytes, now.threads, tuple(open_files(self.process.pid)))
 
     def order_plan(self, number: int, shares: dict[str, int]) -> None:
         """The next plans have these."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,15 @@ class Usage:
     rss_bytes: int
     threads: int
     descriptors: int
+
+
+def open_files(pid: int) -> list[str]:
+    """What each of its descriptors is of."""
+    found = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it has just been closed
+            found.append(str(descriptor.readlink()).partition("[")[0])
+    return sorted(found)
 
 
 def usage(pid: int) -> Usage:
