@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.stage.attack import CannotPlayError, Rows, must
 from workloads.experiment.attacks.stage.hostile_server import Answer, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+
+ROWS = Rows()
 
 MOST_GROWTH_BYTES = 40 * MIB
 MEBIBYTE = b"x" * MIB
@@ -49,6 +51,11 @@ def _hostile(answer: Answer, hostile_name: str = "pages") -> Iterator[Target]:
         yield target
 
 
+@ROWS.add(
+    "bytes: replies without an end",
+    "one server announces four gigabytes, another sends a byte now and then: it is told as "
+    "out of reach, memory stays bounded, and the other servers are looked after",
+)
 def _replies() -> None:
     for answer in (_endless, _slow):
         with _hostile(answer) as target:
@@ -81,6 +88,11 @@ def _says_policy(words: list[str]) -> list[bytes] | None:
     return None
 
 
+@ROWS.add(
+    "bytes: what a terminal obeys",
+    "a server's policy, role and errors hold escape sequences: no command and no line of the "
+    "log passes them on",
+)
 def _terminals() -> None:
     with _hostile(_says_policy) as target:
         target.until(lambda: not target.server("pages")["up"], "it is believed")
@@ -98,6 +110,12 @@ def _terminals() -> None:
             must(not found, f"a terminal would obey {found and found[0]!r} in {text[:300]!r}")
 
 
+@ROWS.add(
+    "bytes: errors that clients make up",
+    "an ordinary client fills the errors that INFO tells with 105,000 of its own: the server "
+    "is read all the same",
+    quick=False,
+)
 def _errors_of_clients() -> None:
     """Each is a line of INFO on Redis 7.0, as many as there are."""
     with Target() as target:
@@ -118,6 +136,9 @@ def _lacks_settings(words: list[str]) -> list[bytes] | None:
     return [b"*0\r\n"] if words[:2] == ["CONFIG", "GET"] or words[0] == "CONFIG GET" else None
 
 
+@ROWS.add(
+    "bytes: settings that a server lacks", "CONFIG GET answers nothing: check says so in a sentence"
+)
 def _missing_settings() -> None:
     with _hostile(_lacks_settings) as target:
         told = target.command("check", str(target.file), "--connect")
@@ -130,6 +151,12 @@ def _has_cycle_after(target: Target, cycle: int) -> bool:
     return target.cycle() > cycle
 
 
+@ROWS.add(
+    "bytes: documents",
+    "a team's settings in UTF-16 and UTF-32, with very many tables, levels and digits: "
+    "refused, and memory stays bounded",
+    quick=False,
+)
 def _documents() -> None:
     """A team's settings: in UTF-16, with a hundred thousand tables, a million levels, and more."""
     with Target() as target:
@@ -173,6 +200,12 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@ROWS.add(
+    "bytes: traces",
+    "a small .zst of gigabytes, and lines that stand for billions of requests: refused or "
+    "computed within 1 GiB and 30 seconds",
+    quick=False,
+)
 def _traces() -> None:
     """Small files that unpack to gigabytes, and lines that stand for billions of requests."""
     try:
@@ -204,6 +237,10 @@ def _traces() -> None:
         assert resource.getrlimit(resource.RLIMIT_AS)[0] != 1 << 30  # ours is as it was
 
 
+@ROWS.add(
+    "bytes: secrets in addresses",
+    "controller.url with ?code=..., or user:password@: no command, log or status shows them",
+)
 def _addresses() -> None:
     url = "http://127.0.0.1:9/plans"
     with Target(
@@ -226,50 +263,3 @@ def _addresses() -> None:
         texts.append(told.stdout + told.stderr)
         for text in texts:
             must("hunter2" not in text, f"the secret of an address is told: {text[-300:]}")
-
-
-ROWS = [
-    Attack(
-        "bytes: replies without an end",
-        "one server announces four gigabytes, another sends a byte now and then: it is told as "
-        "out of reach, memory stays bounded, and the other servers are looked after",
-        _replies,
-    ),
-    Attack(
-        "bytes: what a terminal obeys",
-        "a server's policy, role and errors hold escape sequences: no command and no line of the "
-        "log passes them on",
-        _terminals,
-    ),
-    Attack(
-        "bytes: errors that clients make up",
-        "an ordinary client fills the errors that INFO tells with 105,000 of its own: the server "
-        "is read all the same",
-        _errors_of_clients,
-        quick=False,
-    ),
-    Attack(
-        "bytes: settings that a server lacks",
-        "CONFIG GET answers nothing: check says so in a sentence",
-        _missing_settings,
-    ),
-    Attack(
-        "bytes: documents",
-        "a team's settings in UTF-16 and UTF-32, with very many tables, levels and digits: "
-        "refused, and memory stays bounded",
-        _documents,
-        quick=False,
-    ),
-    Attack(
-        "bytes: traces",
-        "a small .zst of gigabytes, and lines that stand for billions of requests: refused or "
-        "computed within 1 GiB and 30 seconds",
-        _traces,
-        quick=False,
-    ),
-    Attack(
-        "bytes: secrets in addresses",
-        "controller.url with ?code=..., or user:password@: no command, log or status shows them",
-        _addresses,
-    ),
-]

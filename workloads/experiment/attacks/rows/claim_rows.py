@@ -6,9 +6,11 @@ import re
 import socket
 from contextlib import ExitStack
 
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_server import ask_real, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+
+ROWS = Rows()
 
 NAMES = ("pages", "sessions", "timeline")
 HUGE = 10**12
@@ -33,6 +35,12 @@ def _watch_others(target: Target, evil: str, least_bytes: int, cycles: int = 8) 
         )
 
 
+@ROWS.add(
+    "claims: buffers of one client",
+    "an ordinary client of one server asks for much and reads nothing: the others keep half of "
+    "what was planned for them",
+    quick=False,
+)
 def _buffers_of_one_client() -> None:
     with Target(NAMES) as target, ExitStack() as held:
         for name in NAMES:
@@ -70,11 +78,22 @@ def _lies(lie: dict[str, int]) -> None:
             _watch_others(target, "pages", 7 * MIB)
 
 
+@ROWS.add(
+    "claims: lies about memory",
+    "a server says that its clients, functions, resident memory or forks take very much: the "
+    "others lose half at most",
+    quick=False,
+)
 def _all_lies() -> None:
     for lie in LIES.values():
         _lies(lie)
 
 
+@ROWS.add(
+    "claims: the size of a server that evicts nothing",
+    "who may run CONFIG SET on one server takes all of the budget with noeviction: the others "
+    "keep their minima, plans go on, also after a restart, and status names the server",
+)
 def _size_of_one_that_evicts_nothing() -> None:
     for size, maximum in ((48 * MIB - 100_000, ""), (49 * MIB, 'maximum = "20MiB"\n')):
         least = dict.fromkeys(NAMES[1:], 'minimum = "8MiB"\n')
@@ -92,27 +111,3 @@ def _size_of_one_that_evicts_nothing() -> None:
             target.end()
             target.start()
             must(target.status()["sets_sizes"], "after a restart no sizes are kept")
-
-
-ROWS = [
-    Attack(
-        "claims: the size of a server that evicts nothing",
-        "who may run CONFIG SET on one server takes all of the budget with noeviction: the others "
-        "keep their minima, plans go on, also after a restart, and status names the server",
-        _size_of_one_that_evicts_nothing,
-    ),
-    Attack(
-        "claims: buffers of one client",
-        "an ordinary client of one server asks for much and reads nothing: the others keep half of "
-        "what was planned for them",
-        _buffers_of_one_client,
-        quick=False,
-    ),
-    Attack(
-        "claims: lies about memory",
-        "a server says that its clients, functions, resident memory or forks take very much: the "
-        "others lose half at most",
-        _all_lies,
-        quick=False,
-    ),
-]

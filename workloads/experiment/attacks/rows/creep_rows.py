@@ -8,10 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_solver import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 from workloads.in_background import in_background
+
+ROWS = Rows()
 
 SECTIONS = {
     "sampling": 'endpoint = "ipc://{folder}/samples"\nrate = 0.1\n',
@@ -61,6 +63,12 @@ def _reads(target: Target, name: str, keys: int, at_once: int) -> Iterator[None]
         yield
 
 
+@ROWS.add(
+    "plans: a full cache is halved in each cycle",
+    "a hostile solver halves a full cache with few of the node's reads, and moves a busy "
+    "server by one unit, whose curve's error is larger than that loss: each plan is refused",
+    quick=False,
+)
 def _a_busy_server_lends_its_error() -> None:
     halver = _Halver()
     with HostileSolver(halver.answer) as solver:
@@ -75,14 +83,3 @@ def _a_busy_server_lends_its_error() -> None:
             size = target.sizes()["victim"]
             must(size == SERVER_BYTES, f"the victim has {size / MIB:.1f} MiB")
             must("plan refused: harmful" in target.log_text(), "none was refused as harmful")
-
-
-ROWS = [
-    Attack(
-        "plans: a full cache is halved in each cycle",
-        "a hostile solver halves a full cache with few of the node's reads, and moves a busy "
-        "server by one unit, whose curve's error is larger than that loss: each plan is refused",
-        _a_busy_server_lends_its_error,
-        quick=False,
-    ),
-]

@@ -8,10 +8,17 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.target import Target
 
+ROWS = Rows()
 
+
+@ROWS.add(
+    "files: links at the locks",
+    "a symbolic and a hard link to another file lie where the locks are made: it is refused by "
+    "name, and the file keeps what it has",
+)
 def _links_at_locks() -> None:
     with Target() as target:
         target.end()
@@ -29,6 +36,12 @@ def _links_at_locks() -> None:
             lock.unlink()
 
 
+@ROWS.add(
+    "files: folders that everybody may write to",
+    "endpoint, state or socket in such a folder: run refuses it by name, check says so, and "
+    "nothing is made there",
+    quick=False,
+)
 def _shared_folders() -> None:
     """Endpoint, state and socket in a folder that everybody may write to, with and without sticky
     bit."""
@@ -54,6 +67,12 @@ def _shared_folders() -> None:
                 must(checked.returncode == 1 and key in checked.stdout, f"check: {checked.stdout}")
 
 
+@ROWS.add(
+    "files: secrets that others may read",
+    "token files of mode 0644, 0666, 0604, 0620, and tokens that can be guessed: refused by "
+    "check and run, and never told",
+    quick=False,
+)
 def _open_secrets() -> None:
     with Target() as target:
         target.end()
@@ -80,6 +99,11 @@ def _with_umask(mask: int, do: Callable[[], None]) -> None:
         os.umask(before)
 
 
+@ROWS.add(
+    "files: a umask of 000",
+    "the sidecar is started with it: state, history, documents and sockets are still its own "
+    "user's alone",
+)
 def _modes() -> None:
     with Target() as target:
         target.end()
@@ -99,33 +123,3 @@ def _modes() -> None:
             if path.name in ("node.toml", "log") or path.is_symlink():
                 continue  # the row's own
             must(not mode & 0o077, f"{path.name} has mode {mode:04o}")
-
-
-ROWS = [
-    Attack(
-        "files: links at the locks",
-        "a symbolic and a hard link to another file lie where the locks are made: it is refused by "
-        "name, and the file keeps what it has",
-        _links_at_locks,
-    ),
-    Attack(
-        "files: folders that everybody may write to",
-        "endpoint, state or socket in such a folder: run refuses it by name, check says so, and "
-        "nothing is made there",
-        _shared_folders,
-        quick=False,
-    ),
-    Attack(
-        "files: secrets that others may read",
-        "token files of mode 0644, 0666, 0604, 0620, and tokens that can be guessed: refused by "
-        "check and run, and never told",
-        _open_secrets,
-        quick=False,
-    ),
-    Attack(
-        "files: a umask of 000",
-        "the sidecar is started with it: state, history, documents and sockets are still its own "
-        "user's alone",
-        _modes,
-    ),
-]

@@ -13,8 +13,10 @@ from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
 from workloads.experiment.attacks.rows.order_rows import status_of
 from workloads.experiment.attacks.rows.slow_connections import HEALTH
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.target import Target
+
+ROWS = Rows()
 
 
 def _flood(target: Target, seconds: float, whats: tuple[str, ...]) -> tuple[int, int]:
@@ -35,6 +37,12 @@ def _flood(target: Target, seconds: float, whats: tuple[str, ...]) -> tuple[int,
     return sum(count for count, _ in counts), sum(taken for _, taken in counts)
 
 
+@ROWS.add(
+    "orders: a flood before a change of mode",
+    "four clients with the token order without end, then the mode changes: history and log "
+    "tell of it, and what was there before is still there",
+    quick=False,
+)
 def _audit() -> None:
     with Target(sections={"": 'mode = "recommend"\n'}, verbose=False) as target:
         target.fill("pages")
@@ -64,6 +72,11 @@ def _all_pages(client: SidecarClient) -> list[dict[str, Any]]:
     return entries
 
 
+@ROWS.add(
+    "orders: a flood at the port, the operator at the socket",
+    "a client with the token floods the port: orders over the socket are carried out",
+    held=True,
+)
 def _flood_at_the_port_and_the_operator() -> None:
     with Target() as target:
         _flood(target, 1, ("resume",))
@@ -76,6 +89,11 @@ def _flood_at_the_port_and_the_operator() -> None:
         must(all(one.returncode == 0 for one in done), f"the command: {done[-1].stderr}")
 
 
+@ROWS.add(
+    "orders: many readers of a long history",
+    "30 clients read 10,000 entries again and again: the main loop turns, and memory stays",
+    quick=False,
+)
 def _history_readers() -> None:
     with Target() as target:
         # Ten thousand entries, each as long as one of a node with many servers.
@@ -107,6 +125,10 @@ def _history_readers() -> None:
         must(grown < 100, f"{grown} MiB more with 30 readers")
 
 
+@ROWS.add(
+    "health: a crowd that asks for it",
+    "150 clients ask /livez over and over: 40 probes beside them are all answered by 200",
+)
 def _health_in_a_crowd() -> None:
     """150 clients ask for health over and over, and so does the probe of a supervisor."""
     with Target() as target:
@@ -123,6 +145,11 @@ def _health_in_a_crowd() -> None:
         must(set(probes) == {b"200"}, f"{probes.count(b'200')} of 40 probes are answered by 200")
 
 
+@ROWS.add(
+    "page: a crowd of readers of one address",
+    "60 clients of one address ask for /metrics over and over: a scraper of another address is "
+    "answered each time",
+)
 def _readers_of_one_address() -> None:
     with Target() as target:
         asked = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -140,37 +167,3 @@ def _readers_of_one_address() -> None:
             finally:
                 over.set()
         must(set(answers) == {b"200"}, f"{answers.count(b'200')} of 40 readings are answered")
-
-
-ROWS = [
-    Attack(
-        "page: a crowd of readers of one address",
-        "60 clients of one address ask for /metrics over and over: a scraper of another address is "
-        "answered each time",
-        _readers_of_one_address,
-    ),
-    Attack(
-        "health: a crowd that asks for it",
-        "150 clients ask /livez over and over: 40 probes beside them are all answered by 200",
-        _health_in_a_crowd,
-    ),
-    Attack(
-        "orders: a flood before a change of mode",
-        "four clients with the token order without end, then the mode changes: history and log "
-        "tell of it, and what was there before is still there",
-        _audit,
-        quick=False,
-    ),
-    Attack(
-        "orders: a flood at the port, the operator at the socket",
-        "a client with the token floods the port: orders over the socket are carried out",
-        _flood_at_the_port_and_the_operator,
-        held=True,
-    ),
-    Attack(
-        "orders: many readers of a long history",
-        "30 clients read 10,000 entries again and again: the main loop turns, and memory stays",
-        _history_readers,
-        quick=False,
-    ),
-]

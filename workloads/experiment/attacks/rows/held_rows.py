@@ -7,18 +7,24 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
 
-from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.stage.attack import CannotPlayError, Rows, must
 from workloads.experiment.attacks.stage.hostile_server import HostileServer
 from workloads.experiment.attacks.stage.target import ROOT, Target
+
+ROWS = Rows()
 
 MOST_EXPOSURE = 1.8
 # A page that ran it would have this title.
 SCRIPT = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
 
+@ROWS.add(
+    "held: scripts in the page",
+    "a server's error, an order's reason and its giver are markup: a real Chromium shows them "
+    "as text",
+    held=True,
+)
 def _page_in_a_browser() -> None:
     browser = shutil.which("chromium")
     if browser is None:
@@ -58,11 +64,18 @@ def _page_in_a_browser() -> None:
             must(title and "owned" not in title[1], f"the page ran a script: {title}")
 
 
+@ROWS.add(
+    "held: random commands under sanitizers",
+    "ten minutes each of random commands to servers with patch and module under ASan and UBSan",
+    held=True,
+    quick=False,
+)
 def _sanitizers() -> None:
     for way in ("patch", "module"):
         _passes([sys.executable, "-m", "workloads", "experiment", "commands", "--way", way])
 
 
+@ROWS.add("held: the unit's exposure", "systemd-analyze judges the unit: 1.7 of 10", held=True)
 def _unit() -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
@@ -85,55 +98,26 @@ def _passes(command: list[str]) -> None:
     must(told.returncode == 0, f"{told.stdout[-500:]} {told.stderr[-500:]}")
 
 
-def _tests(*names: str) -> Callable[[], None]:
+@ROWS.add(
+    "held: forged plans and documents",
+    "plans of other nodes, cycles, budgets and sizes, and documents that are none",
+    "sidecar/test_plan_check.py",
+    "sidecar/test_plans_refused.py",
+    "solver_lambda/test_documents_have_bounds.py",
+    "sidecar/test_notifications_refused.py",
+    held=True,
+    quick=False,
+)
+@ROWS.add(
+    "held: rights in the cloud",
+    "all templates keep to least privilege and encryption, and a node's role to its node",
+    "infra/test_stack_passes_review.py",
+    "infra/test_template_rules.py",
+    "infra/test_who_may_send_to_whom.py",
+    "infra/test_roles_command.py",
+    held=True,
+    quick=False,
+)
+def _tests(*names: str) -> None:
     """Tests that the gate runs by themselves, and whose attack needs no sidecar."""
-    files = [f"tests/{name}" for name in names]
-    return partial(_passes, [sys.executable, "-m", "pytest", "-q", *files])
-
-
-ROWS = [
-    Attack(
-        "held: scripts in the page",
-        "a server's error, an order's reason and its giver are markup: a real Chromium shows them "
-        "as text",
-        _page_in_a_browser,
-        held=True,
-    ),
-    Attack(
-        "held: the unit's exposure",
-        "systemd-analyze judges the unit: 1.7 of 10",
-        _unit,
-        held=True,
-    ),
-    Attack(
-        "held: rights in the cloud",
-        "all templates keep to least privilege and encryption, and a node's role to its node",
-        _tests(
-            "infra/test_stack_passes_review.py",
-            "infra/test_template_rules.py",
-            "infra/test_who_may_send_to_whom.py",
-            "infra/test_roles_command.py",
-        ),
-        held=True,
-        quick=False,
-    ),
-    Attack(
-        "held: forged plans and documents",
-        "plans of other nodes, cycles, budgets and sizes, and documents that are none",
-        _tests(
-            "sidecar/test_plan_check.py",
-            "sidecar/test_plans_refused.py",
-            "solver_lambda/test_documents_have_bounds.py",
-            "sidecar/test_notifications_refused.py",
-        ),
-        held=True,
-        quick=False,
-    ),
-    Attack(
-        "held: random commands under sanitizers",
-        "ten minutes each of random commands to servers with patch and module under ASan and UBSan",
-        _sanitizers,
-        held=True,
-        quick=False,
-    ),
-]
+    _passes([sys.executable, "-m", "pytest", "-q", *(f"tests/{name}" for name in names)])

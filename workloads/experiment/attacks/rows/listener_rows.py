@@ -16,10 +16,12 @@ from workloads.experiment.attacks.rows.slow_connections import (
     besieged,
     slow_connections,
 )
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.target import Target
 from workloads.local_server import free_port
 from workloads.solver_service import running_service
+
+ROWS = Rows()
 
 TOKEN = "only-for-tests-0123456789"  # noqa: S105
 SNS = """kind = "lambda"
@@ -32,11 +34,22 @@ listen = "127.0.0.1:{port}"
 """
 
 
+@ROWS.add(
+    "listeners: slow headers at the operators' port",
+    "1,050 connections that never end their header: status, pause and health are answered, "
+    "descriptors stay few, no traceback",
+    held=True,
+)
 def _slow_at_the_operators() -> None:
     with Target() as target:
         besieged(target, target.port, b"GET / HTTP/1.1\r\nHost: loc", b"a", 2)
 
 
+@ROWS.add(
+    "listeners: silent connections at the socket",
+    "400 connections of a local user that may connect: the operator's orders are taken",
+    held=True,
+)
 def _slow_at_the_socket() -> None:
     with Target() as target:
         path = str(target.folder / "state.json.sock")
@@ -50,6 +63,12 @@ def _slow_at_the_socket() -> None:
             must(target.descriptors() < MOST_DESCRIPTORS, f"{target.descriptors()} descriptors")
 
 
+@ROWS.add(
+    "listeners: slow headers and bodies at the SNS receiver",
+    "1,050 connections that send a byte now and then: the sidecar sees its servers, answers "
+    "and takes orders",
+    quick=False,
+)
 def _slow_at_the_receiver() -> None:
     port = free_port()
     sections = {"controller": SNS.format(port=port)}
@@ -59,6 +78,11 @@ def _slow_at_the_receiver() -> None:
         besieged(target, port, body, b"x", 2)
 
 
+@ROWS.add(
+    "listeners: slow headers and bodies at the solver",
+    "1,050 connections without a token: observations and health are answered",
+    quick=False,
+)
 def _slow_at_the_solver() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="spreds-attack-") as folder,
@@ -99,6 +123,11 @@ def _say(port: int, request: bytes) -> bytes:
     return answer
 
 
+@ROWS.add(
+    "listeners: readers that do not take their answers",
+    "300 clients ask for every page and read nothing: health and orders are answered",
+    held=True,
+)
 def _slow_readers() -> None:
     with Target() as target, ExitStack() as stack:
         before, memory = target.descriptors(), target.resident_bytes()
@@ -118,6 +147,11 @@ def _slow_readers() -> None:
         target.ask().order(Order("pause", "ann"))
 
 
+@ROWS.add(
+    "listeners: framing that a proxy may read another way",
+    "sends orders with two lengths, chunks, folded headers, bare line ends and odd versions: "
+    "each is refused",
+)
 def _odd_framing() -> None:
     """Headers that a proxy before the sidecar may understand another way."""
     with Target() as target:
@@ -152,6 +186,12 @@ def _odd_framing() -> None:
         must("Traceback" not in target.log_text(), "there is a traceback in the log")
 
 
+@ROWS.add(
+    "listeners: 12,000 abandoned connections",
+    "connects, says a little or nothing, and goes: no descriptor and no memory stays",
+    held=True,
+    quick=False,
+)
 def _abandoned() -> None:
     with Target() as target:
         before, memory = target.descriptors(), target.resident_bytes()
@@ -164,52 +204,3 @@ def _abandoned() -> None:
         grown = (target.resident_bytes() - memory) >> 20
         must(grown < 40, f"{grown} MiB more")
         must("Traceback" not in target.log_text(), "there is a traceback in the log")
-
-
-ROWS = [
-    Attack(
-        "listeners: slow headers at the operators' port",
-        "1,050 connections that never end their header: status, pause and health are answered, "
-        "descriptors stay few, no traceback",
-        _slow_at_the_operators,
-        held=True,
-    ),
-    Attack(
-        "listeners: silent connections at the socket",
-        "400 connections of a local user that may connect: the operator's orders are taken",
-        _slow_at_the_socket,
-        held=True,
-    ),
-    Attack(
-        "listeners: slow headers and bodies at the SNS receiver",
-        "1,050 connections that send a byte now and then: the sidecar sees its servers, answers "
-        "and takes orders",
-        _slow_at_the_receiver,
-        quick=False,
-    ),
-    Attack(
-        "listeners: slow headers and bodies at the solver",
-        "1,050 connections without a token: observations and health are answered",
-        _slow_at_the_solver,
-        quick=False,
-    ),
-    Attack(
-        "listeners: readers that do not take their answers",
-        "300 clients ask for every page and read nothing: health and orders are answered",
-        _slow_readers,
-        held=True,
-    ),
-    Attack(
-        "listeners: framing that a proxy may read another way",
-        "sends orders with two lengths, chunks, folded headers, bare line ends and odd versions: "
-        "each is refused",
-        _odd_framing,
-    ),
-    Attack(
-        "listeners: 12,000 abandoned connections",
-        "connects, says a little or nothing, and goes: no descriptor and no memory stays",
-        _abandoned,
-        held=True,
-        quick=False,
-    ),
-]

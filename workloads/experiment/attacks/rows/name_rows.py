@@ -12,8 +12,10 @@ from functools import partial
 
 import redis
 
-from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.stage.attack import CannotPlayError, Rows, must
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+
+ROWS = Rows()
 
 # Before each program of theirs: a Python of root's own could not be started by them.
 _DROP_RIGHTS = """
@@ -69,6 +71,11 @@ def _lock_names(run_id: str) -> list[str]:
     return [f"spreds-server-{run_id}", f"spreds-server-{digest[:32]}"]
 
 
+@ROWS.add(
+    "names: abstract sockets",
+    "another user binds the names of the servers' locks before the sidecar starts: it manages "
+    "them all the same, and /proc/net/unix tells no run id",
+)
 def _abstract_names() -> None:
     with Target() as target:
         target.end()
@@ -100,6 +107,11 @@ def _is_below(target: Target, name: str) -> bool:
     return target.sizes()[name] < 64 * MIB
 
 
+@ROWS.add(
+    "names: clients of other Redis users",
+    "a user without rights to administer calls itself a sidecar, and the sidecar's own "
+    "connections are cut: it manages all servers before and after",
+)
 def _client_names() -> None:
     with Target() as target:
         target.end()
@@ -122,6 +134,11 @@ def _client_names() -> None:
             other.ping()
 
 
+@ROWS.add(
+    "names: one server disputed",
+    "a client with the sidecar's own Redis user has the name of a sidecar on one server: that "
+    "one is left alone and told, the other is managed, and taken up when it is let go",
+)
 def _one_disputed() -> None:
     """Of a sidecar with our own Redis user, which came first: that server alone is left."""
     with Target() as target:
@@ -139,25 +156,3 @@ def _one_disputed() -> None:
             lambda: "far-away" not in " ".join(target.status()["problems"]),
             "a server that was let go is not taken up",
         )
-
-
-ROWS = [
-    Attack(
-        "names: abstract sockets",
-        "another user binds the names of the servers' locks before the sidecar starts: it manages "
-        "them all the same, and /proc/net/unix tells no run id",
-        _abstract_names,
-    ),
-    Attack(
-        "names: clients of other Redis users",
-        "a user without rights to administer calls itself a sidecar, and the sidecar's own "
-        "connections are cut: it manages all servers before and after",
-        _client_names,
-    ),
-    Attack(
-        "names: one server disputed",
-        "a client with the sidecar's own Redis user has the name of a sidecar on one server: that "
-        "one is left alone and told, the other is managed, and taken up when it is let go",
-        _one_disputed,
-    ),
-]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_server import ask_real, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+
+ROWS = Rows()
 
 # Of INFO and of CONFIG GET.
 FIGURES = {
@@ -27,6 +29,11 @@ PUSHES = 200 * b">4\r\n$6\r\nMOVING\r\n:1\r\n:86400\r\n$11\r\n127.0.0.1:1\r\n"
 LEAST_LOOKS = 20
 
 
+@ROWS.add(
+    "nonsense: figures of a server",
+    "a server says counters beyond 64 bits, more keys with a TTL than keys, no samples of an "
+    "eviction: the others are looked after, also after a restart",
+)
 def _figures() -> None:
     for mode, size in (("apply", None), ("recommend", "0")):
         _figures_in(mode, size)
@@ -66,6 +73,11 @@ def _figures_in(mode: str, maxmemory: str | None) -> None:
             must("Traceback" not in target.log_text(), "a traceback in the log")
 
 
+@ROWS.add(
+    "nonsense: pushes",
+    "a server pushes RESP3's MOVING, of which redis-py starts a thread each: none is started",
+    quick=False,
+)
 def _pushes() -> None:
     looks = 0
     with Target() as target:
@@ -84,19 +96,3 @@ def _pushes() -> None:
             now = target.usage().threads
             must(now <= before + 4, f"{now - before} threads more")
             must(target.end() == 0, "it does not end")
-
-
-ROWS = [
-    Attack(
-        "nonsense: figures of a server",
-        "a server says counters beyond 64 bits, more keys with a TTL than keys, no samples of an "
-        "eviction: the others are looked after, also after a restart",
-        _figures,
-    ),
-    Attack(
-        "nonsense: pushes",
-        "a server pushes RESP3's MOVING, of which redis-py starts a thread each: none is started",
-        _pushes,
-        quick=False,
-    ),
-]

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.false_sns import TOPIC, FalseSns
 from workloads.experiment.attacks.stage.target import Target
 from workloads.experiment.signed_messages import HOST, Message, new_key, stored
 from workloads.local_server import free_port
+
+ROWS = Rows()
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
@@ -59,6 +61,11 @@ def _receiver(sns: FalseSns) -> Iterator[_Receiver]:
         yield _Receiver(target, port)
 
 
+@ROWS.add(
+    "notifications: certificates of others",
+    "posts messages that are well signed, with certificates of other hosts, regions, names and "
+    "of weak keys: each is refused",
+)
 def _certificates() -> None:
     with FalseSns() as sns, _receiver(sns) as receiver:
         receiver.takes(sns.message())
@@ -81,6 +88,11 @@ def _certificates() -> None:
         receiver.refuses(sns.message(weak, SigningCertURL=url), "certificate", "a weak key")
 
 
+@ROWS.add(
+    "notifications: fields that move",
+    "posts a message a second time with its subject moved into its id, where the signed text "
+    "is the same: refused, and so is every line break in a field",
+)
 def _moved_fields() -> None:
     with FalseSns() as sns, _receiver(sns) as receiver:
         message = sns.message(Subject="Amazon S3 Notification")
@@ -95,6 +107,12 @@ def _moved_fields() -> None:
             )
 
 
+@ROWS.add(
+    "notifications: replays and strangers",
+    "posts replays, messages of another topic, about another node's plan, changed ones, of "
+    "another key, and with a certificate behind a redirection: none is taken",
+    held=True,
+)
 def _strangers() -> None:
     with FalseSns() as sns, _receiver(sns) as receiver:
         message = sns.message()
@@ -111,6 +129,11 @@ def _strangers() -> None:
         must(status == b"503", f"a certificate behind a redirection: answered with {status!r}")
 
 
+@ROWS.add(
+    "notifications: certificates that are none",
+    "posts messages with the paths of a hundred certificates that do not exist: a good message "
+    "from another address is taken, status tells of it, and what is known stays known",
+)
 def _certificates_that_are_none() -> None:
     with FalseSns() as sns, _receiver(sns) as receiver:
         for number in range(100):
@@ -126,6 +149,11 @@ def _certificates_that_are_none() -> None:
         receiver.takes(sns.message())
 
 
+@ROWS.add(
+    "notifications: a crowd of one address",
+    "60 clients of one address post bad messages over and over: all good ones of another "
+    "address are taken",
+)
 def _crowd() -> None:
     with FalseSns() as sns, _receiver(sns) as receiver:
         bad, over = {**sns.message(), "Signature": "AAAA"}, threading.Event()
@@ -142,38 +170,3 @@ def _crowd() -> None:
             finally:
                 over.set()
         must(set(answers) == {b"200"}, f"{answers.count(b'200')} of 30 good messages are taken")
-
-
-ROWS = [
-    Attack(
-        "notifications: certificates that are none",
-        "posts messages with the paths of a hundred certificates that do not exist: a good message "
-        "from another address is taken, status tells of it, and what is known stays known",
-        _certificates_that_are_none,
-    ),
-    Attack(
-        "notifications: a crowd of one address",
-        "60 clients of one address post bad messages over and over: all good ones of another "
-        "address are taken",
-        _crowd,
-    ),
-    Attack(
-        "notifications: certificates of others",
-        "posts messages that are well signed, with certificates of other hosts, regions, names and "
-        "of weak keys: each is refused",
-        _certificates,
-    ),
-    Attack(
-        "notifications: fields that move",
-        "posts a message a second time with its subject moved into its id, where the signed text "
-        "is the same: refused, and so is every line break in a field",
-        _moved_fields,
-    ),
-    Attack(
-        "notifications: replays and strangers",
-        "posts replays, messages of another topic, about another node's plan, changed ones, of "
-        "another key, and with a certificate behind a redirection: none is taken",
-        _strangers,
-        held=True,
-    ),
-]

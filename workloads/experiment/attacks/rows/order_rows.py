@@ -8,8 +8,10 @@ from http.client import HTTPConnection
 from typing import Any
 
 from sidecar.control.order import Order, OrderRefusedError
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.target import Target
+
+ROWS = Rows()
 
 ODD_TARGETS = (
     "/api/orders#",
@@ -38,6 +40,11 @@ def status_of(answer: bytes) -> bytes:
     return b"".join(answer.split(b" ", 2)[1:2])
 
 
+@ROWS.add(
+    "orders: odd request targets",
+    "POSTs orders to targets that a guard and a router may read differently, with a token "
+    "configured and without: each is refused, and nothing changes",
+)
 def _odd_targets() -> None:
     for token in (False, True):
         with Target(token=token) as target:
@@ -73,6 +80,12 @@ def _ways_of_the_token(token: str) -> Iterator[tuple[str, bool]]:
         yield wrong, False
 
 
+@ROWS.add(
+    "orders: ways of writing the token",
+    "sends Authorization headers that are nearly right, twice, folded or long: only the token "
+    "itself is taken",
+    held=True,
+)
 def _odd_tokens() -> None:
     with Target() as target:
         assert target.token is not None
@@ -88,6 +101,12 @@ def _odd_tokens() -> None:
         must(status_of(twice) in (b"400", b"401", b"200"), f"two headers: {twice[:80]!r}")
 
 
+@ROWS.add(
+    "orders: another site's page in the operator's browser",
+    "asks under names that are rebound to this machine, posts forms, frames the page: nothing "
+    "is read or ordered",
+    held=True,
+)
 def _another_sites_page() -> None:
     with Target() as target:
         right = f"Bearer {target.token}"
@@ -107,6 +126,10 @@ def _another_sites_page() -> None:
         must(target.status()["pause"] is None, "a pause by another site's page")
 
 
+@ROWS.add(
+    "orders: another site's page through a forwarded socket",
+    "the same over the Unix socket, which ssh -L brings to a browser: nothing is ordered",
+)
 def _rebound_through_the_socket() -> None:
     """The socket as ``ssh -L`` brings it to a browser's machine."""
     with Target() as target:
@@ -139,6 +162,11 @@ class SidecarClientBytes:
             self._connection.close()
 
 
+@ROWS.add(
+    "orders: fields of other orders",
+    "orders a rollback of one server, a resume for a minute, and texts with control "
+    "characters: each is refused, and nothing changes",
+)
 def _foreign_fields() -> None:
     with Target() as target:
         given = {"Authorization": f"Bearer {target.token}"}
@@ -167,38 +195,3 @@ def _foreign_fields() -> None:
                 must("printable characters" in said, f"{odd}: {said!r}")
         must(target.status()["pause"] is None, "a pause")
         must(target.sizes() == sizes, "other sizes")
-
-
-ROWS = [
-    Attack(
-        "orders: odd request targets",
-        "POSTs orders to targets that a guard and a router may read differently, with a token "
-        "configured and without: each is refused, and nothing changes",
-        _odd_targets,
-    ),
-    Attack(
-        "orders: ways of writing the token",
-        "sends Authorization headers that are nearly right, twice, folded or long: only the token "
-        "itself is taken",
-        _odd_tokens,
-        held=True,
-    ),
-    Attack(
-        "orders: another site's page in the operator's browser",
-        "asks under names that are rebound to this machine, posts forms, frames the page: nothing "
-        "is read or ordered",
-        _another_sites_page,
-        held=True,
-    ),
-    Attack(
-        "orders: another site's page through a forwarded socket",
-        "the same over the Unix socket, which ssh -L brings to a browser: nothing is ordered",
-        _rebound_through_the_socket,
-    ),
-    Attack(
-        "orders: fields of other orders",
-        "orders a rollback of one server, a resume for a minute, and texts with control "
-        "characters: each is refused, and nothing changes",
-        _foreign_fields,
-    ),
-]

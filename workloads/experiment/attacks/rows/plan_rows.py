@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_solver import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 from workloads.in_background import in_background
+
+ROWS = Rows()
 
 KEYS = 20_000
 VALUE_BYTES = 1000
@@ -94,6 +96,12 @@ def _nothing_is_taken(target: Target, forger: _Forger, code: str, plans: int) ->
     must(f"a plan was refused: {code}" in problems, f"status says {problems!r}")
 
 
+@ROWS.add(
+    "plans: a full server that is read",
+    "a hostile solver answers with plans that take nearly all from a full server whose keys "
+    "are read, and give reasons that may cost something: each is refused, nothing is evicted "
+    "for them, and status tells it",
+)
 def _a_server_that_is_read() -> None:
     forger = _Forger("pages")
     with HostileSolver(forger.answer) as solver, Target(sections=_sections(solver)) as target:
@@ -104,6 +112,11 @@ def _a_server_that_is_read() -> None:
             _nothing_is_taken(target, forger, "harmful", len(REASONS))
 
 
+@ROWS.add(
+    "plans: a full server that is quiet",
+    "a hostile solver takes nearly all from a full server that nobody reads now: refused, for "
+    "in a cycle such a server loses a tenth at most",
+)
 def _a_server_that_is_quiet() -> None:
     forger = _Forger("pages")
     with HostileSolver(forger.answer) as solver, Target(sections=_sections(solver)) as target:
@@ -111,6 +124,11 @@ def _a_server_that_is_quiet() -> None:
         _nothing_is_taken(target, forger, "out_of_range", 2)
 
 
+@ROWS.add(
+    "plans: a curve that is not known",
+    "a hostile solver shrinks a server whose curve's error is above what the operator allows: "
+    "refused",
+)
 def _a_curve_that_is_not_known() -> None:
     forger = _Forger("pages")
     planning = "maximum_curve_error_ratio = 0.000001\n"
@@ -125,6 +143,11 @@ def _a_curve_that_is_not_known() -> None:
             _nothing_is_taken(target, forger, "out_of_range", 2)
 
 
+@ROWS.add(
+    "plans: a server to be kept",
+    "a hostile solver shrinks a server that must keep its size: refused",
+    held=True,
+)
 def _a_server_that_is_to_be_kept() -> None:
     def answer(question: bytes, _headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
         return forged_plan(question, "gain: more", pages=3 * MIB), {}
@@ -137,6 +160,11 @@ def _a_server_that_is_to_be_kept() -> None:
         must("plan refused: below_minimum" in target.log_text(), "none was refused")
 
 
+@ROWS.add(
+    "plans: documents in the folder",
+    "forged plans lie where the sidecar keeps its own, for all cycles to come: none is read",
+    held=True,
+)
 def _plans_in_the_folder() -> None:
     with Target(sections={"cycle": CYCLE}) as target:
         _write(target, "pages")
@@ -170,6 +198,11 @@ def _signature(key: str, question: bytes, answer: bytes) -> str:
     return "sha256=" + hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
 
 
+@ROWS.add(
+    "plans: answers without the node's key",
+    "whoever answers in the solver's place sends plans that are unsigned, signed with another "
+    "key, or signed for another observation: none is taken, and the key is in no log",
+)
 def _answers_without_the_key() -> None:
     """Unsigned, signed by another key, and one that was signed for another observation."""
     key = secrets.token_hex(32)
@@ -198,6 +231,11 @@ def _answers_without_the_key() -> None:
             must(key not in target.log_text(), "the key is in the log")
 
 
+@ROWS.add(
+    "plans: plain text to another machine",
+    "an http address of another machine, without a key and without a line that allows it: "
+    "check refuses it",
+)
 def _plain_text_to_another_machine() -> None:
     target = Target(("pages",))
     try:
@@ -213,50 +251,3 @@ def _plain_text_to_another_machine() -> None:
             must("plain text to another machine" in done.stderr, f"it says {done.stderr!r}")
     finally:
         target.__exit__()
-
-
-ROWS = [
-    Attack(
-        "plans: a full server that is read",
-        "a hostile solver answers with plans that take nearly all from a full server whose keys "
-        "are read, and give reasons that may cost something: each is refused, nothing is evicted "
-        "for them, and status tells it",
-        _a_server_that_is_read,
-    ),
-    Attack(
-        "plans: a full server that is quiet",
-        "a hostile solver takes nearly all from a full server that nobody reads now: refused, for "
-        "in a cycle such a server loses a tenth at most",
-        _a_server_that_is_quiet,
-    ),
-    Attack(
-        "plans: a curve that is not known",
-        "a hostile solver shrinks a server whose curve's error is above what the operator allows: "
-        "refused",
-        _a_curve_that_is_not_known,
-    ),
-    Attack(
-        "plans: a server to be kept",
-        "a hostile solver shrinks a server that must keep its size: refused",
-        _a_server_that_is_to_be_kept,
-        held=True,
-    ),
-    Attack(
-        "plans: documents in the folder",
-        "forged plans lie where the sidecar keeps its own, for all cycles to come: none is read",
-        _plans_in_the_folder,
-        held=True,
-    ),
-    Attack(
-        "plans: answers without the node's key",
-        "whoever answers in the solver's place sends plans that are unsigned, signed with another "
-        "key, or signed for another observation: none is taken, and the key is in no log",
-        _answers_without_the_key,
-    ),
-    Attack(
-        "plans: plain text to another machine",
-        "an http address of another machine, without a key and without a line that allows it: "
-        "check refuses it",
-        _plain_text_to_another_machine,
-    ),
-]

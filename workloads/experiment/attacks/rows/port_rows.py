@@ -12,10 +12,19 @@ from contextlib import ExitStack, suppress
 from sidecar.control.order import Order
 from workloads.experiment.attacks.rows.order_rows import status_of
 from workloads.experiment.attacks.rows.slow_connections import HEALTH, besieged, slow_connections
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.target import Target
 
+ROWS = Rows()
 
+
+@ROWS.add(
+    "listeners: the port is somebody else's",
+    "listens at the operators' port, or at [::1] of localhost, before the sidecar starts: it "
+    "runs, says so, serves neither family alone, and takes the port up when it is free; check "
+    "does not vouch for the stranger",
+    quick=False,
+)
 def _port_is_taken() -> None:
     _taken("127.0.0.1", "127.0.0.1")
     _taken("localhost", "::1")
@@ -54,6 +63,11 @@ def _taken(listen: str, host: str) -> None:
         must("is served by the running sidecar" in _checked(target), "check does not tell of it")
 
 
+@ROWS.add(
+    "listeners: the samples' port is somebody else's",
+    "listens at the TCP endpoint of samples before the sidecar starts: it runs, says so, tells "
+    "no server a secret to send there, and takes the port up when it is free",
+)
 def _samples_port_is_taken() -> None:
     """Somebody listens at the samples' port before the sidecar does."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
@@ -76,6 +90,11 @@ def _checked(target: Target) -> str:
     return " ".join(f"{told.stdout} {told.stderr}".split())
 
 
+@ROWS.add(
+    "listeners: no descriptors left",
+    "opens connections until the sidecar may open no more files: it neither ends nor spins",
+    held=True,
+)
 def _no_descriptors_left() -> None:
     """The sidecar may open few files from its start on: strangers must not take the last ones."""
     with Target() as target:
@@ -96,6 +115,11 @@ def _no_descriptors_left() -> None:
         must("Traceback" not in target.log_text(), "there is a traceback in the log")
 
 
+@ROWS.add(
+    "listeners: started with a low limit of files",
+    "a limit of 256 files and 1,050 slow connections: the limit is raised, all is answered",
+    held=True,
+)
 def _few_files_allowed() -> None:
     """Started with a limit of 256 open files, which may be raised: it is."""
     with Target() as target:
@@ -114,33 +138,3 @@ def _few_files_allowed() -> None:
             )
         target.until(lambda: target.status()["actuator_at_seconds"], "it does not begin")
         besieged(target, target.port, b"GET / HTTP/1.1\r\n", b"", 2)
-
-
-ROWS = [
-    Attack(
-        "listeners: the port is somebody else's",
-        "listens at the operators' port, or at [::1] of localhost, before the sidecar starts: it "
-        "runs, says so, serves neither family alone, and takes the port up when it is free; check "
-        "does not vouch for the stranger",
-        _port_is_taken,
-        quick=False,
-    ),
-    Attack(
-        "listeners: the samples' port is somebody else's",
-        "listens at the TCP endpoint of samples before the sidecar starts: it runs, says so, tells "
-        "no server a secret to send there, and takes the port up when it is free",
-        _samples_port_is_taken,
-    ),
-    Attack(
-        "listeners: no descriptors left",
-        "opens connections until the sidecar may open no more files: it neither ends nor spins",
-        _no_descriptors_left,
-        held=True,
-    ),
-    Attack(
-        "listeners: started with a low limit of files",
-        "a limit of 256 files and 1,050 slow connections: the limit is raised, all is answered",
-        _few_files_allowed,
-        held=True,
-    ),
-]

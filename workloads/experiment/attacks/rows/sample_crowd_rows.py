@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 
 from workloads.experiment.attacks.rows.sample_rows import hear
-from workloads.experiment.attacks.stage.attack import Attack, must
+from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_server import HostileServer, bulk
 from workloads.experiment.attacks.stage.target import SERVER_BYTES, Target
+
+ROWS = Rows()
 
 CROWD_SECONDS = 25
 # Each of so many processes connects over and over, and keeps so many at most that are taken.
@@ -60,6 +61,19 @@ def _crowd(target: Target, processes: int, most: int) -> Iterator[None]:
             os.killpg(crowd.pid, signal.SIGKILL)
 
 
+@ROWS.add(
+    "samples: a crowd of many processes",
+    "the same with 40 processes of the servers' own user",
+    40,
+    4,
+    quick=False,
+)
+@ROWS.add(
+    "samples: a crowd of one process",
+    "a process of the endpoint's group connects over and over: a server that restarts is heard",
+    1,
+    100,
+)
 def _crowded(processes: int, most: int) -> None:
     with Target() as target:
         hear(target, "pages")
@@ -72,6 +86,20 @@ def _crowded(processes: int, most: int) -> None:
             hear(target, "pages", "a server that was connected is not heard")
 
 
+@ROWS.add(
+    "servers: one whose run id begins like another's",
+    "its samples would be the hostile one's: the honest one is sampled and resized, also "
+    "where it stands behind that in the file",
+    True,
+    16,
+)
+@ROWS.add(
+    "servers: one that says it is another one's process",
+    "a hostile server after the honest one in the file tells its run id: the sidecar starts, "
+    "and the honest one is sampled and resized",
+    False,
+    40,
+)
 def _liar(first: bool, digits: int) -> None:
     """Two servers, of which one says that it is the other one's process."""
     target = Target(["honest", "liar"])
@@ -106,30 +134,3 @@ def _liar(first: bool, digits: int) -> None:
             lambda: target.sizes()["honest"] <= 2 * SERVER_BYTES, "the honest one is not resized"
         )
         must(stolen not in str(target.status()), "the status tells a run id")
-
-
-ROWS = [
-    Attack(
-        "samples: a crowd of one process",
-        "a process of the endpoint's group connects over and over: a server that restarts is heard",
-        partial(_crowded, 1, 100),
-    ),
-    Attack(
-        "samples: a crowd of many processes",
-        "the same with 40 processes of the servers' own user",
-        partial(_crowded, 40, 4),
-        quick=False,
-    ),
-    Attack(
-        "servers: one that says it is another one's process",
-        "a hostile server after the honest one in the file tells its run id: the sidecar starts, "
-        "and the honest one is sampled and resized",
-        partial(_liar, False, 40),
-    ),
-    Attack(
-        "servers: one whose run id begins like another's",
-        "its samples would be the hostile one's: the honest one is sampled and resized, also "
-        "where it stands behind that in the file",
-        partial(_liar, True, 16),
-    ),
-]

@@ -6,17 +6,18 @@ import json
 import socket
 import time
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from sidecar.control.order import Order
-from workloads.experiment.attacks.stage.attack import Attack, CannotPlayError, must
+from workloads.experiment.attacks.stage.attack import CannotPlayError, Rows, must
 from workloads.experiment.attacks.stage.target import MIB, Target
 from workloads.experiment.attacks.stage.zmtp_peer import ZmtpPeer, connected, endless
 from workloads.local_server import free_port
 from workloads.sample_batches import SampledServer, number_hashes
+
+ROWS = Rows()
 
 FORGED_SECONDS = 2.0
 FORGED_READS = 600
@@ -93,6 +94,18 @@ def _observed_rate(target: Target, name: str) -> float:
     return float(servers[name]["request_rate_per_second"])
 
 
+@ROWS.add(
+    "samples: forged over an abstract socket",
+    "the same at ipc://@name, which is open to everybody on the machine",
+    f"ipc://@spreds-attack-{free_port()}",
+    quick=False,
+)
+@ROWS.add(
+    "samples: forged over tcp",
+    "a stranger sends batches as an idle server and as a busy one, with their public run ids: "
+    "none is taken, the idle one stays idle, the curve stays, the log tells",
+    "",
+)
 def _forged_by_a_stranger(endpoint: str) -> None:
     endpoint = endpoint or _tcp()
     with Target(sections=_open(endpoint)) as target:
@@ -136,6 +149,11 @@ def _secret_of(target: Target, name: str) -> bytes:
     return bytes(16)
 
 
+@ROWS.add(
+    "samples: forged with another server's secret",
+    "who has broken into one server sends batches as another one: they are not taken, and the "
+    "other one is still heard",
+)
 def _forged_with_anothers_secret() -> None:
     with Target() as target:
         endpoint = _OWN.replace("{folder}", str(target.folder))
@@ -150,6 +168,13 @@ def _forged_with_anothers_secret() -> None:
         hear(target, "sessions", "the other server is not heard any more")
 
 
+@ROWS.add("samples: a message that never ends, over tcp", "the same by a stranger", "", quick=False)
+@ROWS.add(
+    "samples: a message that never ends, by a member of the group",
+    "frames of 16 KB with the flag MORE for three seconds: memory grows by less than 24 MiB, "
+    "the log tells, servers are heard",
+    _OWN,
+)
 def _endless(endpoint: str) -> None:
     sections = {} if endpoint else _open(endpoint := _tcp())
     with Target(sections=sections) as target:
@@ -166,6 +191,10 @@ def _endless(endpoint: str) -> None:
             hear(target, name, "servers are not heard any more")
 
 
+@ROWS.add(
+    "samples: 1,100 idle connections",
+    "to a tcp endpoint: descriptors stay few, servers connect and are heard, orders are taken",
+)
 def _idle_connections() -> None:
     endpoint = _tcp()
     with Target(sections=_open(endpoint)) as target, ExitStack() as held:
@@ -184,6 +213,7 @@ def _idle_connections() -> None:
         must(target.is_alive(), "the sidecar has ended")
 
 
+@ROWS.add("samples: databases above 65,535", "SWAPDB: no batch is refused")
 def _swapped() -> None:
     settings = {"databases": 100_000, "maxmemory": 64 * MIB}
     memory = {"memory": f'budget = "{64 * MIB}"\n'}
@@ -201,6 +231,10 @@ def _swapped() -> None:
         hear(target, "pages")
 
 
+@ROWS.add(
+    "samples: a umask of 000",
+    "the sidecar starts with it: its own user alone may connect all the same",
+)
 def _modes() -> None:
     lines = 'endpoint = "ipc://{folder}/run/samples"\nrate = 1.0\n'
     with Target(sections={"sampling": lines}, umask=0) as target:
@@ -210,6 +244,10 @@ def _modes() -> None:
         hear(target, "pages")
 
 
+@ROWS.add(
+    "samples: a link in the socket's place",
+    "shows at a socket that nobody listens at: neither is removed",
+)
 def _link_in_its_place() -> None:
     target = Target()
     with ExitStack() as held:
@@ -226,6 +264,10 @@ def _link_in_its_place() -> None:
         must(others.is_socket(), "what it shows at was removed")
 
 
+@ROWS.add(
+    "samples: an endpoint that nobody owns",
+    "tcp and abstract endpoints without a line that says so: they are refused",
+)
 def _unasked_endpoints() -> None:
     target = Target()
     with ExitStack() as held:
@@ -238,58 +280,3 @@ def _unasked_endpoints() -> None:
             done = target.command("check", str(target.file))
             words = done.stdout + done.stderr
             must(done.returncode != 0 and "everybody" in words, f"{endpoint} is taken: {words}")
-
-
-ROWS = [
-    Attack(
-        "samples: forged over tcp",
-        "a stranger sends batches as an idle server and as a busy one, with their public run ids: "
-        "none is taken, the idle one stays idle, the curve stays, the log tells",
-        partial(_forged_by_a_stranger, ""),
-    ),
-    Attack(
-        "samples: forged over an abstract socket",
-        "the same at ipc://@name, which is open to everybody on the machine",
-        partial(_forged_by_a_stranger, f"ipc://@spreds-attack-{free_port()}"),
-        quick=False,
-    ),
-    Attack(
-        "samples: forged with another server's secret",
-        "who has broken into one server sends batches as another one: they are not taken, and the "
-        "other one is still heard",
-        _forged_with_anothers_secret,
-    ),
-    Attack(
-        "samples: a message that never ends, by a member of the group",
-        "frames of 16 KB with the flag MORE for three seconds: memory grows by less than 24 MiB, "
-        "the log tells, servers are heard",
-        partial(_endless, _OWN),
-    ),
-    Attack(
-        "samples: a message that never ends, over tcp",
-        "the same by a stranger",
-        partial(_endless, ""),
-        quick=False,
-    ),
-    Attack(
-        "samples: 1,100 idle connections",
-        "to a tcp endpoint: descriptors stay few, servers connect and are heard, orders are taken",
-        _idle_connections,
-    ),
-    Attack("samples: databases above 65,535", "SWAPDB: no batch is refused", _swapped),
-    Attack(
-        "samples: a umask of 000",
-        "the sidecar starts with it: its own user alone may connect all the same",
-        _modes,
-    ),
-    Attack(
-        "samples: a link in the socket's place",
-        "shows at a socket that nobody listens at: neither is removed",
-        _link_in_its_place,
-    ),
-    Attack(
-        "samples: an endpoint that nobody owns",
-        "tcp and abstract endpoints without a line that says so: they are refused",
-        _unasked_endpoints,
-    ),
-]

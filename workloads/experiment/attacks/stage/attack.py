@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+Play = TypeVar("Play", bound=Callable[..., None])
 
 OK, FELL, SKIPPED = "ok", "FELL", "skipped"
 
@@ -35,6 +39,21 @@ class Attack:
     play: Callable[[], None]
     held: bool = False
     quick: bool = True
+
+
+class Rows(list[Attack]):
+    """Attacks, each of which is said where it is played."""
+
+    def add(
+        self, name: str, does: str, *arguments: object, held: bool = False, quick: bool = True
+    ) -> Callable[[Play], Play]:
+        """Decorates what plays it, with these arguments; the rest is as in ``Attack``."""
+
+        def added(play: Play) -> Play:
+            self.append(Attack(name, does, partial(play, *arguments), held, quick))
+            return play
+
+        return added
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,13 @@ from typing import Any
 
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.plan import AdaptationPlan
-from workloads.experiment.faults.rows.row import Row, RowFailedError, RowSkippedError
+from workloads.experiment.faults.rows.row import RowFailedError, Rows, RowSkippedError
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
 from workloads.experiment.faults.stage.node import WAIT_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
+
+ROWS = Rows()
 
 # As many cycles as there are in a day, of an hour each.
 DAY_CYCLES = 24
@@ -44,6 +46,19 @@ def _cloud(kind: str) -> Iterator[Mapping[str, Any]]:
         }
 
 
+STANDS_IN: dict[str, Any] = {
+    "says": ("the embedded solver stands in",),
+    "around": partial(_cloud, "auto"),
+}
+
+
+@ROWS.add(
+    "cloud: slow",
+    "each answer of S3, SNS and SQS takes 2 s longer, for 8 cycles",
+    "slow",
+    8,
+    around=partial(_cloud, "auto"),
+)
 def _day_without(
     stage: FaultStage, trouble: str, cycles: int, services: Collection[str] = ALL
 ) -> str:
@@ -69,6 +84,27 @@ def _day_without(
     return f"{asked} requests came meanwhile"
 
 
+@ROWS.add(
+    "function: twice",
+    "it tells of each plan twice",
+    "twice",
+    says=("notification refused: replayed",),
+    around=partial(_cloud, "lambda"),
+)
+@ROWS.add(
+    "function: late",
+    "it answers 3 s late, after the next observation is made",
+    "late",
+    says=("no plan in time",),
+    around=partial(_cloud, "lambda"),
+)
+@ROWS.add(
+    "function: fails",
+    "it does not answer three observations",
+    "fails",
+    says=("no plan in time",),
+    around=partial(_cloud, "lambda"),
+)
 def _function(stage: FaultStage, way: str) -> None:
     stage.function.way = way
     swap(stage)
@@ -100,6 +136,13 @@ def _hostile(stage: FaultStage) -> dict[str, str]:
     }
 
 
+@ROWS.add(
+    "queue: hostile messages",
+    "ten messages that are no good, in between the real ones",
+    says=("notification refused",),
+    around=partial(_cloud, "lambda"),
+    quick=True,
+)
 def _refuses_messages(stage: FaultStage) -> str:
     """All of them, in between the real ones; each is told by its word, or by how often."""
     swap_and_wait(stage)
@@ -116,6 +159,12 @@ def _refuses_messages(stage: FaultStage) -> str:
     return f"{len(messages)} messages"
 
 
+@ROWS.add(
+    "queue: replayed and reordered",
+    "old plans are told of again, twice each and the last first, with signatures that fit",
+    says=("plan refused: old_cycle",),
+    around=partial(_cloud, "lambda"),
+)
 def _replayed(stage: FaultStage) -> None:
     """Old plans are told of again, each twice and in another order, before each new one."""
     for _ in range(3):
@@ -127,6 +176,12 @@ def _replayed(stage: FaultStage) -> None:
         stage.converge()
 
 
+@ROWS.add(
+    "bucket: forged plans",
+    "five plans of who may write plans and tell of them, in between the real ones",
+    says=("plan refused",),
+    around=partial(_cloud, "lambda"),
+)
 def _forged(stage: FaultStage) -> None:
     """Somebody who may write plans and tell of them, with sizes that the budget does not allow, of
     another cycle, or of another node; the servers stay where they are."""
@@ -154,83 +209,21 @@ def _forged(stage: FaultStage) -> None:
     swap_and_wait(stage)
 
 
-ROWS = [
-    Row(
-        f"cloud: {words}",
-        f"S3, SNS and SQS {does} for {DAY_CYCLES} cycles (a day of hours), and are back",
-        lambda stage, trouble=trouble: _day_without(stage, trouble, DAY_CYCLES),  # type: ignore[misc]
-        says=("the embedded solver stands in",),
-        around=partial(_cloud, "auto"),
-    )
-    for trouble, words, does in (
-        ("refuses", "refuses", "answer 503"),
-        ("hole", "a black hole", "accept and never answer"),
-    )
-]
-ROWS += [
-    Row(
-        f"cloud: only {service.upper()} {words}",
-        f"{service.upper()} alone {does} for 5 cycles, and is back",
-        lambda stage, trouble=trouble, service=service: _day_without(  # type: ignore[misc]
-            stage, trouble, 5, (service,)
-        ),
-        says=("the embedded solver stands in",),
-        around=partial(_cloud, "auto"),
-    )
-    for service in ALL
-    for trouble, words, does in (
-        ("refuses", "refuses", "answers 503"),
-        ("hole", "a black hole", "accepts and never answers"),
-    )
-]
-ROWS += [
-    Row(
-        "cloud: slow",
-        "each answer of S3, SNS and SQS takes 2 s longer, for 8 cycles",
-        lambda stage: _day_without(stage, "slow", 8),
-        around=partial(_cloud, "auto"),
-    ),
-    Row(
-        "function: fails",
-        "it does not answer three observations",
-        lambda stage: _function(stage, "fails"),
-        says=("no plan in time",),
-        around=partial(_cloud, "lambda"),
-    ),
-    Row(
-        "function: late",
-        "it answers 3 s late, after the next observation is made",
-        lambda stage: _function(stage, "late"),
-        says=("no plan in time",),
-        around=partial(_cloud, "lambda"),
-    ),
-    Row(
-        "function: twice",
-        "it tells of each plan twice",
-        lambda stage: _function(stage, "twice"),
-        says=("notification refused: replayed",),
-        around=partial(_cloud, "lambda"),
-    ),
-    Row(
-        "queue: hostile messages",
-        "ten messages that are no good, in between the real ones",
-        _refuses_messages,
-        says=("notification refused",),
-        around=partial(_cloud, "lambda"),
-        quick=True,
-    ),
-    Row(
-        "queue: replayed and reordered",
-        "old plans are told of again, twice each and the last first, with signatures that fit",
-        _replayed,
-        says=("plan refused: old_cycle",),
-        around=partial(_cloud, "lambda"),
-    ),
-    Row(
-        "bucket: forged plans",
-        "five plans of who may write plans and tell of them, in between the real ones",
-        _forged,
-        says=("plan refused",),
-        around=partial(_cloud, "lambda"),
-    ),
-]
+for _trouble, _words, _does in (
+    ("refuses", "refuses", "answer 503"),
+    ("hole", "a black hole", "accept and never answer"),
+):
+    ROWS.add(
+        f"cloud: {_words}",
+        f"S3, SNS and SQS {_does} for {DAY_CYCLES} cycles (a day of hours), and are back",
+        *(_trouble, DAY_CYCLES),
+        **STANDS_IN,
+    )(_day_without)
+    for _service in ALL:
+        _does = {"refuses": "answers 503", "hole": "accepts and never answers"}[_trouble]
+        ROWS.add(
+            f"cloud: only {_service.upper()} {_words}",
+            f"{_service.upper()} alone {_does} for 5 cycles, and is back",
+            *(_trouble, 5, (_service,)),
+            **STANDS_IN,
+        )(_day_without)

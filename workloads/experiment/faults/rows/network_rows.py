@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.experiment.faults.rows.row import Row, RowFailedError
+from workloads.experiment.faults.rows.row import RowFailedError, Rows
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
 from workloads.experiment.faults.stage.stage import FaultStage
+
+ROWS = Rows()
 
 # CONFIG SETs of a swap on the server that shrinks: into shrink mode, the size, out of it.
 MOST_SETS = 4
@@ -31,6 +33,12 @@ def _at_each_set(stage: FaultStage, fault: str, most: int = MOST_SETS) -> str:
     return f"befell {befell} of them"
 
 
+@ROWS.add(
+    "CONFIG SET: never answered",
+    "of the server that shrinks, each is carried out and none answered, for 4 s",
+    "hangs",
+    says=("out of reach",),
+)
 def _always(stage: FaultStage, fault: str) -> None:
     first = stage.servers[0]
     assert first.proxy is not None
@@ -40,6 +48,12 @@ def _always(stage: FaultStage, fault: str) -> None:
     stage.wait(4.0)
 
 
+@ROWS.add(
+    "CONFIG SET: no right",
+    "the sidecar's user loses it on the server that shrinks, for 3 s",
+    says=("keeps its size",),
+    quick=True,
+)
 def _without_right(stage: FaultStage) -> None:
     swap_and_wait(stage)
     stage.refuse(0)
@@ -47,12 +61,23 @@ def _without_right(stage: FaultStage) -> None:
     stage.wait(3.0)
 
 
+@ROWS.add(
+    "network: 1.5 s late", "the same, more than the sidecar waits", 1.5, says=("out of reach",)
+)
+@ROWS.add("network: 0.3 s late", "each reply of one server, for 4 s", 0.3)
 def _late(stage: FaultStage, seconds: float) -> None:
     stage.delay(0, seconds)
     swap(stage)
     stage.wait(4.0)
 
 
+@ROWS.add("network: stays 0.3 s late", "the same, later than the sidecar waits for", 0.3)
+@ROWS.add(
+    "network: stays 0.15 s late",
+    "each reply of one server, from then on; it shrinks and grows all the same",
+    0.15,
+    quick=True,
+)
 def _stays_late(stage: FaultStage, seconds: float) -> str:
     """Resized all the same, in both directions, while it is late."""
     stage.delay(0, seconds)
@@ -61,6 +86,7 @@ def _stays_late(stage: FaultStage, seconds: float) -> str:
     return "resized while it was late"
 
 
+@ROWS.add("network: mute", "no reply of one server arrives, for 3 s", says=("out of reach",))
 def _mute(stage: FaultStage) -> None:
     swap(stage)
     stage.wait(0.7)
@@ -78,6 +104,7 @@ def _lies(stage: FaultStage, lie: Callable[[bytes], bytes | None]) -> None:
     stage.wait(4.0)
 
 
+@ROWS.add("wrong replies: a flood", "one server answers with 32 MiB, for 4 s of a swap")
 def _flood(stage: FaultStage) -> None:
     text = _bulk(b"x" * FLOOD_BYTES)
     _lies(stage, lambda command: text if b"INFO" in command else None)
@@ -108,69 +135,17 @@ LIES: dict[str, tuple[str, Callable[[bytes], bytes | None]]] = {
     ),
 }
 
-ROWS = [
-    Row(
-        f"CONFIG SET: {fault}",
-        f"{does}, the first to the fourth of each server that moves",
-        lambda stage, fault=fault: _at_each_set(stage, fault),  # type: ignore[misc]
-        quick=fault in ("hangs", "lost"),
-    )
-    for fault, does in {
-        "refused": "answered with an error",
-        "lost": "does not arrive, and the connection ends",
-        "cut": "arrives, and the connection ends before the reply",
-        "hangs": "arrives, and no reply comes",
-        "late": "the reply is 0.7 s late",
-    }.items()
-]
-ROWS += [
-    Row(
-        "CONFIG SET: never answered",
-        "of the server that shrinks, each is carried out and none answered, for 4 s",
-        lambda stage: _always(stage, "hangs"),
-        says=("out of reach",),
-    ),
-    Row(
-        "CONFIG SET: no right",
-        "the sidecar's user loses it on the server that shrinks, for 3 s",
-        _without_right,
-        says=("keeps its size",),
-        quick=True,
-    ),
-    Row("network: 0.3 s late", "each reply of one server, for 4 s", lambda s: _late(s, 0.3)),
-    Row(
-        "network: 1.5 s late",
-        "the same, more than the sidecar waits",
-        lambda s: _late(s, 1.5),
-        says=("out of reach",),
-    ),
-    Row(
-        "network: stays 0.15 s late",
-        "each reply of one server, from then on; it shrinks and grows all the same",
-        lambda stage: _stays_late(stage, 0.15),
-        quick=True,
-    ),
-    Row(
-        "network: stays 0.3 s late",
-        "the same, later than the sidecar waits for",
-        lambda stage: _stays_late(stage, 0.3),
-    ),
-    Row("network: mute", "no reply of one server arrives, for 3 s", _mute, says=("out of reach",)),
-]
-ROWS += [
-    Row(
-        f"wrong replies: {name}",
-        f"one server answers with {does}, for 4 s of a swap",
-        lambda stage, lie=lie: _lies(stage, lie),  # type: ignore[misc]
-        says=("server a",),
-        quick=name == "garbage",
-    )
-    for name, (does, lie) in LIES.items()
-]
-ROWS += [
-    Row(
-        "wrong replies: a flood",
-        "one server answers with 32 MiB, for 4 s of a swap",
-        _flood,
-    )
-]
+for _fault, _does in {
+    "refused": "answered with an error",
+    "lost": "does not arrive, and the connection ends",
+    "cut": "arrives, and the connection ends before the reply",
+    "hangs": "arrives, and no reply comes",
+    "late": "the reply is 0.7 s late",
+}.items():
+    _words = f"{_does}, the first to the fourth of each server that moves"
+    _is_quick = _fault in ("hangs", "lost")
+    ROWS.add(f"CONFIG SET: {_fault}", _words, _fault, quick=_is_quick)(_at_each_set)
+for _name, (_does, _lie) in LIES.items():
+    _words = f"one server answers with {_does}, for 4 s of a swap"
+    _is_quick = _name == "garbage"
+    ROWS.add(f"wrong replies: {_name}", _words, _lie, says=("server a",), quick=_is_quick)(_lies)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from workloads.experiment.faults.rows.row import Row, RowFailedError
+from workloads.experiment.faults.rows.row import RowFailedError, Rows
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
+
+ROWS = Rows()
 
 HOUR, DAY = 3600.0, 86_400.0
 # A plan that does not come is waited for no longer.
@@ -28,6 +30,7 @@ def _clock(stage: FaultStage, offset_seconds: float) -> None:
     swap_and_wait(stage)
 
 
+@ROWS.add("clock: to and fro", "time.time jumps by two days five times a second")
 def _clock_between(stage: FaultStage) -> None:
     """It jumps back and forth all the time, also between a question and its answer."""
     swap(stage)
@@ -38,6 +41,20 @@ def _clock_between(stage: FaultStage) -> None:
     swap_and_wait(stage)
 
 
+@ROWS.add(
+    "planner: late",
+    "the solver takes 4 s for two plans",
+    "late 4",
+    options={"controller": SOON_OVERDUE},
+)
+@ROWS.add(
+    "planner: raises",
+    "the solver fails on two plans",
+    "raise",
+    says=("the planner fails, as it was told to",),
+    traces=True,
+    options={"controller": SOON_OVERDUE},
+)
 def _tricks(stage: FaultStage, trick: str, times: int = 2) -> None:
     before = stage.sidecar.log().count("\n")
     for _ in range(times):
@@ -51,50 +68,29 @@ def _tricks(stage: FaultStage, trick: str, times: int = 2) -> None:
         raise RowFailedError("the log says nothing")
 
 
-ROWS = [
-    Row(
-        f"clock: {words}",
+for _words, _seconds in {
+    "an hour on": HOUR,
+    "an hour back": -HOUR,
+    "a day on": DAY,
+    "a day back": -DAY,
+}.items():
+    ROWS.add(
+        f"clock: {_words}",
         "time.time of the sidecar jumps so far while it runs and while it is away, and back",
-        lambda stage, seconds=seconds: _clock(stage, seconds),  # type: ignore[misc]
-        quick=words == "a day back",
-    )
-    for words, seconds in {
-        "an hour on": HOUR,
-        "an hour back": -HOUR,
-        "a day on": DAY,
-        "a day back": -DAY,
-    }.items()
-]
-ROWS += [
-    Row("clock: to and fro", "time.time jumps by two days five times a second", _clock_between),
-    Row(
-        "planner: raises",
-        "the solver fails on two plans",
-        lambda stage: _tricks(stage, "raise"),
-        says=("the planner fails, as it was told to",),
-        traces=True,
-        options={"controller": SOON_OVERDUE},
-    ),
-    Row(
-        "planner: late",
-        "the solver takes 4 s for two plans",
-        lambda stage: _tricks(stage, "late 4"),
-        options={"controller": SOON_OVERDUE},
-    ),
-]
-ROWS += [
-    Row(
-        f"plan: {words}",
+        _seconds,
+        quick=_words == "a day back",
+    )(_clock)
+for _trick, _words, _code in (
+    ("twice_the_sizes", "above the budget", "malformed"),
+    ("other_budget", "another budget", "wrong_budget"),
+    ("other_node", "another node's", "foreign_node"),
+    ("old_cycle", "an old cycle's", "old_cycle"),
+):
+    ROWS.add(
+        f"plan: {_words}",
         "a plan that was tampered with is refused, twice, and the next one carried out",
-        lambda stage, trick=trick: _tricks(stage, trick),  # type: ignore[misc]
-        says=(f"plan refused: {code}",),
+        _trick,
+        says=(f"plan refused: {_code}",),
         options={"controller": SOON_OVERDUE},
-        quick=trick == "twice_the_sizes",
-    )
-    for trick, words, code in (
-        ("twice_the_sizes", "above the budget", "malformed"),
-        ("other_budget", "another budget", "wrong_budget"),
-        ("other_node", "another node's", "foreign_node"),
-        ("old_cycle", "an old cycle's", "old_cycle"),
-    )
-]
+        quick=_trick == "twice_the_sizes",
+    )(_tricks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from workloads.experiment.faults.rows.row import Row, RowFailedError
+from workloads.experiment.faults.rows.row import RowFailedError, Rows
 from workloads.experiment.faults.rows.server_rows import STARTS
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
 from workloads.experiment.faults.stage.node import WAIT_SECONDS
@@ -13,12 +13,15 @@ from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
 from workloads.local_server import LocalServer
 
+ROWS = Rows()
+
 
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
 
+@ROWS.add("server: a replica attached", "a replica follows the server that shrinks and grows")
 def _replica_attached(stage: FaultStage) -> None:
     swap_and_wait(stage)
     port = _free_port()
@@ -33,6 +36,10 @@ def _replica_attached(stage: FaultStage) -> None:
         swap_and_wait(stage)
 
 
+@ROWS.add(
+    "server: becomes a replica, and back",
+    "one follows another for 3 s while memory is to move; then the other way round",
+)
 def _becomes_replica(stage: FaultStage) -> None:
     port = _free_port()
     stage.servers[1].ask("CONFIG SET", "port", port)
@@ -49,6 +56,7 @@ def _becomes_replica(stage: FaultStage) -> None:
     stage.servers[1].ask("REPLICAOF", "NO", "ONE")
 
 
+@ROWS.add("server: BGSAVE under a shrink", "a slow BGSAVE of the one that shrinks")
 def _saving(stage: FaultStage) -> None:
     swap_and_wait(stage)
     first = stage.servers[0]
@@ -59,6 +67,12 @@ def _saving(stage: FaultStage) -> None:
     first.ask("CONFIG SET", "rdb-key-save-delay", 0)
 
 
+@ROWS.add(
+    "server: loading",
+    "one restarts with 24 of 48 MiB and loads for seconds",
+    gap=STARTS,
+    bound_seconds=GAP_SECONDS,
+)
 def _loading(stage: FaultStage) -> None:
     first = stage.servers[0]
     first.ask("SAVE")
@@ -70,25 +84,3 @@ def _loading(stage: FaultStage) -> None:
     stage.start_server(0, 24)  # returns when it has loaded
     file.write_text(text)
     first.ask("CONFIG SET", "key-load-delay", 0)
-
-
-ROWS = [
-    Row(
-        "server: a replica attached",
-        "a replica follows the server that shrinks and grows",
-        _replica_attached,
-    ),
-    Row(
-        "server: becomes a replica, and back",
-        "one follows another for 3 s while memory is to move; then the other way round",
-        _becomes_replica,
-    ),
-    Row("server: BGSAVE under a shrink", "a slow BGSAVE of the one that shrinks", _saving),
-    Row(
-        "server: loading",
-        "one restarts with 24 of 48 MiB and loads for seconds",
-        _loading,
-        gap=STARTS,
-        bound_seconds=GAP_SECONDS,
-    ),
-]

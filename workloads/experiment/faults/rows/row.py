@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from workloads.experiment.faults.stage.node_servers import PATCH
 from workloads.experiment.faults.stage.script import Step, dumps, loads, play, random_script
@@ -16,6 +16,8 @@ from workloads.experiment.faults.stage.stage import START_LOG_BYTES, FaultStage
 from workloads.experiment.faults.stage.waiting import StoppedError
 
 SERVERS = 3
+Run = TypeVar("Run", bound=Callable[..., object])
+
 OK, FAILED, SKIPPED = "ok", "FAILED", "skipped"
 # What the observer has to reach.
 LEAST_LOOKS_PER_SECOND = 100.0
@@ -81,6 +83,19 @@ class Row:
     options: Mapping[str, Any] = field(default_factory=dict)
     script: str = ""
     around: Callable[[], AbstractContextManager[Mapping[str, Any]]] | None = None
+
+
+class Rows(list[Row]):
+    """Faults, most of which are said where they are done."""
+
+    def add(self, name: str, does: str, *arguments: object, **more: Any) -> Callable[[Run], Run]:
+        """Decorates what does it to a stage, with these arguments; the rest is as in ``Row``."""
+
+        def added(run: Run) -> Run:
+            self.append(Row(name, does, lambda stage: run(stage, *arguments), **more))
+            return run
+
+        return added
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack
 
-from workloads.experiment.faults.rows.row import Row, RowFailedError
+from workloads.experiment.faults.rows.row import RowFailedError, Rows
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
 from workloads.experiment.faults.stage.node import MIB, WAIT_SECONDS
 from workloads.experiment.faults.stage.node_servers import USER
@@ -13,9 +13,28 @@ from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
 
+ROWS = Rows()
+
 STARTS = "starts with its own file's size"
 
 
+@ROWS.add(
+    "server: restarts without a limit",
+    "the same with no maxmemory in its file",
+    0,
+    gap=STARTS,
+    bound_seconds=GAP_SECONDS,
+    says=("restarted",),
+)
+@ROWS.add(
+    "server: restarts larger",
+    "each server is killed and starts with 24 of 48 MiB in its own file",
+    24,
+    gap=STARTS,
+    bound_seconds=GAP_SECONDS,
+    says=("restarted",),
+    quick=True,
+)
 def _restart(stage: FaultStage, mebibytes: float, times: int = 3) -> str:
     for number in range(times):
         server = number % len(stage.servers)
@@ -25,6 +44,14 @@ def _restart(stage: FaultStage, mebibytes: float, times: int = 3) -> str:
     return f"{times} times"
 
 
+@ROWS.add(
+    "server: restarts larger, another hangs",
+    "one hangs (SIGSTOP), another is killed and starts with 24 of 48 MiB",
+    gap=STARTS,
+    bound_seconds=GAP_SECONDS,
+    says=("out of reach",),
+    quick=True,
+)
 def _restart_while_another_hangs(stage: FaultStage) -> None:
     stage.hang_server(0)
     stage.wait(1.5)
@@ -34,6 +61,12 @@ def _restart_while_another_hangs(stage: FaultStage) -> None:
     stage.wake_server(0)
 
 
+@ROWS.add(
+    "server: SIGSTOP of each",
+    "each hangs for 2.5 s in a swap",
+    says=("out of reach", "answers again"),
+    quick=True,
+)
 def _hang_each(stage: FaultStage) -> None:
     for server in range(len(stage.servers)):
         swap(stage)
@@ -43,12 +76,24 @@ def _hang_each(stage: FaultStage) -> None:
         stage.recover()
 
 
+@ROWS.add(
+    "server: stays down",
+    "one is killed and does not come back for 3 s, while memory is to move",
+    gap=STARTS,
+    bound_seconds=GAP_SECONDS,
+    says=("out of reach",),
+)
 def _stay_down(stage: FaultStage) -> None:
     stage.kill_server(0)
     swap(stage)
     stage.wait(3.0)
 
 
+@ROWS.add(
+    "server: noeviction in between",
+    "the policy of the one that is to shrink becomes noeviction, for 3 s",
+    quick=True,
+)
 def _without_eviction(stage: FaultStage) -> None:
     swap_and_wait(stage)
     stage.policy(0, "noeviction")  # it has the most, and is to give it
@@ -56,6 +101,7 @@ def _without_eviction(stage: FaultStage) -> None:
     stage.wait(3.0)
 
 
+@ROWS.add("server: flapping policy", "its policy changes 30 times in 3 s of a swap")
 def _flapping_policy(stage: FaultStage) -> None:
     swap(stage)
     for number in range(30):
@@ -63,11 +109,33 @@ def _flapping_policy(stage: FaultStage) -> None:
         stage.wait(0.1)
 
 
+@ROWS.add(
+    "server: set by hand beyond the budget",
+    "somebody sets 96 of 48 MiB: it is put back",
+    96,
+    gap="was set by hand",
+    bound_seconds=GAP_SECONDS,
+    says=("put back",),
+)
+@ROWS.add(
+    "server: set by hand",
+    "somebody sets 24 MiB: it holds, and the others make room; then resume",
+    24,
+    gap="was set by hand",
+    bound_seconds=GAP_SECONDS,
+    says=("by hand",),
+    quick=True,
+)
 def _by_hand(stage: FaultStage, mebibytes: float) -> None:
     stage.set_by_hand(0, mebibytes)
     stage.wait(3.0)
 
 
+@ROWS.add(
+    "server: client buffers in a shrink",
+    "12 MiB of buffers on a server that is to shrink to 5 MiB, for 6 s",
+    quick=True,
+)
 def _buffers(stage: FaultStage) -> None:
     swap_and_wait(stage)
     stage.pin(0, 12)
@@ -75,6 +143,7 @@ def _buffers(stage: FaultStage) -> None:
     stage.wait(6.0)
 
 
+@ROWS.add("server: one value in a shrink", "it has one value of 8 MiB, and is to shrink to 5 MiB")
 def _one_value(stage: FaultStage) -> None:
     swap_and_wait(stage)
     first = stage.servers[0]
@@ -84,6 +153,11 @@ def _one_value(stage: FaultStage) -> None:
     stage.wait(2.0)
 
 
+@ROWS.add(
+    "server: maxclients reached",
+    "the sidecar's connection is killed, and others take all that there are, for 3 s",
+    says=("out of reach",),
+)
 def _no_more_clients(stage: FaultStage) -> None:
     first = stage.servers[0]
     first.ask("CONFIG SET", "maxclients", 20)
@@ -99,6 +173,13 @@ def _no_more_clients(stage: FaultStage) -> None:
     first.ask("CONFIG SET", "maxclients", 10000)
 
 
+@ROWS.add(
+    "server: CONFIG renamed",
+    "one restarts without CONFIG for 3 s: it is left alone, the others go on",
+    gap=STARTS,
+    bound_seconds=GAP_SECONDS,
+    says=("out of reach",),
+)
 def _renamed_config(stage: FaultStage) -> None:
     first = stage.servers[0]
     file = first.local.folder / "redis.conf"
@@ -113,6 +194,12 @@ def _renamed_config(stage: FaultStage) -> None:
     stage.start_server(0, 16)
 
 
+@ROWS.add(
+    "server: CONFIG REWRITE in a shrink",
+    "its file gets what a shrink has set; it is killed and starts with that",
+    gap=STARTS,
+    bound_seconds=GAP_SECONDS,
+)
 def _config_rewrite_in_a_shrink(stage: FaultStage) -> None:
     """The server's own file has the settings of a shrink then, and it starts with them."""
     swap_and_wait(stage)
@@ -125,108 +212,3 @@ def _config_rewrite_in_a_shrink(stage: FaultStage) -> None:
     first.kill()
     stage.gaps.offend(f"{first.name} {STARTS}")
     first.local._start()
-
-
-ROWS = [
-    Row(
-        "server: restarts larger",
-        "each server is killed and starts with 24 of 48 MiB in its own file",
-        lambda stage: _restart(stage, 24),
-        gap=STARTS,
-        bound_seconds=GAP_SECONDS,
-        says=("restarted",),
-        quick=True,
-    ),
-    Row(
-        "server: restarts without a limit",
-        "the same with no maxmemory in its file",
-        lambda stage: _restart(stage, 0),
-        gap=STARTS,
-        bound_seconds=GAP_SECONDS,
-        says=("restarted",),
-    ),
-    Row(
-        "server: restarts larger, another hangs",
-        "one hangs (SIGSTOP), another is killed and starts with 24 of 48 MiB",
-        _restart_while_another_hangs,
-        gap=STARTS,
-        bound_seconds=GAP_SECONDS,
-        says=("out of reach",),
-        quick=True,
-    ),
-    Row(
-        "server: SIGSTOP of each",
-        "each hangs for 2.5 s in a swap",
-        _hang_each,
-        says=("out of reach", "answers again"),
-        quick=True,
-    ),
-    Row(
-        "server: stays down",
-        "one is killed and does not come back for 3 s, while memory is to move",
-        _stay_down,
-        gap=STARTS,
-        bound_seconds=GAP_SECONDS,
-        says=("out of reach",),
-    ),
-    Row(
-        "server: noeviction in between",
-        "the policy of the one that is to shrink becomes noeviction, for 3 s",
-        _without_eviction,
-        quick=True,
-    ),
-    Row(
-        "server: flapping policy",
-        "its policy changes 30 times in 3 s of a swap",
-        _flapping_policy,
-    ),
-    Row(
-        "server: set by hand",
-        "somebody sets 24 MiB: it holds, and the others make room; then resume",
-        lambda stage: _by_hand(stage, 24),
-        gap="was set by hand",
-        bound_seconds=GAP_SECONDS,
-        says=("by hand",),
-        quick=True,
-    ),
-    Row(
-        "server: set by hand beyond the budget",
-        "somebody sets 96 of 48 MiB: it is put back",
-        lambda stage: _by_hand(stage, 96),
-        gap="was set by hand",
-        bound_seconds=GAP_SECONDS,
-        says=("put back",),
-    ),
-    Row(
-        "server: client buffers in a shrink",
-        "12 MiB of buffers on a server that is to shrink to 5 MiB, for 6 s",
-        _buffers,
-        quick=True,
-    ),
-    Row(
-        "server: one value in a shrink",
-        "it has one value of 8 MiB, and is to shrink to 5 MiB",
-        _one_value,
-    ),
-    Row(
-        "server: maxclients reached",
-        "the sidecar's connection is killed, and others take all that there are, for 3 s",
-        _no_more_clients,
-        says=("out of reach",),
-    ),
-    Row(
-        "server: CONFIG renamed",
-        "one restarts without CONFIG for 3 s: it is left alone, the others go on",
-        _renamed_config,
-        gap=STARTS,
-        bound_seconds=GAP_SECONDS,
-        says=("out of reach",),
-    ),
-    Row(
-        "server: CONFIG REWRITE in a shrink",
-        "its file gets what a shrink has set; it is killed and starts with that",
-        _config_rewrite_in_a_shrink,
-        gap=STARTS,
-        bound_seconds=GAP_SECONDS,
-    ),
-]

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from workloads.experiment.faults.rows.row import Row, RowFailedError
+from workloads.experiment.faults.rows.row import RowFailedError, Rows
 from workloads.experiment.faults.stage.node import WAIT_SECONDS
 from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
 from workloads.running_program import ROOT
+
+ROWS = Rows()
 
 # Two plans between which each server gives a lot, or gets it.
 SWAPS = ((5, 1, 3), (1, 5, 3))
@@ -43,6 +45,26 @@ def _steps_of_a_swap(stage: FaultStage) -> list[str]:
     return [words[2] for words in lines if words[0] == "step" and words[1] != "0"]
 
 
+def _each_step(count: int) -> list[tuple[str, int]]:
+    return [(when, number) for number in range(1, count + 1) for when in ("before", "after")]
+
+
+def _some_steps(count: int) -> list[tuple[str, int]]:
+    """In the midst of the transitions, where most can be half done."""
+    return [("after", count // 2 - 1), ("before", count // 2 + 1), ("after", count // 2 + 2)]
+
+
+@ROWS.add(
+    "sidecar: killed at some steps",
+    "the same at three steps in the midst of the transitions",
+    _some_steps,
+    quick=True,
+)
+@ROWS.add(
+    "sidecar: killed at each step",
+    "kill -9 before and after each CONFIG SET and each save of a swap; started again",
+    _each_step,
+)
 def _kill_around(stage: FaultStage, pick: Callable[[int], Iterable[tuple[str, int]]]) -> str:
     stage.plan(*SWAPS[0])
     stage.converge()
@@ -70,15 +92,6 @@ def _dies_in_a_swap(stage: FaultStage, when: str, number: int) -> bool:
     return died
 
 
-def _each_step(count: int) -> list[tuple[str, int]]:
-    return [(when, number) for number in range(1, count + 1) for when in ("before", "after")]
-
-
-def _some_steps(count: int) -> list[tuple[str, int]]:
-    """In the midst of the transitions, where most can be half done."""
-    return [("after", count // 2 - 1), ("before", count // 2 + 1), ("after", count // 2 + 2)]
-
-
 def _begin_long_shrink(stage: FaultStage) -> None:
     """One that does not come to its end while a client holds what cannot be evicted."""
     stage.plan(*SWAPS[0])
@@ -90,6 +103,13 @@ def _begin_long_shrink(stage: FaultStage) -> None:
         raise RowFailedError("it did not come into a shrink")
 
 
+@ROWS.add("sidecar: SIGTERM in a swap", "the same, twice", 2, says=("stopped:",), quick=True)
+@ROWS.add(
+    "sidecar: SIGTERM at random",
+    "SIGTERM somewhere in a swap: exit code 0, no server left in a shrink; started again",
+    TERMINATIONS,
+    says=("stopped:",),
+)
 def _terminate(stage: FaultStage, times: int) -> str:
     chance = random.Random(1)
     for number in range(times):
@@ -108,6 +128,11 @@ def _terminate(stage: FaultStage, times: int) -> str:
     return f"{times} times"
 
 
+@ROWS.add(
+    "sidecar: killed in a handover",
+    "memory is handed over as it is filled (the default); killed three times on the way",
+    options={"forecast": "competing"},
+)
 def _handover(stage: FaultStage) -> None:
     # It takes as long as the load takes to fill what is given.
     stage.most_cycles = 90
@@ -118,6 +143,7 @@ def _handover(stage: FaultStage) -> None:
         stage.start_sidecar()
 
 
+@ROWS.add("sidecar: SIGSTOP", "SIGSTOP for 1.5 s three times around a swap", quick=True)
 def _hang(stage: FaultStage) -> None:
     stage.wait(0.9)
     swap(stage)
@@ -128,6 +154,13 @@ def _hang(stage: FaultStage) -> None:
         stage.wake_sidecar()
 
 
+@ROWS.add(
+    "sidecar: hangs while a server restarts",
+    "SIGSTOP; a server is killed and starts with 24 of 48 MiB; SIGCONT a second later",
+    gap="the sidecar hangs",
+    bound_seconds=1.0 + GAP_SECONDS,
+    says=("restarted",),
+)
 def _restart_while_it_hangs(stage: FaultStage) -> None:
     stage.hang_sidecar()
     stage.kill_server(0)
@@ -136,6 +169,18 @@ def _restart_while_it_hangs(stage: FaultStage) -> None:
     stage.wake_sidecar()
 
 
+@ROWS.add(
+    "sidecar: a second one, same state file",
+    "a second sidecar with the same state file is refused, the first goes on",
+    "state.json",
+    "locked by",
+)
+@ROWS.add(
+    "sidecar: a second one",
+    "a second sidecar with a state file of its own is refused, the first goes on",
+    "other.json",
+    "controlled by",
+)
 def _second(stage: FaultStage, state_file: str, words: str) -> str:
     """Another sidecar for the same servers is not let in, and the first goes on."""
     text = Path(stage.sidecar.file).read_text()
@@ -156,56 +201,3 @@ def _second(stage: FaultStage, state_file: str, words: str) -> str:
         raise RowFailedError(f"it ended with {ended.returncode}: {ended.stderr[-500:]}")
     swap_and_wait(stage)
     return ended.stderr.strip().splitlines()[-1][-120:]
-
-
-ROWS = [
-    Row(
-        "sidecar: killed at each step",
-        "kill -9 before and after each CONFIG SET and each save of a swap; started again",
-        lambda stage: _kill_around(stage, _each_step),
-    ),
-    Row(
-        "sidecar: killed at some steps",
-        "the same at three steps in the midst of the transitions",
-        lambda stage: _kill_around(stage, _some_steps),
-        quick=True,
-    ),
-    Row(
-        "sidecar: SIGTERM at random",
-        "SIGTERM somewhere in a swap: exit code 0, no server left in a shrink; started again",
-        lambda stage: _terminate(stage, TERMINATIONS),
-        says=("stopped:",),
-    ),
-    Row(
-        "sidecar: SIGTERM in a swap",
-        "the same, twice",
-        lambda stage: _terminate(stage, 2),
-        says=("stopped:",),
-        quick=True,
-    ),
-    Row(
-        "sidecar: killed in a handover",
-        "memory is handed over as it is filled (the default); killed three times on the way",
-        _handover,
-        options={"forecast": "competing"},
-    ),
-    Row("sidecar: SIGSTOP", "SIGSTOP for 1.5 s three times around a swap", _hang, quick=True),
-    Row(
-        "sidecar: hangs while a server restarts",
-        "SIGSTOP; a server is killed and starts with 24 of 48 MiB; SIGCONT a second later",
-        _restart_while_it_hangs,
-        gap="the sidecar hangs",
-        bound_seconds=1.0 + GAP_SECONDS,
-        says=("restarted",),
-    ),
-    Row(
-        "sidecar: a second one",
-        "a second sidecar with a state file of its own is refused, the first goes on",
-        lambda stage: _second(stage, "other.json", "controlled by"),
-    ),
-    Row(
-        "sidecar: a second one, same state file",
-        "a second sidecar with the same state file is refused, the first goes on",
-        lambda stage: _second(stage, "state.json", "locked by"),
-    ),
-]

@@ -11,16 +11,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workloads.experiment.faults.rows.row import Row, RowFailedError, RowSkippedError
+from workloads.experiment.faults.rows.row import RowFailedError, Rows, RowSkippedError
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
+
+ROWS = Rows()
 
 # Forms of the file that still tell how servers were before a shrink.
 KNOWS_MORE = ("above the budget", "newer", "older")
 UNREADABLE = "is unusable, starting without it"
 
 
+@ROWS.add(
+    "state file: a folder",
+    "in place of the file there is a folder: it does not start, and says why",
+    says=("is a directory",),
+)
 def _folder(stage: FaultStage) -> None:
     """It does not start then, and says why; all stays as it was left."""
     swap_and_wait(stage)
@@ -36,6 +43,12 @@ def _folder(stage: FaultStage) -> None:
     stage.recover()
 
 
+@ROWS.add(
+    "state file: unreadable",
+    "kill -9; nobody may read the file; started again",
+    says=(UNREADABLE,),
+    options={"settings": {"hz": 10}},
+)
 def _unreadable(stage: FaultStage) -> None:
     if os.getuid() == 0:
         raise RowSkippedError("root may read every file")
@@ -142,6 +155,13 @@ def _small_disk() -> Iterator[Mapping[str, Any]]:
         folder.rmdir()
 
 
+@ROWS.add(
+    "disk: full",
+    "the disk of the state file is full in a shrink, and over a kill -9; then it is not",
+    says=("cannot be written",),
+    quick=True,
+    around=_small_disk,
+)
 def _full_disk(stage: FaultStage) -> None:
     filler = stage.sidecar.state_file.with_name("filler")
     with filler.open("wb", buffering=0) as file:
@@ -161,6 +181,12 @@ def _full_disk(stage: FaultStage) -> None:
     swap_and_wait(stage)
 
 
+@ROWS.add(
+    "disk: read only",
+    "the disk of the state file becomes read-only for two plans, and is written again",
+    says=("cannot be written",),
+    around=_small_disk,
+)
 def _read_only_disk(stage: FaultStage) -> None:
     folder = stage.sidecar.state_file.parent
 
@@ -174,45 +200,13 @@ def _read_only_disk(stage: FaultStage) -> None:
     swap_and_wait(stage)
 
 
-ROWS = [
-    Row(
-        f"state file: {name}",
-        f"kill -9 in a shrink; the file {does}; started again",
-        lambda stage, change=change: _with_state(stage, change),  # type: ignore[misc]
-        says=says,
+for _name, (_does, _change, _says) in FORMS.items():
+    ROWS.add(
+        f"state file: {_name}",
+        f"kill -9 in a shrink; the file {_does}; started again",
+        _change,
+        says=_says,
         # Where nothing tells how it was before, a server gets the usual settings after a shrink.
-        options={} if name in KNOWS_MORE else {"settings": {"hz": 10}},
-        quick=name in ("absent", "garbage"),
-    )
-    for name, (does, change, says) in FORMS.items()
-]
-ROWS += [
-    Row(
-        "state file: unreadable",
-        "kill -9; nobody may read the file; started again",
-        _unreadable,
-        says=(UNREADABLE,),
-        options={"settings": {"hz": 10}},
-    ),
-    Row(
-        "state file: a folder",
-        "in place of the file there is a folder: it does not start, and says why",
-        _folder,
-        says=("is a directory",),
-    ),
-    Row(
-        "disk: full",
-        "the disk of the state file is full in a shrink, and over a kill -9; then it is not",
-        _full_disk,
-        says=("cannot be written",),
-        quick=True,
-        around=_small_disk,
-    ),
-    Row(
-        "disk: read only",
-        "the disk of the state file becomes read-only for two plans, and is written again",
-        _read_only_disk,
-        says=("cannot be written",),
-        around=_small_disk,
-    ),
-]
+        options={} if _name in KNOWS_MORE else {"settings": {"hz": 10}},
+        quick=_name in ("absent", "garbage"),
+    )(_with_state)
