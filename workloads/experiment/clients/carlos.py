@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
 
 from workloads.experiment.clients.carlos_figures import (
     METRICS,
@@ -17,12 +16,9 @@ from workloads.experiment.clients.carlos_figures import (
 )
 from workloads.experiment.clients.carlos_runs import WAYS, WORKERS, measure
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Study, Table
 from workloads.shared_traces import TWITTER
 from workloads.table import milliseconds, percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 THEIRS = {"Replay": "1.05 to 1.07 (Table 7.1)", "Zipf": "1.06 to 1.09 (Table 7.1)"}
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workloads.experiment.clients.ycsb_node import Application, Run, play
+from workloads.experiment.study.picture import reach
 from workloads.experiment.study.spread import quartiles, spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError, Table
-from workloads.table import mebibytes, milliseconds, percent
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError, Table
+from workloads.table import mebibytes, milliseconds, percent, signed_percent
 from workloads.ycsb.build import YcsbError, ycsb_class_path
 from workloads.ycsb.client import YcsbLoad
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WORKLOADS = {"B": 0.95, "C": 1.0}
 WAYS = {"equal": "equal shares", "spreds": "SPREDS"}
@@ -121,7 +119,7 @@ def conclude(data: Data) -> str:
         parts.append(
             f"under YCSB's workload {name} the mean access time was {milliseconds(before)} with "
             f"equal shares and {milliseconds(after)} with SPREDS, "
-            f"a change of {spread(changes(data, name), _signed)}{_unmoved(runs['spreds'])}"
+            f"a change of {spread(changes(data, name), signed_percent)}{_unmoved(runs['spreds'])}"
         )
     sentence = "; ".join(parts)
     return f"{sentence[0].upper()}{sentence[1:]}."
@@ -146,8 +144,8 @@ def tables(data: Data) -> list[Table]:
                     f"{name}, {told}",
                     spread([one["access_seconds"] for one in of], milliseconds),
                     spread([one["hit_ratio"] for one in of], percent),
-                    spread(changes(data, name), _signed) if way == "spreds" else "",
-                    spread([one["moves"] for one in of], _whole) if way == "spreds" else "",
+                    spread(changes(data, name), signed_percent) if way == "spreds" else "",
+                    spread([one["moves"] for one in of], "{:g}".format) if way == "spreds" else "",
                 ]
             )
             for application in of[0]["applications"]:
@@ -199,11 +197,11 @@ def draw(figure: Figure, data: Data) -> None:
         for pair in zip(*values, strict=True):
             panel.plot((0, 1), pair, "o-", color="0.7", markersize=4, label="a seed")
         for place, of in enumerate(values):
-            low, middle, high = quartiles(of)
+            middles, around = reach([of], ends=quartiles)
             panel.errorbar(
                 place,
-                middle,
-                [[middle - low], [high - middle]],
+                middles,
+                around,
                 fmt="ks",
                 capsize=6,
                 markersize=5,
@@ -228,7 +226,7 @@ def headlines(data: Data) -> list[Headline]:
     return [
         Headline(
             f"change of the mean access time that YCSB measures, workload {name}",
-            spread(changes(data, name), _signed),
+            spread(changes(data, name), signed_percent),
             "−6.7 % (Table 8.6, YCSB and KV-replay)",
         )
         for name in data["workloads"]
@@ -239,18 +237,10 @@ def missed(data: Data) -> list[str]:
     """SPREDS is to make it shorter, in each workload."""
     return [
         f"Under workload {name} the median over seeds is not shorter with SPREDS: "
-        f"{spread(changes(data, name), _signed)}{_unmoved(runs['spreds'])}."
+        f"{spread(changes(data, name), signed_percent)}{_unmoved(runs['spreds'])}."
         for name, runs in data["workloads"].items()
         if statistics.median(changes(data, name)) >= 0
     ]
-
-
-def _signed(ratio: float) -> str:
-    return f"{ratio:+.1%}".replace("-", "−").replace("%", " %")
-
-
-def _whole(number: float) -> str:
-    return f"{number:g}"
 
 
 STUDY = Study(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workloads.experiment.growth.learning import learn, stack_bytes
+from workloads.experiment.study.picture import reach
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 
 KEYS = (10**5, 10**6, 10**7, 10**8)
 QUICK_KEYS = (10**5, 10**6)
@@ -94,23 +91,20 @@ def _kib(size_bytes: float) -> str:
 
 def tables(data: Data) -> list[Table]:
     """A row a case."""
-    columns: dict[str, Callable[[dict[str, Any]], str]] = {
-        "objects followed": lambda row: f"{row['live_objects']:,}",
-        "mean error, 5 to 100 %": lambda row: spread(row["mean_error"], lambda one: f"{one:.4f}"),
-        "mean error, 0.1 to 5 %": lambda row: spread(row["small_error"], lambda one: f"{one:.4f}"),
-        "worst error, 5 to 100 %": lambda row: spread(row["worst_error"], lambda one: f"{one:.4f}"),
-        "of a read": lambda row: spread(row["microseconds_a_read"], lambda one: f"{one:.1f} µs"),
-        "memory": lambda row: _kib(row["bytes"]),
-    }
     return [
-        Table(
+        Table.of(
             "Median (least to greatest) over seeds; errors of the miss ratio, by size as a share "
             "of all keys",
-            ["keys", *columns],
-            [
-                [f"{row['keys']:,}", *(told(row) for told in columns.values())]
-                for row in data["rows"]
-            ],
+            data["rows"],
+            {
+                "keys": lambda row: f"{row['keys']:,}",
+                "objects followed": lambda row: f"{row['live_objects']:,}",
+                "mean error, 5 to 100 %": lambda row: spread(row["mean_error"], "{:.4f}".format),
+                "mean error, 0.1 to 5 %": lambda row: spread(row["small_error"], "{:.4f}".format),
+                "worst error, 5 to 100 %": lambda row: spread(row["worst_error"], "{:.4f}".format),
+                "of a read": lambda row: spread(row["microseconds_a_read"], "{:.1f} µs".format),
+                "memory": lambda row: _kib(row["bytes"]),
+            },
         )
     ]
 
@@ -121,11 +115,7 @@ def draw(figure: Figure, data: Data) -> None:
     for place, live in enumerate(dict.fromkeys(row["live_objects"] for row in data["rows"])):
         rows = [row for row in data["rows"] if row["live_objects"] == live]
         keys = [row["keys"] for row in rows]
-        middles = [median(row["mean_error"]) for row in rows]
-        around = [
-            [middle - min(row["mean_error"]) for middle, row in zip(middles, rows, strict=True)],
-            [max(row["mean_error"]) - middle for middle, row in zip(middles, rows, strict=True)],
-        ]
+        middles, around = reach(row["mean_error"] for row in rows)
         style = ("C0o-", "C1s--")[place % 2]
         beside = [count * 1.15**place for count in keys]  # bars are not on each other
         left.errorbar(beside, middles, around, fmt=style, capsize=3, label=f"{live:,} objects")

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,10 @@ from workloads.experiment.cost_model import ask_cost_model
 from workloads.experiment.gain.mix import Mix, MixServer, Phase, read_mix, record
 from workloads.experiment.gain.simulation import Division, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
+from workloads.experiment.study.picture import reach
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import milliseconds, percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Plans a day that are priced, and whose load on a core is told.
 PRICED = (1, 24, 96, 288, 1440, 10_000)
@@ -152,30 +150,24 @@ def conclude(data: Data) -> str:
 def tables(data: Data) -> list[Table]:
     """Gain, time and money."""
     return [
-        Table(
+        Table.of(
             "Change of the mean access time against equal shares, median (least to greatest)",
-            ["plans a day", "change", "moves of memory"],
-            [
-                [
-                    f"{row['plans_a_day']}",
-                    spread(row["change_ratio"], lambda one: f"{one:+.1%}"),
-                    spread(row["moves"], lambda one: f"{one:.0f}"),
-                ]
-                for row in data["gain"]
-            ],
+            data["gain"],
+            {
+                "plans a day": lambda row: str(row["plans_a_day"]),
+                "change": lambda row: spread(row["change_ratio"], "{:+.1%}".format),
+                "moves of memory": lambda row: spread(row["moves"], "{:.0f}".format),
+            },
         ),
-        Table(
+        Table.of(
             "Processor time of a plan, median (least to greatest), and where it takes a quarter of "
             "one core (section 8.1.2)",
-            ["servers", "of a plan", "plans a day"],
-            [
-                [
-                    servers,
-                    spread(seconds, milliseconds),
-                    f"{_saturation(data, servers):,.0f}",
-                ]
-                for servers, seconds in data["seconds"].items()
-            ],
+            list(data["seconds"]),
+            {
+                "servers": str,
+                "of a plan": lambda servers: spread(data["seconds"][servers], milliseconds),
+                "plans a day": lambda servers: f"{_saturation(data, servers):,.0f}",
+            },
         ),
         Table(
             "Without AWS' free tier, alarms included, USD a year; and planning for 3 servers "
@@ -198,11 +190,7 @@ def draw(figure: Figure, data: Data) -> None:
     left, right = figure.subplots(1, 2)
     rows = data["gain"]
     plans = [row["plans_a_day"] for row in rows]
-    middles = [100 * median(row["change_ratio"]) for row in rows]
-    around = [
-        [m - 100 * min(row["change_ratio"]) for m, row in zip(middles, rows, strict=True)],
-        [100 * max(row["change_ratio"]) - m for m, row in zip(middles, rows, strict=True)],
-    ]
+    middles, around = reach((row["change_ratio"] for row in rows), 100)
     left.errorbar(plans, middles, around, fmt="C0o-", capsize=3)
     left.axhline(0, color="black", linewidth=0.8)
     left.set(xscale="log", xlabel="plans a day", ylabel="mean access time against equal shares, %")

@@ -10,7 +10,6 @@ import threading
 import time
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 from sidecar.base.metrics import Metrics
 from sidecar.curves.monitor import ServerMonitor
@@ -19,12 +18,9 @@ from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
 from workloads.experiment.growth.learning import learn
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.running_program import ROOT
 from workloads.table import percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RATES = (1_000, 10_000, 100_000, 300_000, 1_000_000, 2_000_000)
 SECONDS = 2.0
@@ -139,25 +135,20 @@ def conclude(data: Data) -> str:
 def tables(data: Data) -> list[Table]:
     """A row a rate."""
     return [
-        Table(
+        Table.of(
             "Median (least to greatest) over seeds",
-            [
-                "samples a second",
-                "taken",
-                "processor time",
-                "of a sample",
-                "mean error of the curve",
-            ],
-            [
-                [
-                    f"{row['rate']:,}",
-                    spread(_column(row, "taken_ratio"), percent),
-                    spread(_column(row, "processor_ratio"), percent),
-                    spread(_column(row, "microseconds_a_sample"), lambda one: f"{one:.1f} µs"),
-                    spread(_column(row, "mean_error"), lambda one: f"{one:.4f}"),
-                ]
-                for row in data["rows"]
-            ],
+            data["rows"],
+            {
+                "samples a second": lambda row: f"{row['rate']:,}",
+                "taken": lambda row: spread(_column(row, "taken_ratio"), percent),
+                "processor time": lambda row: spread(_column(row, "processor_ratio"), percent),
+                "of a sample": lambda row: spread(
+                    _column(row, "microseconds_a_sample"), "{:.1f} µs".format
+                ),
+                "mean error of the curve": lambda row: spread(
+                    _column(row, "mean_error"), "{:.4f}".format
+                ),
+            },
         )
     ]
 

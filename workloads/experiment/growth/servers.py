@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sidecar.settings.team_settings import TeamSettings
 from solver_lambda.documents.keys import settings_key
@@ -19,14 +19,11 @@ from workloads.embedded_sidecar import NODE, NodeServer, NodeSettings, plans_in,
 from workloads.experiment.growth.learning import learn
 from workloads.experiment.growth.paced_load import REQUESTS_PER_SECOND, paced_load
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, equal_shares, running_servers, sizes_in_force
 from workloads.process_watch import usage
 from workloads.table import milliseconds, percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SERVERS = (2, 5, 10, 20, 50, 100)
 QUICK_SERVERS = (3,)
@@ -168,24 +165,20 @@ def conclude(data: Data) -> str:
 def tables(data: Data) -> list[Table]:
     """A row a node."""
     return [
-        Table(
+        Table.of(
             "Median (least to greatest)",
-            ["servers", "plan made after", "in force after", "of a core", "resident",
-             "samples a server", "error of their curve"],
-            [
-                [
-                    f"{row['servers']}",
-                    spread(row["planned_seconds"], milliseconds),
-                    spread(row["in_force_seconds"], milliseconds),
-                    percent(row["processor_ratio"]),
-                    f"{row['rss_bytes'] / (1 << 20):.0f} MiB",
-                    f"{row['samples']:,}",
-                    spread(row["mean_error"], lambda one: f"{one:.4f}"),
-                ]
-                for row in data["rows"]
-            ],
+            data["rows"],
+            {
+                "servers": lambda row: str(row["servers"]),
+                "plan made after": lambda row: spread(row["planned_seconds"], milliseconds),
+                "in force after": lambda row: spread(row["in_force_seconds"], milliseconds),
+                "of a core": lambda row: percent(row["processor_ratio"]),
+                "resident": lambda row: f"{row['rss_bytes'] / (1 << 20):.0f} MiB",
+                "samples a server": lambda row: f"{row['samples']:,}",
+                "error of their curve": lambda row: spread(row["mean_error"], "{:.4f}".format),
+            },
         )
-    ]  # fmt: skip
+    ]
 
 
 def draw(figure: Figure, data: Data) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workloads.experiment.papers.import_cases import (
     CASES,
@@ -14,12 +14,10 @@ from workloads.experiment.papers.import_cases import (
     fresh_process,
     size_bytes,
 )
+from workloads.experiment.study.picture import reach
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import mebibytes, milliseconds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ROUNDS = 3
 # The dearest are left to the full form.
@@ -86,26 +84,20 @@ def conclude(data: Data) -> str:
 
 def tables(data: Data) -> list[Table]:
     """One row a case."""
-    rows = []
-    for name, case in data["cases"].items():
-        rows.append(
-            [
-                case["title"],
-                spread(case["cpu_seconds"], milliseconds),
-                spread(_ratios(data, name), lambda ratio: f"{ratio:.2f}"),
-                f"{case['modules']:,}",
-                mebibytes(case["peak_memory_bytes"]),
-                mebibytes(case["package_bytes"]),
-            ]
-        )
-    rounds = data["rounds"]
+    rounds, cases = data["rounds"], data["cases"]
     told = "one run for each seed" if rounds == 1 else f"median of {rounds} runs for each seed"
-    header = ["what is imported", "processor time", "of the handler's", "modules"]
     return [
-        Table(
+        Table.of(
             f"Processor time of a fresh process until all is imported, {told}",
-            [*header, "peak memory", "packages on disk"],
-            rows,
+            list(cases),
+            {
+                "what is imported": lambda name: cases[name]["title"],
+                "processor time": lambda name: spread(cases[name]["cpu_seconds"], milliseconds),
+                "of the handler's": lambda name: spread(_ratios(data, name), "{:.2f}".format),
+                "modules": lambda name: f"{cases[name]['modules']:,}",
+                "peak memory": lambda name: mebibytes(cases[name]["peak_memory_bytes"]),
+                "packages on disk": lambda name: mebibytes(cases[name]["package_bytes"]),
+            },
         ),
         Table(
             "The function's budget of imports",
@@ -126,12 +118,8 @@ def draw(figure: Figure, data: Data) -> None:
     cases = list(data["cases"].values())
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     places = range(len(cases))
-    times = [_median(case) * 1000 for case in cases]
-    reach = [
-        [time - min(case["cpu_seconds"]) * 1000 for time, case in zip(times, cases, strict=True)],
-        [max(case["cpu_seconds"]) * 1000 - time for time, case in zip(times, cases, strict=True)],
-    ]
-    left.barh(places, times, xerr=reach, color="0.7", edgecolor="k", capsize=2)
+    times, around = reach((case["cpu_seconds"] for case in cases), 1000)
+    left.barh(places, times, xerr=around, color="0.7", edgecolor="k", capsize=2)
     left.set_yticks(places, [case["title"] for case in cases])
     left.invert_yaxis()
     left.set_xlabel("processor time until imported (ms)")

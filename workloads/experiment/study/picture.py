@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workloads.experiment.study.spread import least_and_greatest
 from workloads.experiment.study.study import Data, Study, StudyError
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
+
+
+# Low end, middle and high end of some values.
+Ends = Callable[[Sequence[float]], tuple[float, float, float]]
 
 
 def plain_ticks(axis: Axis) -> None:
@@ -49,3 +55,13 @@ def draw(study: Study, data: Data, path: Path) -> None:
         study.draw(figure, data)
         metadata = {"Date": None} if path.suffix == ".svg" else None
         figure.savefig(path, dpi=120, metadata=metadata)
+
+
+def reach(
+    series: Iterable[Sequence[float]], factor: float = 1.0, ends: Ends = least_and_greatest
+) -> tuple[list[float], list[list[float]]]:
+    """Medians, and how far the ends are below and above them, as error bars take them."""
+    spans = [[factor * value for value in ends(values)] for values in series]
+    middles = [middle for _, middle, _ in spans]
+    below = [middle - low for low, middle, _ in spans]
+    return middles, [below, [high - middle for _, middle, high in spans]]

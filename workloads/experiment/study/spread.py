@@ -6,6 +6,11 @@ import statistics
 from collections.abc import Callable, Sequence
 
 
+def least_and_greatest(values: Sequence[float]) -> tuple[float, float, float]:
+    """The least, the median and the greatest."""
+    return min(values), statistics.median(values), max(values)
+
+
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """First quartile, median and third; of one value, three times that."""
     if len(values) < 2:

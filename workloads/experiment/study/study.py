@@ -6,14 +6,17 @@ can be made of what was measured elsewhere, and says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
+else:
+    Figure = Any  # matplotlib is only for who draws
 
+Of = TypeVar("Of")
 # What ``json`` reads back as it was written.
 Data = dict[str, Any]
 
@@ -46,6 +49,12 @@ class Table:
     title: str
     header: list[str]
     rows: list[list[str]]
+
+    @classmethod
+    def of(cls, title: str, of: Iterable[Of], columns: Mapping[str, Callable[[Of], str]]) -> Table:
+        """A row for each of ``of``, as each column tells it."""
+        rows = [[told(one) for told in columns.values()] for one in of]
+        return cls(title, list(columns), rows)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
 
 from workloads.bench.sampling.paired_ratios import FEWEST, Target
 from workloads.bench.sampling.states import MONITOR, OFF, OTHER_STOCK, STOCK, STOCK_AGAIN
 from workloads.experiment.study.picture import plain_ticks
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Study, Table
 from workloads.experiment.thesis.latency_slices import (
     CLIENTS,
     IN_USE,
@@ -23,9 +22,6 @@ from workloads.experiment.thesis.latency_slices import (
     slices_of,
 )
 from workloads.table import percent, signed_percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WORDS = {
     STOCK_AGAIN.name: "stock again (nothing differs)",

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workloads.experiment.cost_model import ask_cost_model
-from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 
 CONTROLLERS = {
     "lambda": "Lambda",

@@ -5,20 +5,16 @@ from __future__ import annotations
 import statistics
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sidecar.storage.store import FolderStore
 from workloads.demo.loop import NODE, controller_text, local_cloud
 from workloads.experiment.study.spread import quartiles, spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
 from workloads.process_environment import process_environment
 from workloads.quiet_log import quiet_log
 from workloads.table import milliseconds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 THESIS_SECONDS = {"cloud": 1.8, "embedded": 0.1}
 WANTED_SECONDS = 0.5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from workloads.bench.solver.partition_instances import TRACES
 from workloads.bench.solver.solver_verb import PLANNER, SAME_RATIO
 from workloads.experiment.study.spread import quartiles, spread
-from workloads.experiment.study.study import Data, Headline, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Study, Table
 from workloads.experiment.thesis.solver_runs import (
     COMPARED,
     DIRICHLET,
@@ -25,7 +25,6 @@ from workloads.table import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SHORT = {DIRICHLET: "Algorithm 8", LOOK_AHEAD: "LookAhead", PLANNER: "with the certificate"}
 STYLES = {DIRICHLET: "C0o-", LOOK_AHEAD: "C1s-", PLANNER: "C2^--"}

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workloads.experiment.cost_model import ask_cost_model
 from workloads.experiment.papers.memory.measurement import (
@@ -14,13 +14,10 @@ from workloads.experiment.papers.memory.measurement import (
     WHOLE_PROCESSOR_MB,
     measured_runs,
 )
-from workloads.experiment.study.picture import plain_ticks
+from workloads.experiment.study.picture import plain_ticks, reach
 from workloads.experiment.study.spread import quartiles
-from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.table import mebibytes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 KINDS = {"cold": "cold start", "warm": "warm run"}
 PLANS = 1_000_000
@@ -200,14 +197,10 @@ def draw(figure: Figure, data: Data) -> None:
         sizes = _sizes(data, servers)
         for kind, (line, colour) in {"cold": ("-", "C0"), "warm": ("--", "C1")}.items():
             label = f"{KINDS[kind]}, {servers} servers"
-            spans = [quartiles(runs[f"{kind}_seconds"]) for runs in sizes.values()]
-            middles = [span[1] for span in spans]
-            reach = [
-                [middle - span[0] for span, middle in zip(spans, middles, strict=True)],
-                [span[2] - middle for span, middle in zip(spans, middles, strict=True)],
-            ]
+            series = (runs[f"{kind}_seconds"] for runs in sizes.values())
+            middles, around = reach(series, ends=quartiles)
             look = {"marker": style, "linestyle": line, "color": colour, "markersize": 4}
-            times.errorbar(list(sizes), middles, yerr=reach, capsize=2, label=label, **look)
+            times.errorbar(list(sizes), middles, yerr=around, capsize=2, label=label, **look)
             dollars = [_price(data, size, runs, kind) * PLANS for size, runs in sizes.items()]
             prices.plot(list(sizes), dollars, label=label, **look)
     for panel, words in ((times, "seconds to the plan"), (prices, "USD, a million plans")):

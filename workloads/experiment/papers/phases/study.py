@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workloads.experiment.papers.phases.measurement import (
     HITS_WINDOW_SECONDS,
@@ -16,11 +16,8 @@ from workloads.experiment.papers.phases.measurement import (
 from workloads.experiment.papers.phases.missed import missed
 from workloads.experiment.study.picture import plain_ticks
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import milliseconds, percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FULL = Plan(objects=50_000, base_seconds=2.2, shrink_seconds=7.5, grow_seconds=7.5)
 # Nothing is to be waited for.

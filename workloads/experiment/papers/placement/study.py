@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workloads.experiment.papers.placement.measurement import (
     ONE_WAY_SECONDS,
@@ -12,13 +12,10 @@ from workloads.experiment.papers.placement.measurement import (
     measure_places,
 )
 from workloads.experiment.papers.placement.over_the_cloud import measure_cloud, one_ways_of_a_cycle
-from workloads.experiment.study.picture import plain_ticks
+from workloads.experiment.study.picture import plain_ticks, reach
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import milliseconds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BUSY = "beside, busy"
 NEAREST = "same machine"
@@ -143,19 +140,17 @@ def _break_even(data: Data) -> Table:
 
 
 def _cloud(data: Data) -> Table:
-    return Table(
+    cloud = data["cloud"]
+    return Table.of(
         "Cycles of the deployed stack on an emulator that is so far from the node, two servers; "
-        f"{one_ways_of_a_cycle(data['cloud']):.1f} one-way delays a cycle",
-        ["place", "one way", "plan taken", "plan in force"],
-        [
-            [
-                place,
-                milliseconds(of["one_way_seconds"]),
-                spread(of["taken"], milliseconds),
-                spread(of["in_force"], milliseconds),
-            ]
-            for place, of in data["cloud"].items()
-        ],
+        f"{one_ways_of_a_cycle(cloud):.1f} one-way delays a cycle",
+        list(cloud),
+        {
+            "place": str,
+            "one way": lambda place: milliseconds(cloud[place]["one_way_seconds"]),
+            "plan taken": lambda place: spread(cloud[place]["taken"], milliseconds),
+            "plan in force": lambda place: spread(cloud[place]["in_force"], milliseconds),
+        },
     )
 
 
@@ -167,12 +162,8 @@ def draw(figure: Figure, data: Data) -> None:
         series = [of["seconds"].get(place) for of in data["servers"].values()]
         if None in series:
             continue
-        middle = [statistics.median(values) * 1000 for values in series]
-        reach = [
-            [m - min(values) * 1000 for m, values in zip(middle, series, strict=True)],
-            [max(values) * 1000 - m for m, values in zip(middle, series, strict=True)],
-        ]
-        panel.errorbar(counts, middle, reach, fmt=style, ms=4, capsize=2, lw=1, label=place)
+        middle, around = reach(series, 1000)
+        panel.errorbar(counts, middle, around, fmt=style, ms=4, capsize=2, lw=1, label=place)
     panel.set(xscale="log", yscale="log", xlabel="servers of the node")
     panel.set_xticks(counts, [str(count) for count in counts])
     panel.minorticks_off()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workloads.experiment.papers.slow_backend.measurement import WINDOWS, measure
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Study, Table
+from workloads.experiment.study.study import Data, Figure, Headline, Study, Table
 from workloads.table import milliseconds, percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TITLES = {
     "without": "no cache, open loop",
@@ -50,21 +47,20 @@ def tables(data: Data) -> list[Table]:
 
 
 def _crowds(data: Data) -> Table:
-    return Table(
+    return Table.of(
         f"A crowd that comes at once for {data['keys']} keys of a backend that "
         f"takes {milliseconds(data['crowd_backend_seconds'])}, one after the other (all crowds "
         "begin at once, in one process)",
-        ["users", "who misses", "backend calls", "answered in time", "the last one's wait"],
-        [
-            [
-                str(one["users"]),
-                "calls" if one["way"] == "cached" else "joins a call for its key",
-                _range(one["calls"]),
-                _range(one["answered"]),
-                spread(one["last_seconds"], milliseconds),
-            ]
-            for one in data["crowds"]
-        ],
+        data["crowds"],
+        {
+            "users": lambda one: str(one["users"]),
+            "who misses": lambda one: (
+                "calls" if one["way"] == "cached" else "joins a call for its key"
+            ),
+            "backend calls": lambda one: _range(one["calls"]),
+            "answered in time": lambda one: _range(one["answered"]),
+            "the last one's wait": lambda one: spread(one["last_seconds"], milliseconds),
+        },
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from workloads.demo.loop import Cloud, local_cloud
 from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Headline, Scope, Study, StudyError
+from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError
 from workloads.experiment.thesis.ten_hours.loads import (
     BUDGET_BYTES,
     EQUAL_BYTES,
@@ -29,7 +29,6 @@ from workloads.table import signed_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 HOUR_SECONDS, QUICK_HOUR_SECONDS = 9.0, 2.4
 QUICK_HOURS = 2
