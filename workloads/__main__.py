@@ -77,7 +77,7 @@ def verb_of(module: Any) -> Any:
     """What has HELP, add_arguments and run."""
     if not hasattr(module, "STUDY"):
         return module
-    from workloads.experiment.study.command import StudyVerb
+    from workloads.experiment.harness.command import StudyVerb
 
     return StudyVerb(module.STUDY)
 

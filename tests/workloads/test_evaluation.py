@@ -15,8 +15,8 @@ import pytest
 from tests.workloads.test_demo_cleans_up import processes_with
 from workloads.experiment.everything import command, published
 from workloads.experiment.everything.results import read_results, study_of
+from workloads.experiment.harness.study import StudyError
 from workloads.experiment.studies import CHAPTERS, STUDIES
-from workloads.experiment.study.study import StudyError
 
 ROOT = Path(__file__).parents[2]
 COSTS = "figure-8-6"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from workloads.__main__ import main
-from workloads.experiment.attacks.command import chosen, table
+from workloads.experiment.attacks.command import table
 from workloads.experiment.attacks.rows.all_rows import ALL_ATTACKS
 from workloads.experiment.attacks.stage.attack import FELL, OK, SKIPPED, Attack, must, play_attack
+from workloads.experiment.harness.command_line import chosen
 
-QUICK = chosen(quick=True)
+QUICK = chosen(ALL_ATTACKS, quick=True)
 
 
 @pytest.mark.parametrize("attack", QUICK, ids=lambda attack: attack.name)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from workloads.experiment.study.study import StudyError
+from workloads.experiment.harness.study import StudyError
 from workloads.running_program import ROOT
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -16,7 +15,7 @@ import numpy as np
 import redis
 
 from sidecar.config.sampling import SamplingConfig
-from workloads.arguments import output_file, picture_file, seed
+from workloads.arguments import seed
 from workloads.experiment.curve_cases import CASES, QUICK_CASES, TRACE_FILES, Case, load
 from workloads.experiment.curve_prediction import (
     FORMS,
@@ -26,6 +25,7 @@ from workloads.experiment.curve_prediction import (
     working_set,
 )
 from workloads.experiment.fast_replay import Load
+from workloads.experiment.harness.command_line import add_figures, write_json
 from workloads.local_server import built
 from workloads.shared_traces import add_traces
 from workloads.supported_servers import supported_servers
@@ -67,12 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="objects that a monitor keeps (default: %(default)s, as in a sidecar)",
     )
     parser.add_argument("--only", metavar="WORD", help="run only cases with this in their name")
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the figures here"
-    )
-    parser.add_argument(
-        "--picture", type=picture_file, metavar="FILE", help="draw curves and measurements"
-    )
+    add_figures(parser, "draw curves and measurements")
     add_traces(parser, *TRACE_FILES.values())
 
 
@@ -110,8 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
                         continue
                     results.append(_result(case, one.name, ended))
                     _print(results[-1])
-                    if arguments.json:
-                        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+                    write_json(arguments.json, results)
         except BaseException:
             print("experiment curves: ends the replays that have begun", file=sys.stderr)
             # Waited for here: the pool's own end would take the others up again.

@@ -15,8 +15,8 @@ from workloads.experiment.clients.carlos_figures import (
     speed_ups,
 )
 from workloads.experiment.clients.carlos_runs import WAYS, WORKERS, measure
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Study, Table
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Study, Table
 from workloads.shared_traces import TWITTER
 from workloads.table import milliseconds, percent
 

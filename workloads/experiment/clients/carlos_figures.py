@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from workloads.experiment.clients.carlos_runs import WAYS, WORKLOADS
-from workloads.experiment.study.study import Data
+from workloads.experiment.harness.study import Data
 
 SIGNIFICANT = 0.05
 METRICS = {"latency": "windows_mean_seconds", "throughput": "windows_per_second"}

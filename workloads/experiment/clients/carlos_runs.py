@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sidecar.traces.trace_reader import TraceError, load_trace
 from workloads.embedded_sidecar import NodeServer, NodeSettings, moves_in, running_sidecar
 from workloads.experiment.clients.closed_loop import Answers, Application, play_closed
-from workloads.experiment.study.study import Data, Scope, StudyError
+from workloads.experiment.harness.study import Data, Scope, StudyError
 from workloads.load import Load
 from workloads.local_server import equal_shares, running_servers, settled_sizes
 from workloads.shared_traces import TWITTER, trace_file

@@ -28,7 +28,7 @@ from workloads.experiment.clients.overhead_loads import (
     Ycsb,
     fill_mixed,
 )
-from workloads.experiment.study.study import Data, Scope, StudyError
+from workloads.experiment.harness.study import Data, Scope, StudyError
 from workloads.ycsb.build import YcsbError, ycsb_class_path
 
 RATE = 0.01

@@ -6,9 +6,17 @@ import statistics
 from typing import Any
 
 from workloads.experiment.clients.ycsb_node import Application, Run, play
-from workloads.experiment.study.picture import reach
-from workloads.experiment.study.spread import quartiles, spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError, Table
+from workloads.experiment.harness.picture import reach
+from workloads.experiment.harness.spread import quartiles, spread
+from workloads.experiment.harness.study import (
+    Data,
+    Figure,
+    Headline,
+    Scope,
+    Study,
+    StudyError,
+    Table,
+)
 from workloads.table import mebibytes, milliseconds, percent, signed_percent
 from workloads.ycsb.build import YcsbError, ycsb_class_path
 from workloads.ycsb.client import YcsbLoad

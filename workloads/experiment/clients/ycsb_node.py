@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.embedded_sidecar import NodeServer, NodeSettings, moves_in, running_sidecar
-from workloads.experiment.study.study import StudyError
+from workloads.experiment.harness.study import StudyError
 from workloads.local_server import free_port, running_servers, settled_sizes
 from workloads.lookaside import Tally
 from workloads.ycsb.build import YcsbError

@@ -13,10 +13,10 @@ from workloads.experiment.everything import markdown
 from workloads.experiment.everything.page import page
 from workloads.experiment.everything.published import FOLDER, publish
 from workloads.experiment.everything.results import Result, file_of, read_results
+from workloads.experiment.harness.command import add_scope
+from workloads.experiment.harness.picture import check_matplotlib, draw
+from workloads.experiment.harness.study import StudyError
 from workloads.experiment.studies import STUDIES
-from workloads.experiment.study.command import add_scope
-from workloads.experiment.study.picture import check_matplotlib, draw
-from workloads.experiment.study.study import StudyError
 from workloads.running_program import ROOT, running_program
 
 HELP = "all experiments of docs/research/evaluation.md one after the other, and one report"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from workloads.experiment.everything.results import Result
-from workloads.experiment.study.study import Table
+from workloads.experiment.harness.study import Table
 
 
 def report(results: Sequence[Result], pictures: str, level: int = 2) -> str:

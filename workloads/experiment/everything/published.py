@@ -8,10 +8,10 @@ from pathlib import Path
 
 from workloads.experiment.everything import markdown
 from workloads.experiment.everything.results import Result, file_of
+from workloads.experiment.harness.command import SEEDS
+from workloads.experiment.harness.picture import draw
+from workloads.experiment.harness.study import StudyError
 from workloads.experiment.studies import STUDIES
-from workloads.experiment.study.command import SEEDS
-from workloads.experiment.study.picture import draw
-from workloads.experiment.study.study import StudyError
 
 FOLDER = Path("docs/research/evaluation")
 BEGIN = "<!-- made by: python -m workloads experiment all --publish -->"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workloads.experiment.harness.study import Data, Study, StudyError
 from workloads.experiment.studies import CHAPTERS, STUDIES
-from workloads.experiment.study.study import Data, Study, StudyError
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from workloads.arguments import output_file, positive, seed
+from workloads.arguments import positive, seed
 from workloads.experiment.faults.model.model import KINDS, play_many, replay
 from workloads.experiment.faults.rows.all_rows import ALL_ROWS
 from workloads.experiment.faults.rows.row import (
@@ -27,6 +25,13 @@ from workloads.experiment.faults.rows.row import (
 from workloads.experiment.faults.stage.node_servers import MODULE, PATCH
 from workloads.experiment.faults.stage.script import ScriptError
 from workloads.experiment.faults.stage.waiting import pause, stop_waiting, wait_again
+from workloads.experiment.harness.command_line import (
+    add_rows,
+    chosen,
+    say,
+    told_without_playing,
+    write_json,
+)
 from workloads.table import text_table
 
 HELP = """Faults of sidecar, servers, network and cloud, on real servers under load: a table.
@@ -61,19 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="N such scripts without servers, on a model, hundreds a second",
     )
     what.add_argument("--replay", type=Path, metavar="FILE", help="the script in this file")
-    parser.add_argument(
-        "--only", nargs="+", metavar="NAME", help="rows whose names have one of these in them"
-    )
-    parser.add_argument("--list", action="store_true", help="only say which rows there are")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the figures here")
+    add_rows(parser, AT_ONCE)
     parser.add_argument(
         "--way",
         choices=(PATCH, MODULE),
         default=PATCH,
         help="patched servers (default), or with the module",
-    )
-    parser.add_argument(
-        "--at-once", type=positive, default=AT_ONCE, help=f"rows side by side (default: {AT_ONCE})"
     )
     parser.add_argument(
         "--seed", type=seed, default=1, help="of the first random script (default: 1)"
@@ -91,36 +89,30 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return _run(arguments)
     except KeyboardInterrupt:
-        _say("experiment faults: interrupted; all that was started is ended")
+        say("experiment faults: interrupted; all that was started is ended")
         raise
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if why := _contradiction(arguments):
-        _say(f"experiment faults: {why}")
+        say(f"experiment faults: {why}")
         return 2
     if arguments.model:
         return play_many(arguments.model, arguments.seed, arguments.under or "resolver")
     try:
         if arguments.replay and arguments.under:
             return replay(arguments.replay, arguments.under)
-        rows = chosen(arguments)
+        rows = _rows(arguments)
     except (ScriptError, UnicodeDecodeError, OSError) as error:
         words = getattr(error, "strerror", None) or error
-        _say(f"experiment faults: {arguments.replay}: {words}")
+        say(f"experiment faults: {arguments.replay}: {words}")
         return 2
-    if not rows:
-        names = " or ".join(map(repr, arguments.only))
-        _say(f"experiment faults: no row has {names} in its name; --list says which there are")
-        return 2
-    if arguments.list:
-        print(text_table(["row", "what is done"], [[row.name, row.does] for row in rows]))
-        return 0
+    code = told_without_playing("faults", "row", rows, arguments)
+    if code is not None:
+        return code
     outcomes = play_rows(rows, arguments.way, arguments.at_once)
     print(table(rows, outcomes))
-    if arguments.json:
-        document = [asdict(outcome) for outcome in outcomes]
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+    write_json(arguments.json, [asdict(outcome) for outcome in outcomes])
     return int(any(outcome.verdict == FAILED for outcome in outcomes))
 
 
@@ -133,18 +125,13 @@ def _contradiction(arguments: argparse.Namespace) -> str:
     return ""
 
 
-def chosen(arguments: argparse.Namespace) -> list[Row]:
+def _rows(arguments: argparse.Namespace) -> list[Row]:
     """By the options. Raises ScriptError, OSError."""
     if arguments.replay:
         return [replayed_row(arguments.replay)]
     if arguments.random:
         return [random_row(arguments.seed + number) for number in range(arguments.random)]
-    return [
-        row
-        for row in ALL_ROWS
-        if (row.quick or not arguments.quick)
-        and (not arguments.only or any(part in row.name for part in arguments.only))
-    ]
+    return chosen(ALL_ROWS, arguments.quick, arguments.only)
 
 
 def play_rows(rows: Sequence[Row], way: str = PATCH, at_once: int = AT_ONCE) -> list[Outcome]:
@@ -155,10 +142,10 @@ def play_rows(rows: Sequence[Row], way: str = PATCH, at_once: int = AT_ONCE) -> 
         outcome = play_row(row, way)
         if outcome.verdict != FAILED and 0 < outcome.looks_per_second < LEAST_LOOKS_PER_SECOND:
             words = f"the observer looked only {outcome.looks_per_second:.0f} times a second"
-            _say(f"{row.name}: {words}")
-        _say(f"{row.name}: {outcome.verdict} ({outcome.seconds:.0f} s) {outcome.words[:2000]}")
+            say(f"{row.name}: {words}")
+        say(f"{row.name}: {outcome.verdict} ({outcome.seconds:.0f} s) {outcome.words[:2000]}")
         if outcome.verdict == FAILED and row.script:
-            _say(f"The script of {row.name}, which --replay FILE plays again:\n{row.script}")
+            say(f"The script of {row.name}, which --replay FILE plays again:\n{row.script}")
         return outcome
 
     wait_again()
@@ -202,7 +189,3 @@ def _seconds(seconds: float) -> str:
     if seconds == math.inf:
         return "while a gap lasts"
     return f"{seconds:.2f} s" if seconds else "-"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

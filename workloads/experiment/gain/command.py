@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 import time
@@ -16,7 +15,7 @@ import numpy as np
 
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
-from workloads.arguments import output_file, picture_file, positive, seed
+from workloads.arguments import positive, seed
 from workloads.experiment.gain.divisions import (
     Divided,
     divided_by_rivals,
@@ -26,6 +25,7 @@ from workloads.experiment.gain.divisions import (
 from workloads.experiment.gain.mix import Mix, mix_files
 from workloads.experiment.gain.report import Result, by_cycle, draw, summary, told
 from workloads.experiment.gain.score import judge, score
+from workloads.experiment.harness.command_line import add_figures, write_json
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
 
 HELP = "how much of the possible gain SPREDS keeps, beside other ways to divide memory"
@@ -43,12 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=seed, default=1, help="seed of the requests and the salts (default: 1)"
     )
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the figures here"
-    )
-    parser.add_argument(
-        "--picture", type=picture_file, metavar="FILE", help="draw what each division gains"
-    )
+    add_figures(parser, "draw what each division gains")
     parser.add_argument(
         "--by-cycle", action="store_true", help="also print each cycle's mean access time"
     )
@@ -78,9 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(told(result), flush=True)
         if arguments.by_cycle:
             print(f"\n{by_cycle(result)}", flush=True)
-        if arguments.json:
-            text = json.dumps([one.to_json() for one in results], indent=1)
-            arguments.json.write_text(f"{text}\n")
+        write_json(arguments.json, [one.to_json() for one in results])
     print(summary(results))
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
     if arguments.picture:

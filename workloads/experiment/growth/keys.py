@@ -6,9 +6,9 @@ from statistics import median
 from typing import Any
 
 from workloads.experiment.growth.learning import learn, stack_bytes
-from workloads.experiment.study.picture import reach
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.harness.picture import reach
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 
 KEYS = (10**5, 10**6, 10**7, 10**8)
 QUICK_KEYS = (10**5, 10**6)

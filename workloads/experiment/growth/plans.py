@@ -18,9 +18,9 @@ from workloads.experiment.cost_model import ask_cost_model
 from workloads.experiment.gain.mix import Mix, MixServer, Phase, read_mix, record
 from workloads.experiment.gain.simulation import Division, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.study.picture import reach
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.harness.picture import reach
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import milliseconds, percent
 
 # Plans a day that are priced, and whose load on a core is told.

@@ -17,8 +17,16 @@ from sidecar.sample_intake import SampleIntake
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
 from workloads.experiment.growth.learning import learn
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError, Table
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import (
+    Data,
+    Figure,
+    Headline,
+    Scope,
+    Study,
+    StudyError,
+    Table,
+)
 from workloads.running_program import ROOT
 from workloads.table import percent
 

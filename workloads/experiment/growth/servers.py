@@ -18,8 +18,8 @@ from solver_lambda.documents.plan import AdaptationPlan
 from workloads.embedded_sidecar import NODE, NodeServer, NodeSettings, plans_in, running_sidecar
 from workloads.experiment.growth.learning import learn
 from workloads.experiment.growth.paced_load import REQUESTS_PER_SECOND, paced_load
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, equal_shares, running_servers, sizes_in_force
 from workloads.process_watch import usage

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.experiment.study.study import StudyError
+from workloads.experiment.harness.study import StudyError
 from workloads.running_program import ROOT
 
 HANDLER = "import solver_lambda.function.handler"

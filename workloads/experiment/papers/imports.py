@@ -7,6 +7,9 @@ import statistics
 import tempfile
 from typing import Any
 
+from workloads.experiment.harness.picture import reach
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.experiment.papers.import_cases import (
     CASES,
     MOST_MODULES,
@@ -14,9 +17,6 @@ from workloads.experiment.papers.import_cases import (
     fresh_process,
     size_bytes,
 )
-from workloads.experiment.study.picture import reach
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import mebibytes, milliseconds
 
 ROUNDS = 3

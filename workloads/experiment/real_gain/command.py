@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from workloads.experiment.gain.simulation import (
     simulate,
 )
 from workloads.experiment.gain.spreds_division import SpredsDivision
+from workloads.experiment.harness.command_line import add_figures, say, write_json
 from workloads.experiment.real_gain.play import Played, node_settings, play
 from workloads.experiment.real_gain.report import Run, apart, by_cycle, compared
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
@@ -61,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long a cycle of the mix takes (default: 8s)",
     )
     parser.add_argument("--seed", type=seed, default=1, help="of the requests (default: 1)")
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the figures here"
-    )
+    add_figures(parser)
     parser.add_argument(
         "--log", type=output_file, metavar="FILE", help="also write what the sidecar says here"
     )
@@ -83,11 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
     except (RuntimeError, OSError) as error:
         print(f"experiment real-gain: {error}", file=sys.stderr)
         return 1
-    if arguments.json:
-        document = {
-            name: {way: one.to_json() for way, one in ways.items()} for name, ways in runs.items()
-        }
-        arguments.json.write_text(f"{json.dumps(document, indent=1)}\n")
+    figures = {
+        name: {way: one.to_json() for way, one in ways.items()} for name, ways in runs.items()
+    }
+    write_json(arguments.json, figures)
     if not arguments.agree:
         return 0
     differ = {name: apart(ways["real"], ways[ALIKE]) for name, ways in runs.items()}
@@ -99,9 +96,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(mix: Mix, arguments: argparse.Namespace) -> dict[str, Run]:
     requests = record(mix, arguments.seed)
     cycle_seconds: float = arguments.cycle
-    _say(f"{mix.name}: {mix.cycles} cycles of {cycle_seconds:g} s, with equal shares")
+    say(f"{mix.name}: {mix.cycles} cycles of {cycle_seconds:g} s, with equal shares")
     equal = play(mix, requests, cycle_seconds, lambda _: nullcontext())
-    _say("and with SPREDS")
+    say("and with SPREDS")
     with tempfile.TemporaryDirectory(prefix="spreds-gain-") as name:
         folder = Path(name)
         try:
@@ -115,7 +112,7 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> dict[str, Run]:
             if arguments.log and (folder / "sidecar.log").exists():
                 shutil.copy(folder / "sidecar.log", arguments.log)
         moves = moves_in(folder)
-    _say("and simulated")
+    say("and simulated")
     weighed = [
         replace(one, sizes_bytes=np.maximum(1, weights - OVERHEAD_BYTES).astype(np.uint32))
         for one, weights in zip(requests, equal.key_weights, strict=True)
@@ -196,7 +193,3 @@ def _overheads(mix: Mix, requests: Sequence[Requests], equal: Played) -> str:
         rows.append([server.name, f"{own:.0f}", f"{weights[asked].mean() - own:.0f}"])
     header = ["bytes of a key, mean", "own", f"in Redis beside (simulated: {OVERHEAD_BYTES})"]
     return text_table(header, rows)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -6,9 +6,9 @@ import statistics
 
 from workloads.bench.sampling.paired_ratios import FEWEST, Target
 from workloads.bench.sampling.states import MONITOR, OFF, OTHER_STOCK, STOCK, STOCK_AGAIN
-from workloads.experiment.study.picture import plain_ticks
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Study, Table
+from workloads.experiment.harness.picture import plain_ticks
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Study, Table
 from workloads.experiment.thesis.latency_slices import (
     CLIENTS,
     IN_USE,

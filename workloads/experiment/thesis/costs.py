@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workloads.experiment.cost_model import ask_cost_model
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 
 CONTROLLERS = {
     "lambda": "Lambda",

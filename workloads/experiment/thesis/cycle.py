@@ -8,8 +8,16 @@ from pathlib import Path
 
 from sidecar.storage.store import FolderStore
 from workloads.demo.loop import NODE, controller_text, local_cloud
-from workloads.experiment.study.spread import quartiles, spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError, Table
+from workloads.experiment.harness.spread import quartiles, spread
+from workloads.experiment.harness.study import (
+    Data,
+    Figure,
+    Headline,
+    Scope,
+    Study,
+    StudyError,
+    Table,
+)
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
 from workloads.process_environment import process_environment

@@ -21,7 +21,7 @@ from workloads.bench.sampling.states import (
     State,
     divided_cores,
 )
-from workloads.experiment.study.study import Data, Scope, StudyError
+from workloads.experiment.harness.study import Data, Scope, StudyError
 from workloads.local_server import LocalServer
 
 SKEW = 0.99

@@ -6,8 +6,14 @@ import json
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from workloads.experiment.loopback_server import LoopbackServer, Question, Reply
-from workloads.experiment.signed_messages import Message, new_key, notification, self_signed, signed
+from workloads.experiment.harness.loopback_server import LoopbackServer, Question, Reply
+from workloads.experiment.harness.signed_messages import (
+    Message,
+    new_key,
+    notification,
+    self_signed,
+    signed,
+)
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:plans"
 TEST_EVENT = json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent"})

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from workloads.experiment.loopback_server import LoopbackServer, Question, Reply
+from workloads.experiment.harness.loopback_server import LoopbackServer, Question, Reply
 
 # What it is asked, and what came with it: the answer's body, and more headers.
 Answer = Callable[[bytes, dict[str, str]], tuple[bytes, dict[str, str]]]

@@ -14,7 +14,7 @@ import boto3
 from moto import server as moto_server
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from workloads.experiment.signed_messages import (
+from workloads.experiment.harness.signed_messages import (
     Message,
     new_key,
     notification,

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from solver_lambda.documents.keys import observation_key
 from workloads.bench.solver.function_verb import realistic_observation
-from workloads.experiment.loopback_server import LoopbackServer, Question, Reply
-from workloads.experiment.study.study import Scope, StudyError
+from workloads.experiment.harness.loopback_server import LoopbackServer, Question, Reply
+from workloads.experiment.harness.study import Scope, StudyError
 from workloads.running_program import ROOT
 
 CONTROL_GROUPS = Path("/sys/fs/cgroup")

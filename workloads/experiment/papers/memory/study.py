@@ -9,14 +9,22 @@ from itertools import pairwise
 from typing import Any
 
 from workloads.experiment.cost_model import ask_cost_model
+from workloads.experiment.harness.picture import plain_ticks, reach
+from workloads.experiment.harness.spread import quartiles
+from workloads.experiment.harness.study import (
+    Data,
+    Figure,
+    Headline,
+    Scope,
+    Study,
+    StudyError,
+    Table,
+)
 from workloads.experiment.papers.memory.measurement import (
     SERVERS,
     WHOLE_PROCESSOR_MB,
     measured_runs,
 )
-from workloads.experiment.study.picture import plain_ticks, reach
-from workloads.experiment.study.spread import quartiles
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.table import mebibytes
 
 KINDS = {"cold": "cold start", "warm": "warm run"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from workloads.experiment.harness.study import Data
 from workloads.experiment.papers.phases.measurement import HITS_WINDOW_SECONDS
-from workloads.experiment.study.study import Data
 from workloads.table import milliseconds
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from workloads.experiment.harness.picture import plain_ticks
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.experiment.papers.phases.measurement import (
     HITS_WINDOW_SECONDS,
     PHASES,
@@ -14,9 +17,6 @@ from workloads.experiment.papers.phases.measurement import (
     play,
 )
 from workloads.experiment.papers.phases.missed import missed
-from workloads.experiment.study.picture import plain_ticks
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import milliseconds, percent
 
 FULL = Plan(objects=50_000, base_seconds=2.2, shrink_seconds=7.5, grow_seconds=7.5)

@@ -18,8 +18,8 @@ from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.planning.planner import make_plan
 from workloads.bench.solver.function_verb import realistic_observation
+from workloads.experiment.harness.study import Scope
 from workloads.experiment.papers.placement.delay_proxy import delayed
-from workloads.experiment.study.study import Scope
 from workloads.local_server import LocalServer
 from workloads.running_program import running_command
 from workloads.solver_service import HOST, SolverService, running_service

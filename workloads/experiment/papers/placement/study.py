@@ -5,6 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from workloads.experiment.harness.picture import plain_ticks, reach
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.experiment.papers.placement.measurement import (
     ONE_WAY_SECONDS,
     ONE_WAYS_OF_A_REQUEST,
@@ -12,9 +15,6 @@ from workloads.experiment.papers.placement.measurement import (
     measure_places,
 )
 from workloads.experiment.papers.placement.over_the_cloud import measure_cloud, one_ways_of_a_cycle
-from workloads.experiment.study.picture import plain_ticks, reach
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import milliseconds
 
 BUSY = "beside, busy"

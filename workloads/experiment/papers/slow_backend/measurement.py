@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from workloads.experiment.harness.study import Data, Scope
 from workloads.experiment.papers.slow_backend import artillery
 from workloads.experiment.papers.slow_backend.front import running_front
 from workloads.experiment.papers.slow_backend.users import (
@@ -18,7 +19,6 @@ from workloads.experiment.papers.slow_backend.users import (
     closed_loop,
     open_loop,
 )
-from workloads.experiment.study.study import Data, Scope
 from workloads.local_server import LocalServer
 
 KEYS = 10

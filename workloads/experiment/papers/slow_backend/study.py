@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Study, Table
 from workloads.experiment.papers.slow_backend.measurement import WINDOWS, measure
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Study, Table
 from workloads.table import milliseconds, percent
 
 TITLES = {

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.demo.loop import Cloud, local_cloud
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Figure, Headline, Scope, Study, StudyError
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, StudyError
 from workloads.experiment.thesis.ten_hours.loads import (
     BUDGET_BYTES,
     EQUAL_BYTES,

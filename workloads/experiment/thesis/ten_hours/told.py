@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from workloads.experiment.study.spread import spread
-from workloads.experiment.study.study import Data, Table
+from workloads.experiment.harness.spread import spread
+from workloads.experiment.harness.study import Data, Table
 from workloads.experiment.thesis.ten_hours.loads import BACKEND_SECONDS, REQUESTS, SERVERS
 from workloads.experiment.thesis.ten_hours.play import BEST, CACHE_SECONDS, EQUAL, WAYS
 from workloads.table import percent, signed_percent

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.experiment.study.spread import least_and_greatest
-from workloads.experiment.study.study import Data, Study, StudyError
+from workloads.experiment.harness.spread import least_and_greatest
+from workloads.experiment.harness.study import Data, Study, StudyError
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis

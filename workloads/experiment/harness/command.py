@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from workloads.arguments import output_file, picture_file, positive, seed
-from workloads.experiment.study.machine import provenance
-from workloads.experiment.study.picture import check_matplotlib, draw
-from workloads.experiment.study.study import Data, Scope, Study, StudyError
+from workloads.arguments import positive, seed
+from workloads.experiment.harness.command_line import add_figures, write_json
+from workloads.experiment.harness.machine import provenance
+from workloads.experiment.harness.picture import check_matplotlib, draw
+from workloads.experiment.harness.study import Data, Scope, Study, StudyError
 from workloads.shared_traces import (
     ORM_BUSY,
     ORM_NIGHT,
@@ -37,12 +37,7 @@ class StudyVerb:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options, the same for each study."""
         add_scope(parser, *self._study.traces)
-        parser.add_argument(
-            "--json", type=output_file, metavar="FILE", help="also write the figures here"
-        )
-        parser.add_argument(
-            "--picture", type=picture_file, metavar="FILE", help="also draw the figures here"
-        )
+        add_figures(parser, "also draw the figures here")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Exit code 0; 1: it could not be measured; 2: a package is missing."""
@@ -65,8 +60,7 @@ class StudyVerb:
         except (StudyError, OSError, RuntimeError) as error:
             print(f"{study.name}: {error}", file=sys.stderr)
             return 1
-        if arguments.json:
-            arguments.json.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
+        write_json(arguments.json, result, allow_nan=False)
         if arguments.picture:
             draw(study, result["data"], arguments.picture)
         print(as_text(study, result["data"]))
