@@ -6,8 +6,8 @@ from sidecar.base.metrics import Metrics
 from sidecar.servers.actuator import Actuator
 from sidecar.state.state_store import StateStore
 from workloads.experiment.faults.model.model import maker
-from workloads.experiment.faults.model.model_sidecar import ModelSidecar
 from workloads.experiment.faults.model.model_stage import ModelStage
+from workloads.experiment.faults.model.sidecars import ModelSidecar
 from workloads.experiment.faults.model.simulated_time import SimulatedClock
 
 

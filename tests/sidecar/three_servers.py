@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.experiment.faults.model.model_sidecar import ModelSidecar
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
+from workloads.experiment.faults.model.sidecars import ModelSidecar
 
 THIRD = BUDGET_BYTES // 3
 

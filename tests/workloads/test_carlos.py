@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workloads.experiment.clients import carlos
-from workloads.experiment.clients.carlos_figures import METRICS, alike_mean_seconds, significance
+from workloads.experiment.clients.carlos_runs import METRICS, alike_mean_seconds, significance
 from workloads.experiment.clients.closed_loop import Application, play_closed
 from workloads.load import Load
 from workloads.local_server import LocalServer

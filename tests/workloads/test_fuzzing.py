@@ -11,10 +11,10 @@ from sidecar.samples.batch import SampleError
 from tests.docs.documents import GOLDEN
 from workloads.__main__ import main
 from workloads.experiment.fuzz.c_targets import TARGETS, Target, run_plainly
+from workloads.experiment.fuzz.command import parsers
 from workloads.experiment.fuzz.document_parsers import document_parsers
 from workloads.experiment.fuzz.fuzzing import Parser, fuzz
 from workloads.experiment.fuzz.growth import KINDS, cost, inputs
-from workloads.experiment.fuzz.parsers import parsers
 
 ALL = parsers()
 MUTANTS = 6000

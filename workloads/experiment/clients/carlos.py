@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import statistics
 
-from workloads.experiment.clients.carlos_figures import (
+from workloads.experiment.clients.carlos_runs import (
     METRICS,
     SIGNIFICANT,
+    WAYS,
+    WORKERS,
     alike_mean_seconds,
     application_speed_ups,
     cells,
     interquartile_seconds,
+    measure,
     significance,
     speed_ups,
 )
-from workloads.experiment.clients.carlos_runs import WAYS, WORKERS, measure
 from workloads.experiment.harness.spread import spread
 from workloads.experiment.harness.study import Data, Figure, Headline, Study, Table
 from workloads.shared_traces import TWITTER

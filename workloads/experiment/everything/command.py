@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from workloads.experiment.everything import markdown
-from workloads.experiment.everything.page import page
+from workloads.experiment.everything import report
 from workloads.experiment.everything.published import FOLDER, publish
 from workloads.experiment.everything.results import Result, file_of, read_results
 from workloads.experiment.harness.command import add_scope
@@ -133,8 +132,8 @@ def _report(results: Sequence[Result], folder: Path) -> str:
     for one in results:
         if one.error is None:
             draw(one.study, one.data, folder / f"{one.study.name}.svg")
-    title = f"# SPREDS: the evaluation\n\n{markdown.machines(results)}\n\n"
+    title = f"# SPREDS: the evaluation\n\n{report.machines(results)}\n\n"
     as_markdown, as_page = folder / "report.md", folder / "report.html"
-    as_markdown.write_text(title + markdown.report(results, pictures=""))
-    as_page.write_text(page(results, folder))
+    as_markdown.write_text(title + report.markdown(results, pictures=""))
+    as_page.write_text(report.page(results, folder))
     return f"{as_page}\n{as_markdown}"

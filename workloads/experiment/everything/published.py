@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from workloads.experiment.everything import markdown
+from workloads.experiment.everything import report
 from workloads.experiment.everything.results import Result, file_of
 from workloads.experiment.harness.command import SEEDS
 from workloads.experiment.harness.picture import draw
@@ -60,12 +60,12 @@ def documents(results: Sequence[Result]) -> dict[Path, str]:
     """What stands between the marks of each document."""
     evaluation = (
         "## Where it was measured\n\nBeside the thesis' Table 8.5:\n\n"
-        f"{markdown.machines(results)}\n\n"
-        f"{markdown.report(results, pictures='evaluation/')}"
+        f"{report.machines(results)}\n\n"
+        f"{report.markdown(results, pictures='evaluation/')}"
     )
     return {
         Path("docs/research/evaluation.md"): evaluation,
-        Path("docs/research/measured.md"): f"{markdown.headlines(results)}\n",
+        Path("docs/research/measured.md"): f"{report.headlines(results)}\n",
     }
 
 

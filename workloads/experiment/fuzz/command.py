@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
 from workloads.arguments import positive, seed
 from workloads.experiment.fuzz.c_targets import TARGETS, run_libfuzzer, why_no_libfuzzer
-from workloads.experiment.fuzz.fuzzing import Outcome, fuzz
-from workloads.experiment.fuzz.parsers import parsers
+from workloads.experiment.fuzz.delivery_parsers import delivery_parsers
+from workloads.experiment.fuzz.document_parsers import document_parsers, node_parser
+from workloads.experiment.fuzz.fuzzing import Outcome, Parser, fuzz
+from workloads.experiment.fuzz.server_parsers import server_parsers
+from workloads.experiment.fuzz.web_parsers import web_parsers
 from workloads.table import text_table
 
+_MAKERS: tuple[Callable[[], list[Parser]], ...] = (
+    document_parsers,
+    delivery_parsers,
+    server_parsers,
+    web_parsers,
+    lambda: [node_parser()],
+)
 HELP = """Mutants of well-formed input for all that reads input from outside: each is read, or
 refused by a documented error in one printable line. The default is the Python readers, which need
 no server; --c is the C, by libFuzzer, and needs clang-16 (apt-get install clang-16
@@ -20,6 +31,11 @@ draws the same mutants again. docs/develop/fuzzing.md names the parsers."""
 # The most for each of the C targets.
 C_SECONDS = 600
 _SHOWN_BYTES = 2000
+
+
+def parsers() -> dict[str, Parser]:
+    """By name."""
+    return {parser.name: parser for make in _MAKERS for parser in make()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

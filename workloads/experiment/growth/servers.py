@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from sidecar.settings.team_settings import TeamSettings
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.plan import AdaptationPlan
+from workloads.deaf_process import deaf_processes
 from workloads.embedded_sidecar import NODE, NodeServer, NodeSettings, plans_in, running_sidecar
 from workloads.experiment.growth.learning import learn
-from workloads.experiment.growth.paced_load import REQUESTS_PER_SECOND, paced_load
 from workloads.experiment.harness.spread import spread
 from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, equal_shares, running_servers, sizes_in_force
+from workloads.lookaside import LookAsideClient
 from workloads.process_watch import usage
 from workloads.table import milliseconds, percent
+from workloads.zipf import zipf_keys
 
+REQUESTS_PER_SECOND = 10_000
+# Of the load.
+LOAD_KEYS = 5_000
+SKEW = 0.8
+VALUE_BYTES = 600
+DRAWN_REQUESTS = 200_000
+TURN_SECONDS = 0.05
 SERVERS = (2, 5, 10, 20, 50, 100)
 QUICK_SERVERS = (3,)
 SERVER_BYTES = 4 << 20
@@ -38,6 +49,29 @@ CYCLES_A_SEED = 2
 WARM_UP_CYCLES = 2
 LOOK_SECONDS = 0.002
 KEYS, SAMPLED_SHARE, LIVE_OBJECTS = 1_000_000, 0.01, 8192
+
+
+def paced_load(urls: Sequence[str], seed: int) -> AbstractContextManager[None]:
+    """Until the end of the block: the same for all servers together, however many they are."""
+    return deaf_processes(_send, [(list(urls), seed)])
+
+
+def _send(urls: Sequence[str], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    keys = [b"key:%d" % key for key in zipf_keys(LOAD_KEYS, SKEW, DRAWN_REQUESTS, random).tolist()]
+    each = REQUESTS_PER_SECOND * TURN_SECONDS / len(urls)
+    place = 0
+    with ExitStack() as stack:
+        clients = [stack.enter_context(LookAsideClient(url)) for url in urls]
+        begun = time.monotonic()
+        for turn in range(1 << 62):
+            for client in clients:
+                count = int(each + random.random())  # parts of a request are drawn
+                if count:
+                    part = keys[place : place + count]
+                    client.request(part, [VALUE_BYTES] * count, [0.0] * count)
+                    place = (place + count) % (DRAWN_REQUESTS - REQUESTS_PER_SECOND)
+            time.sleep(max(0.0, begun + (turn + 1) * TURN_SECONDS - time.monotonic()))
 
 
 def measure(scope: Scope) -> Data:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import os
+import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from workloads.arguments import positive, seed
 from workloads.experiment.harness.command_line import add_figures, write_json
-from workloads.experiment.harness.machine import provenance
 from workloads.experiment.harness.picture import check_matplotlib, draw
 from workloads.experiment.harness.study import Data, Scope, Study, StudyError
+from workloads.running_program import ROOT
 from workloads.shared_traces import (
     ORM_BUSY,
     ORM_NIGHT,
@@ -24,7 +29,57 @@ from workloads.shared_traces import (
 )
 from workloads.table import text_table
 
+PACKAGES = ("numpy", "redis", "pyzmq", "scipy", "matplotlib")
 SEEDS = 5
+
+
+def provenance() -> dict[str, str]:
+    """Machine, versions and commit, each in words."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{memory_bytes / (1 << 30):.0f} GiB",
+        "system": f"{_distribution()}, Linux {platform.release()}",
+        "Python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+        "commit": _commit(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "an unknown distribution")
+    except OSError:
+        return "an unknown distribution"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _commit() -> str:
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    try:
+        changed = " with changes" if git("status", "--porcelain", "-uno") else ""
+        return git("rev-parse", "--short=12", "HEAD") + changed
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown (no git repository)"
 
 
 class StudyVerb:

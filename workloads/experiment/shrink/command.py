@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 
 from workloads.arguments import at_least, between, positive
 from workloads.experiment.shrink.clients import Clients
-from workloads.experiment.shrink.measurement import Percentiles, Shrink, measure
-from workloads.experiment.shrink.ways import WAYS
+from workloads.experiment.shrink.measurement import WAYS, Percentiles, Shrink, measure
 from workloads.table import milliseconds, text_table
 
 HELP = """What clients feel of a server that loses half of its memory. Needs 'make setup' and a

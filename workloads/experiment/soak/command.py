@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +18,19 @@ import numpy as np
 
 from sidecar.control.client import SidecarClient
 from workloads.arguments import at_least, between
+from workloads.deaf_process import deaf_processes
 from workloads.embedded_sidecar import NodeServer, NodeSettings, running_sidecar
-from workloads.experiment.soak.full_load import KEYS, full_load
 from workloads.local_server import LocalServer, equal_shares, running_servers
+from workloads.lookaside import LookAsideClient
 from workloads.process_watch import Usage, usage
+from workloads.zipf import zipf_keys
 
+BATCH_REQUESTS = 200
+DRAWN_REQUESTS = 2_000_000
+SKEW = 0.9
+VALUE_BYTES = 500
+# Keys of the servers differ, so that plans have something to divide.
+KEYS = (40_000, 80_000, 160_000, 320_000)
 HELP = """The sidecar beside four servers at full load: what it takes, and whether that grows. Needs
 'make setup', and takes an hour and some seconds. processor_ratio: share of one core; rss_mib: least
 and most of the last two thirds; lost_plans: observations that no plan answered; flat: resident
@@ -35,6 +46,30 @@ LOAD_PROCESSES = 2
 # Four looks or more are judged.
 LEAST_SECONDS = 30.0
 LOG_LINES = 15
+
+
+def full_load(servers: Sequence[LocalServer], processes: int) -> AbstractContextManager[None]:
+    """Until the end of the block. Each process sends to its share of the servers in turn."""
+    urls = [server.url for server in servers]
+    shares = [(urls[place::processes], KEYS[place::processes]) for place in range(processes)]
+    return deaf_processes(_send, shares)
+
+
+def _send(urls: Sequence[str], keys: Sequence[int]) -> None:
+    os.nice(5)  # the servers and the sidecar come first
+    random = np.random.default_rng(1)
+    names = [
+        [b"key:%d" % key for key in zipf_keys(count, SKEW, DRAWN_REQUESTS, random).tolist()]
+        for count in keys
+    ]
+    sizes, backend = [VALUE_BYTES] * BATCH_REQUESTS, [0.0] * BATCH_REQUESTS
+    place = 0
+    with ExitStack() as stack:
+        clients = [stack.enter_context(LookAsideClient(url)) for url in urls]
+        while True:
+            for client, wanted in zip(clients, names, strict=True):
+                client.request(wanted[place : place + BATCH_REQUESTS], sizes, backend)
+            place = (place + BATCH_REQUESTS) % (DRAWN_REQUESTS - BATCH_REQUESTS)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from workloads.experiment.attacks.stage.attack import Rows, must
-from workloads.experiment.attacks.stage.hostile_solver import HostileSolver, forged_plan
+from workloads.experiment.attacks.stage.false_services import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 from workloads.in_background import in_background
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workloads.experiment.attacks.stage.attack import Rows, must
-from workloads.experiment.attacks.stage.hostile_solver import HostileSolver, forged_plan
+from workloads.experiment.attacks.stage.false_services import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
 from workloads.in_background import in_background
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from sidecar.state.state_store import StateStore
 from workloads.experiment.faults.model.model_line import MakeSidecar
-from workloads.experiment.faults.model.model_sidecar import ModelSidecar
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
-from workloads.experiment.faults.model.resolver_sidecar import ResolverFile, ResolverSidecar
+from workloads.experiment.faults.model.sidecars import ModelSidecar, ResolverFile, ResolverSidecar
 from workloads.experiment.faults.model.simulated_time import SimulatedClock, simulated_time
 from workloads.experiment.faults.stage.script import (
     Step,

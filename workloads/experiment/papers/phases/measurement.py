@@ -20,7 +20,7 @@ from workloads.experiment.papers.phases.change_points import (
     find_spike,
 )
 from workloads.experiment.shrink.clients import VALUE, Clients, Latencies, running_clients
-from workloads.experiment.shrink.ways import grow_to, running_actuator, shrink_to
+from workloads.experiment.shrink.measurement import grow_to, running_actuator, shrink_to
 from workloads.local_server import LocalServer
 
 # Keys are asked for evenly, so that the hit ratio is the share of the keys that the server holds.
