@@ -123,7 +123,7 @@ def test_figures_are_kept_when_the_next_try_fails(tmp_path: Path) -> None:
 
 
 def test_what_was_published_is_not_measured_over() -> None:
-    done = run("all", "--only", "figure-8-6", "--output", ROOT / published.FOLDER)
+    done = run("all", "--only", "figure-8-6", "--output", ROOT / published.FIGURES)
     assert done.returncode == 2
     assert "has what was published" in done.stderr
 
@@ -159,6 +159,7 @@ def test_only_whole_results_are_published_and_nothing_by_halves(
         assert text.endswith("after\n")
         assert "what was there" not in text
     assert (docs / "evaluation/figure-8-6.svg").exists()
+    assert (tmp_path / published.FIGURES / "figure-8-6.json").exists()
 
     with pytest.raises(StudyError, match="not measured: figure-8-3; nothing was published"):
         published.publish(results, tmp_path, [COSTS, "figure-8-3"])
@@ -172,13 +173,13 @@ def test_only_whole_results_are_published_and_nothing_by_halves(
 
 
 def test_the_documents_say_what_the_published_figures_say() -> None:
-    results = read_results(ROOT / published.FOLDER)
+    results = read_results(ROOT / published.FIGURES)
     assert {one.study.name for one in results} == set(STUDIES)
     for path, text in published.documents(results).items():
         page = (ROOT / path).read_text()
         assert published.between(ROOT / path, text) == page, (
             f"{path}: python -m workloads experiment all --report-only --publish "
-            f"--output {published.FOLDER}"
+            f"--output {published.FIGURES}"
         )
     for one in results:
-        assert (ROOT / published.FOLDER / f"{one.study.name}.svg").exists()
+        assert (ROOT / published.PICTURES / f"{one.study.name}.svg").exists()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workloads.experiment.everything import report
-from workloads.experiment.everything.published import FOLDER, publish
+from workloads.experiment.everything.published import FIGURES, publish
 from workloads.experiment.everything.results import Result, file_of, read_results
 from workloads.experiment.harness.command import add_scope
 from workloads.experiment.harness.picture import check_matplotlib, draw
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--publish",
         action="store_true",
-        help="also write docs/research/evaluation and measured.md's table",
+        help="also write docs/research/evaluation, measured.md's table and tests/golden/evaluation",
     )
 
 
@@ -54,13 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         check_matplotlib()
         if not arguments.report_only:
-            if folder.resolve() == ROOT / FOLDER:
+            if folder.resolve() == ROOT / FIGURES:
                 raise StudyError(f"--output {folder} has what was published: --publish changes it")
             _make(folder)
             _measure(arguments.only or tuple(STUDIES), folder, arguments)
         results = read_results(folder)
         told = "docs/research/evaluation.md"  # the report of what was published
-        if folder.resolve() != ROOT / FOLDER:
+        if folder.resolve() != ROOT / FIGURES:
             told = _report(results, folder)
         if arguments.publish:
             publish(results, ROOT)

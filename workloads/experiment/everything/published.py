@@ -13,7 +13,8 @@ from workloads.experiment.harness.picture import draw
 from workloads.experiment.harness.study import StudyError
 from workloads.experiment.studies import STUDIES
 
-FOLDER = Path("docs/research/evaluation")
+PICTURES = Path("docs/research/evaluation")
+FIGURES = Path("tests/golden/evaluation")
 BEGIN = "<!-- made by: python -m workloads experiment all --publish -->"
 END = "<!-- end of what is made -->"
 
@@ -21,7 +22,7 @@ END = "<!-- end of what is made -->"
 def publish(
     results: Sequence[Result], root: Path, studies: Collection[str] = tuple(STUDIES)
 ) -> None:
-    """Write figures and pictures to ``docs/research/evaluation``, and the text of both documents.
+    """Write figures, pictures, and the text of both documents, which are of these figures.
 
     Raises:
         StudyError: one of ``studies`` was not measured, or quickly, or a document has no marks.
@@ -33,12 +34,12 @@ def publish(
         if why := _unfit(one):
             raise StudyError(f"'{one.study.name}' {why}: nothing was published")
     texts = {path: between(root / path, text) for path, text in documents(results).items()}
-    folder = root / FOLDER
-    folder.mkdir(exist_ok=True)
+    for folder in (PICTURES, FIGURES):
+        (root / folder).mkdir(parents=True, exist_ok=True)
     for one in results:
         text = json.dumps(one.record, separators=(",", ":"), allow_nan=False)
-        file_of(folder, one.study.name).write_text(f"{text}\n")
-        draw(one.study, one.data, folder / f"{one.study.name}.svg")
+        file_of(root / FIGURES, one.study.name).write_text(f"{text}\n")
+        draw(one.study, one.data, root / PICTURES / f"{one.study.name}.svg")
     for path, text in texts.items():
         (root / path).write_text(text)
 
