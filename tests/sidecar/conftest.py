@@ -42,6 +42,12 @@ def start_server() -> Iterator[StartServer]:
 
 
 @pytest.fixture
+def servers(start_server: StartServer) -> list[LocalServer]:
+    """Two with 12 MB each; some files have others by this name."""
+    return [start_server("12mb"), start_server("12mb")]
+
+
+@pytest.fixture
 def write_node(tmp_path: Path) -> WriteNode:
     """Writes the file of a node ``n1`` with these servers (or their addresses), and more text."""
 

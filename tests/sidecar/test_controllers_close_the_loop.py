@@ -76,11 +76,6 @@ def total(servers: list[LocalServer]) -> int:
 
 
 @pytest.fixture
-def servers(start_server: StartServer) -> list[LocalServer]:
-    return [start_server("12mb"), start_server("12mb")]
-
-
-@pytest.fixture
 def node(write_node: WriteNode, servers: list[LocalServer]) -> Callable[[str], Path]:
     """Writes the node's file with this ``[controller]``."""
     urls = {"small": servers[0].url, "large": servers[1].url}

@@ -22,7 +22,7 @@ from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key
 from solver_lambda.documents.plan import AdaptationPlan
 from tests.secret_file import write_secret
-from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from workloads.bench.solver.function_verb import realistic_observation
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -32,11 +32,6 @@ from workloads.solver_service import running_service
 MB = 1 << 20
 TOKEN = "only-for-tests-0123456789"
 SECRET = {"SPREDS_TOKEN": TOKEN}
-
-
-@pytest.fixture
-def servers(start_server: StartServer) -> list[LocalServer]:
-    return [start_server("12mb"), start_server("12mb")]
 
 
 @pytest.fixture

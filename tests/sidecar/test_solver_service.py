@@ -21,7 +21,7 @@ from solver_lambda.documents.reader import DocumentError
 from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
-from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_node import sidecar_in_thread
@@ -39,11 +39,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
     log = tmp_path_factory.mktemp("service") / "log"
     with running_service(log, {"SPREDS_TOKEN": TOKEN}) as started:
         yield started
-
-
-@pytest.fixture
-def servers(start_server: StartServer) -> list[LocalServer]:
-    return [start_server("12mb"), start_server("12mb")]
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from sidecar.samples.zmtp import GREETING, ZmtpError, ZmtpReader
 from workloads.experiment.attacks.stage.zmtp_peer import ZmtpPeer, connected
 from workloads.local_node import wait_until
 
+Refused = Callable[[str], int]
 PUSH = b"\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH\x08Identity\x00\x00\x00\x00"
 BEGIN = GREETING + bytes([4, len(PUSH)]) + PUSH
 
@@ -117,7 +118,7 @@ def receiver(endpoint: str) -> Iterator[SampleReceiver]:
 
 
 @pytest.fixture
-def refused(receiver: SampleReceiver) -> Callable[[str], int]:
+def refused(receiver: SampleReceiver) -> Refused:
     """How many connections were ended for a reason, after a look at what has come."""
 
     def count(reason: str) -> int:
@@ -132,10 +133,7 @@ def held(receiver: SampleReceiver) -> int:
 
 
 def test_strangers_are_few_and_the_oldest_goes_first(
-    receiver: SampleReceiver,
-    refused: Callable[[str], int],
-    endpoint: str,
-    monkeypatch: pytest.MonkeyPatch,
+    receiver: SampleReceiver, refused: Refused, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "GRACE_SECONDS", 0.0)
     peers = []
@@ -148,10 +146,7 @@ def test_strangers_are_few_and_the_oldest_goes_first(
 
 
 def test_a_stranger_has_a_moment_before_the_next_one_takes_its_place(
-    receiver: SampleReceiver,
-    refused: Callable[[str], int],
-    endpoint: str,
-    monkeypatch: pytest.MonkeyPatch,
+    receiver: SampleReceiver, refused: Refused, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "GRACE_SECONDS", 3600.0)
     peers = [ZmtpPeer(endpoint) for _ in range(MOST_STRANGERS + 1)]
@@ -160,10 +155,7 @@ def test_a_stranger_has_a_moment_before_the_next_one_takes_its_place(
 
 
 def test_who_shows_no_secret_for_long_is_hung_up_on(
-    receiver: SampleReceiver,
-    refused: Callable[[str], int],
-    endpoint: str,
-    monkeypatch: pytest.MonkeyPatch,
+    receiver: SampleReceiver, refused: Refused, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.1)
     peer, bare = ZmtpPeer(endpoint), connected(endpoint)
@@ -198,10 +190,7 @@ def test_of_a_stranger_little_is_read(
 
 
 def test_without_descriptors_the_others_are_heard_and_it_is_tried_again(
-    receiver: SampleReceiver,
-    refused: Callable[[str], int],
-    endpoint: str,
-    monkeypatch: pytest.MonkeyPatch,
+    receiver: SampleReceiver, refused: Refused, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "GRACE_SECONDS", 0.3)
     listening = receiver._connections._listening

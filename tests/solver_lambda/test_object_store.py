@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import botocore.auth
 import pytest
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as BotocoreCredentials
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infra.emulator.signer import self_signed
 from solver_lambda.function import object_store
@@ -21,7 +28,7 @@ from solver_lambda.function.object_store import (
     ObjectStoreError,
     find_credentials,
 )
-from solver_lambda.function.request_signature import Credentials
+from solver_lambda.function.request_signature import Credentials, encoded_path, signed_headers
 
 KEY = "observations/node-1/ü +%.json"
 
@@ -266,3 +273,59 @@ def test_the_address_is_that_of_the_regions_partition(monkeypatch, region, host)
     }
     ObjectStore(environment).get("bucket", "key", max_bytes=10)
     assert asked == [("GET", host)]
+
+
+# --- Our signatures against botocore's.
+
+
+NOW_SECONDS = 1_700_000_000.0
+
+
+def botocore_signature(
+    method: str, url: str, body: bytes, headers: dict[str, str], token: str | None
+) -> str:
+    """The authorization header that botocore makes for S3 at NOW_SECONDS."""
+    signer = botocore.auth.S3SigV4Auth(
+        BotocoreCredentials("AKID", "secret/+=", token), "s3", "eu-west-3"
+    )
+    request = AWSRequest(method, url, headers=dict(headers), data=body)
+    request.context["client_config"] = None
+    moment = datetime.datetime.fromtimestamp(NOW_SECONDS, datetime.UTC)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            botocore.auth,
+            "get_current_datetime",
+            lambda remove_tzinfo=True: moment.replace(tzinfo=None) if remove_tzinfo else moment,
+        )
+        patch.setattr(signer, "_should_sha256_sign_payload", lambda _: True)
+        signer.add_auth(request)
+    return request.headers["Authorization"]
+
+
+@given(
+    method=st.sampled_from(["GET", "PUT"]),
+    key=st.text(
+        st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=40
+    ).filter(lambda key: "//" not in key and not set(key.split("/")) & {"", ".", ".."}),
+    body=st.binary(max_size=100),
+    token=st.sampled_from([None, "session-token=="]),
+    port=st.sampled_from(["", ":4566"]),
+)
+def test_a_signature_is_the_one_that_botocore_makes(method, key, body, token, port):
+    host = f"bucket.s3.eu-west-3.amazonaws.com{port}"
+    path = "/" + encoded_path(key)
+    headers = {"content-type": "application/json", "if-none-match": "*"} if body else {}
+    ours = signed_headers(
+        method,
+        host,
+        path,
+        body,
+        headers,
+        credentials=Credentials("AKID", "secret/+=", token),
+        region="eu-west-3",
+        now_seconds=NOW_SECONDS,
+    )
+    assert ours["authorization"] == botocore_signature(
+        method, f"https://{host}{path}", body, headers, token
+    )
+    assert ours["x-amz-date"] == time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(NOW_SECONDS))
