@@ -8,9 +8,8 @@ from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sns, aws_sqs
 from constructs import Construct, IDependable
 
 from infra import names
-from infra.bucket_topic import BucketTopic, topic_notification
 from infra.configuration import Cell, Configuration
-from infra.document_bucket import DocumentBucket
+from infra.document_bucket import BucketTopic, DocumentBucket, topic_notification
 from infra.fleet_tables import FleetTables
 from infra.plan_delivery import PlanDelivery
 from infra.solver_function import SolverFunction, function_notification

@@ -76,7 +76,7 @@ def _connect(config: SidecarConfig, as_json: bool) -> int:
 
 
 def _print_acl(config: SidecarConfig, as_json: bool) -> None:
-    from sidecar.preflight.rights import acl_line
+    from sidecar.preflight.files import acl_line
 
     lines = {server.name: acl_line(server.username) for server in config.servers}
     if as_json:
@@ -98,7 +98,7 @@ def _grouped(lines: dict[str, str]) -> dict[str, list[str]]:
 
 
 def _print_iam(config: SidecarConfig, source: str) -> None:
-    from sidecar.preflight.iam import iam_policy
+    from sidecar.preflight.cloud import iam_policy
 
     if config.controller.cloud is None:
         raise DocumentError(f"{source}: controller names no cloud, so no IAM policy is needed")

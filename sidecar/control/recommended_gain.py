@@ -8,7 +8,7 @@ import numpy as np
 
 from sidecar.curves.read_counts import ReadCounts
 from solver_lambda.documents.observation import ServerObservation
-from solver_lambda.planning.access_cost import AccessCost
+from solver_lambda.planning.effective_access_time import AccessCost
 
 
 class RecommendedGain:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
-from solver_lambda.planning.access_cost import AccessCost
+from solver_lambda.planning.effective_access_time import AccessCost
 
 MOST_POINTS = 1000
 # Points in a cycle.

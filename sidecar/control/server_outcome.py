@@ -11,7 +11,7 @@ from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import ServerPlan
-from solver_lambda.planning.access_cost import AccessCost
+from solver_lambda.planning.effective_access_time import AccessCost
 
 # Standard errors by which a promise must be missed.
 ERRORS = 2.0

@@ -22,10 +22,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from sidecar.delivery.certificate_fetches import CertificateFetches, TooManyFetchesError
 from sidecar.delivery.signing_certificate import (
     CertificateError,
+    CertificateFetches,
     Signer,
+    TooManyFetchesError,
     signing_key,
     system_roots,
 )

@@ -1,21 +1,55 @@
-"""What to plan by: which memory, when, and how much of the gain may be chance."""
+"""What to plan by: which memory, when, and how much of the gain may be chance.
+
+How much of a plan's gain may be chance: plans made by some objects, judged by the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife
-from sidecar.half_lives.chance_of_gain import chance_ratio
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
-from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
+from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner, cost_of
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
-from solver_lambda.planning.access_cost import AccessCost
 from solver_lambda.planning.bounds import bounds_of
+from solver_lambda.planning.effective_access_time import AccessCost
+
+
+def chance_ratio(
+    planner: VirtualPlanner,
+    counts: Mapping[str, ReadCounts],
+    memory: HalfLife,
+    sizes_bytes: Mapping[str, int],
+    errors: float,
+) -> float:
+    """What the best plan seems to gain over sizes, of all cost, beyond what is proven.
+
+    The best of many divisions by a few sampled objects is one that those objects flatter. So each
+    group of them judges a plan that was made by all others (leave-one-out cross-validation); the
+    gain is proven as far as the mean of these exceeds so many of its standard ``errors``.
+    """
+    groups = planner.miss_costs(counts, memory, by_group=True)
+    whole = groups.mean(axis=0)
+    now = planner.units(sizes_bytes)
+    total = cost_of(now, whole) + planner.hit_costs(counts, memory)
+    if total <= 0:
+        return 0.0
+    seems = cost_of(now, whole) - cost_of(planner.plan(whole), whole)
+    gains = [
+        cost_of(now, own) - cost_of(planner.plan((whole * GROUPS - own) / (GROUPS - 1)), own)
+        for own in groups
+    ]
+    proven = float(np.mean(gains) - errors * np.std(gains, ddof=1) / np.sqrt(GROUPS))
+    return max(0.0, seems - proven) / total
+
 
 # Standard errors by which a gain must exceed zero: of a memory whose plans were better than the
 # sizes in force so far, and of another. Chosen by ``python -m workloads experiment gain``: with

@@ -11,9 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sidecar.traces.chunk import TraceChunk
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Progress
+    from sidecar.traces.reading import Progress, TraceChunk
 
 # Samples of which the standard error of one that is so many times as large is estimated.
 PARTS = 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig
-from sidecar.preflight.budget import check_sums
 from sidecar.preflight.cloud import check_cloud
 from sidecar.preflight.endpoint import (
     check_endpoint,
@@ -14,11 +13,10 @@ from sidecar.preflight.endpoint import (
 )
 from sidecar.preflight.files import check_files
 from sidecar.preflight.finding import Finding
-from sidecar.preflight.listen import check_listen
-from sidecar.preflight.machine import check_machine
-from sidecar.preflight.servers import check_servers, tcp_backlog
+from sidecar.preflight.listeners import check_listen
+from sidecar.preflight.machine import check_machine, check_sums
+from sidecar.preflight.servers import check_servers, check_taken, tcp_backlog
 from sidecar.preflight.service import check_service
-from sidecar.preflight.taken import check_taken
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.node_lock import is_locked, lock_paths
 

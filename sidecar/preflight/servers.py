@@ -1,14 +1,17 @@
-"""Whether each server can be reached, resized and sampled."""
+"""Whether each server can be reached, resized and sampled.
+
+Whether another sidecar of this machine controls a server already.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.preflight.files import OTHER_NAME, acl_line, check_rights
 from sidecar.preflight.finding import Finding
-from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.redis_server import (
     MOST_WORDS,
@@ -19,8 +22,33 @@ from sidecar.servers.redis_server import (
     ServerRefusedError,
     WrongPasswordError,
 )
+from sidecar.servers.server_lock import holder_of
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.node_lock import lock_paths
 from solver_lambda.documents.units import format_size
+
+
+def check_taken(
+    config: SidecarConfig, readings: Mapping[str, ServerReading], running: bool
+) -> Iterator[Finding]:
+    """Looks at the servers' locks and takes none. ``running``: a sidecar with this configuration
+    does, and may hold them."""
+    ours = _own_processes(config) if running else set()
+    for name, reading in readings.items():
+        holder = holder_of(reading.run_id)
+        if holder is not None and str(holder) not in ours:
+            yield Finding(
+                "problem",
+                name,
+                f"is controlled by another sidecar, the process {holder}",
+                "end that one, or leave the server out of one of the two files: they would undo "
+                "each other's sizes",
+            )
+
+
+def _own_processes(config: SidecarConfig) -> set[str]:
+    paths = [path for path in lock_paths(config).values() if path.exists()]
+    return {path.read_text(errors="replace").strip() for path in paths}
 
 
 def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> Iterator[Finding]:

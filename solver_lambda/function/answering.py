@@ -1,8 +1,13 @@
-"""An observation's document answered with a plan, wherever the two travel."""
+"""An observation's document answered with a plan, wherever the two travel.
+
+What the function logs: one JSON line for each thing, on stdout.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import sys
 import time
 from collections.abc import Mapping
 
@@ -10,8 +15,35 @@ from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.planning_settings import METHODS
 from solver_lambda.documents.reader import DocumentError, shown
-from solver_lambda.function.run_log import log_event, log_plan
 from solver_lambda.planning.planner import make_plan
+
+
+def log_plan(plan: AdaptationPlan, written: bool) -> None:
+    """Log what was decided; ``written`` is false where another run had written the plan before."""
+    log_event(
+        "plan" if written else "plan_was_there",
+        node=plan.node,
+        cycle=plan.cycle,
+        decision=plan.decision,
+        reason=plan.reason,
+        method=plan.method,
+        optimality_gap=plan.optimality_gap,
+        mean_access_time_before_seconds=plan.mean_access_time_before_seconds,
+        mean_access_time_seconds=plan.mean_access_time_seconds,
+        maxmemory_bytes={
+            server.name: [server.maxmemory_before_bytes, server.maxmemory_bytes]
+            for server in plan.servers
+        },
+        run_seconds=plan.run_seconds,
+        run_memory_bytes=plan.run_memory_bytes,
+    )
+
+
+def log_event(event: str, **fields: object) -> None:
+    """One JSON line on stdout, where FaaS and containers collect logs."""
+    sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+    sys.stdout.flush()
+
 
 DEFAULT_MAX_AGE_SECONDS = 900.0
 MAX_CLOCK_SKEW_SECONDS = 300.0

@@ -12,9 +12,8 @@ from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import parse_observation_key, plan_key
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
 from solver_lambda.documents.reader import DocumentError, Fields, shown
-from solver_lambda.function.answering import RefusedError, read_observation
+from solver_lambda.function.answering import RefusedError, log_event, log_plan, read_observation
 from solver_lambda.function.object_store import ObjectStore, ObjectStoreError
-from solver_lambda.function.run_log import log_event, log_plan
 from solver_lambda.planning.planner import make_plan
 
 MAX_MESSAGE_BYTES = 256 << 10  # what SNS takes

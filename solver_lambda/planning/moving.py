@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
-from solver_lambda.planning.access_cost import AccessCost
+from solver_lambda.planning.effective_access_time import AccessCost
 
 # A miss ratio below this counts as this: nothing is divided by zero.
 _LEAST_MISS_RATIO = 1e-9

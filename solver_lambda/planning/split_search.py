@@ -1,4 +1,7 @@
-"""The best split that the rules allow, and how far a cycle goes towards it."""
+"""The best split that the rules allow, and how far a cycle goes towards it.
+
+What a grid coarser than the observation's unit can hide: a bound over all finer sizes.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,50 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from solver_lambda.documents.observation import Observation
-from solver_lambda.planning.coarse_grid import bound_of_finer_grids
-from solver_lambda.planning.problem_grid import build_problem
+from solver_lambda.planning.effective_access_time import EffectiveAccessTime
+from solver_lambda.planning.problem_grid import build_problem, shares
 from solver_lambda.planning.quiet import is_quiet
 from solver_lambda.planning.reservations import Reserved, reserve_for_bounds, with_reserved
 from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.planning.step_limits import Step, step_towards
+from solver_lambda.solvers.lagrangian import lagrangian_bound
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import Solution, solve
 from solver_lambda.solvers.spare_units import give_back, with_surplus, without_idle_units
+
+
+def bound_of_finer_grids(
+    problem: PartitionProblem, observation: Observation, ranges: Mapping[str, SizeRange]
+) -> float:
+    """No split of whole bytes within ``ranges`` is worth more than this.
+
+    Each size is rounded up to the next point of the grid (or to the greatest size, if that is
+    less), so each server that is free takes less than a unit more than it has. With so many units
+    more, and with no cost of moving, each split becomes one of the grid that is worth no less.
+    """
+    servers = {server.name: server for server in observation.servers}
+    share = shares(observation.servers)
+    free = np.array([ranges[name].high_bytes > ranges[name].low_bytes for name in problem.names])
+    limits = problem.limits + free
+    utilities = np.full((len(limits), int(limits.max()) + 1), -np.inf)
+    for row, name in enumerate(problem.names):
+        sizes = problem.bases_bytes[row] + problem.unit_bytes * np.arange(limits[row] + 1)
+        sizes = np.minimum(sizes, ranges[name].high_bytes)
+        worth = -share[name] * EffectiveAccessTime.of(servers[name]).seconds(sizes)
+        utilities[row, : limits[row] + 1] = worth
+    relaxed = PartitionProblem(
+        problem.names,
+        problem.bases_bytes,
+        problem.unit_bytes,
+        problem.capacity + int(free.sum()),
+        limits,
+        utilities,
+    )
+    return lagrangian_bound(relaxed).value
+
 
 Sizes = Mapping[str, int]
 

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.commands.glossary import WORDS
 from sidecar.commands.parser import COMMANDS, make_parser
-from sidecar.preflight.rights import acl_line
+from sidecar.preflight.files import acl_line
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "operate" / "operating.md").read_text()

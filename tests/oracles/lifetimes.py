@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container
 
-from sidecar.curves.lifetime_distribution import LifetimeDistribution
-from sidecar.curves.lifetimes import TimedAccesses
+from sidecar.curves.lifetimes import LifetimeDistribution, TimedAccesses
 from sidecar.samples.wire_format import Operation
 from tests.oracles.copies_by_size import Copies, at_size, last_of, merged
 from tests.oracles.corrections import Corrections

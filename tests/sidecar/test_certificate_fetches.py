@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sidecar.delivery.certificate_fetches import (
+from sidecar.delivery.signing_certificate import (
     MOST_OF_ONE,
     MOST_SENDERS,
     WINDOW,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sidecar.config.controller_config import KeptDocuments
 from sidecar.config.node import load_config
-from sidecar.storage.document_pruning import prune
+from sidecar.controllers.kept_folder import prune
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key, plan_key, settings_key
 from tests.sidecar.fixtures import StartServer, WriteNode

@@ -12,7 +12,7 @@ import pytest
 from sidecar.config.operators import OperatorsConfig
 from sidecar.delivery.http_delivery import delivery_router
 from sidecar.web.operators_server import OperatorsServer
-from solver_lambda.function.http_application import HEALTH_PATHS, solver_router
+from solver_lambda.function.http_server import HEALTH_PATHS, solver_router
 from solver_lambda.http import guards
 from solver_lambda.http.guards import NobodyGuard, PeerGuard, TokenGuard, anybody
 from solver_lambda.http.router import Route, Router

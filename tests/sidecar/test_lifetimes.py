@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
-from sidecar.curves.lifetime_distribution import LifetimeDistribution
-from sidecar.curves.lifetimes import Lifetimes, TimedAccesses
+from sidecar.curves.lifetimes import LifetimeDistribution, Lifetimes, TimedAccesses
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.served_reads import ServedReads, served_between
 from sidecar.samples.batch import decode_batch

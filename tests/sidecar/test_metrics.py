@@ -8,8 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.base.metrics import Metrics, reason_code
-from sidecar.web.exposition import exposition
-from sidecar.web.status_gauges import status_gauges
+from sidecar.web.exposition import exposition, status_gauges
 from tests.sidecar.example_sidecar import example_status
 
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from sidecar.delivery import certificate_fetches
+from sidecar.delivery import signing_certificate as certificate_fetches
 from sidecar.delivery.notification import MAX_MESSAGE_BYTES
 from solver_lambda.documents.keys import plan_key
 from tests.sidecar.waiting_sidecar import WaitingSidecar

@@ -26,11 +26,9 @@ from sidecar.preflight.endpoint import (
     check_way_for,
     server_process,
 )
-from sidecar.preflight.files import _check_group
-from sidecar.preflight.listen import check_listen
-from sidecar.preflight.listeners import Listener, tcp_listener
+from sidecar.preflight.files import HARMLESS_KNOB, NEEDED, WANTED, _check_group, acl_line
+from sidecar.preflight.listeners import Listener, check_listen, tcp_listener
 from sidecar.preflight.machine import check_machine
-from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state import node_lock as node_lock_module
 from sidecar.state.node_lock import node_lock
 from tests.secret_file import write_secret

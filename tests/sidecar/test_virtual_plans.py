@@ -14,8 +14,8 @@ from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import CYCLE, MEMORIES, HalfLife
 from sidecar.half_lives import virtual_plans
-from sidecar.half_lives.chance_of_gain import chance_ratio
-from sidecar.half_lives.virtual_division import VirtualDivision
+from sidecar.half_lives.half_life_selection import VirtualDivision
+from sidecar.half_lives.planning_basis import chance_ratio
 from sidecar.half_lives.virtual_plans import UNITS, PlannedServer, VirtualPlanner, cost_of
 from tests.sidecar.counted_reads import MEBIBYTE, at_depth, count, step
 

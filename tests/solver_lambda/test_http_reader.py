@@ -19,9 +19,8 @@ from solver_lambda.http.guards import (
     TokenGuard,
     anybody,
 )
-from solver_lambda.http.incoming import Incoming
+from solver_lambda.http.incoming import MOST_HEAD_BYTES, MOST_HEADERS, Incoming
 from solver_lambda.http.message import Answer, Peer, RefusedError, Request, json_answer
-from solver_lambda.http.request_reader import MOST_HEAD_BYTES, MOST_HEADERS
 from solver_lambda.http.router import ANY_PATH, Lane, Route, Router
 
 TOKEN = "only-for-tests-0123456789"

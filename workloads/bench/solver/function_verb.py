@@ -27,8 +27,8 @@ from sidecar.curves.miss_ratio_histogram import EDGES_BYTES
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.function.answering import log_plan
 from solver_lambda.function.object_store import connect_to
-from solver_lambda.function.run_log import log_plan
 from solver_lambda.planning.planner import make_plan
 
 HELP = (
