@@ -11,8 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sidecar.traces.chunk import TraceChunk
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Progress, TraceChunk
+    from sidecar.traces.reading import Progress
 
 # Samples of which the standard error of one that is so many times as large is estimated.
 PARTS = 8

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from sidecar.traces.chunk import TraceChunk
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading, TraceChunk
+    from sidecar.traces.reading import Reading
 
 
 class TraceStack:

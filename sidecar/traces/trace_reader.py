@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError, trace_records
 from sidecar.traces.lines import identity
-from sidecar.traces.reading import Reading, TraceChunk
+from sidecar.traces.reading import Reading
 from sidecar.traces.registry import FORMATS, format_named, open_trace
 
 if TYPE_CHECKING:

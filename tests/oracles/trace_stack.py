@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sidecar.mrc.sampled_requests import mix, salted
-from sidecar.traces.reading import TraceChunk
+from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ from sidecar.commands.parser import make_parser
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_of_file
 from sidecar.mrc.trace_stack import TraceStack, take_file
 from sidecar.traces import file
+from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError
-from sidecar.traces.reading import Reading, TraceChunk
+from sidecar.traces.reading import Reading
 from sidecar.traces.trace_reader import load_trace, read_trace
 from tests.oracles.mrc_in_python import mrc_in_python
 from tests.oracles.trace_stack import PureStack

@@ -13,7 +13,7 @@ from sidecar.curves.shards import Shards
 from sidecar.mrc.trace_curve import estimate_curve
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
-from sidecar.traces.reading import TraceChunk
+from sidecar.traces.chunk import TraceChunk
 from workloads.bench.curves.engine_streams import Requests
 from workloads.sample_batches import SampledServer, number_hashes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sidecar.mrc.trace_curve import estimate_curve
-from sidecar.traces.reading import TraceChunk
+from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.trace_reader import load_trace
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation

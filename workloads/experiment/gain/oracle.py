@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
 from sidecar.mrc.trace_stack import TraceStack
-from sidecar.traces.reading import TraceChunk
+from sidecar.traces.chunk import TraceChunk
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.solvers.partition_problem import PartitionProblem
