@@ -199,10 +199,8 @@ class PlanApplication:
     def _set_targets(self, plan: AdaptationPlan, asked: Observation) -> None:
         """Raises PlanRefusedError."""
         sizes = _sizes(plan)
-        in_force, before = (
-            self._enforcement.sizes_in_force(),
-            self._enforcement.sizes_to_come_back_to(),
-        )
+        in_force = self._enforcement.sizes_in_force()
+        before = self._enforcement.sizes_to_come_back_to()
         wanted = self._store.now.targets_bytes
         try:
             self._enforcement.move(sizes, f"cycle {plan.cycle}", asked)

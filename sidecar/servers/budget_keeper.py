@@ -108,7 +108,9 @@ class BudgetKeeper:
         room = self._store.now.room
         needed = room.still_needed(least) if room is not None else {}
         needed |= {name: least[name] for name in too_small & least.keys()}
-        made = RoomMade(wanted or self._before(targets), sizes, beside, needed)
+        # Also of further room, the sizes from before any was made.
+        before = room.before_bytes if room is not None else targets
+        made = RoomMade(before, sizes, beside, needed)
         if too_small:
             names = ", ".join(sorted(too_small))
             log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
@@ -144,11 +146,6 @@ class BudgetKeeper:
                 self._metrics.budgets_exceeded.inc()
                 log.warning("the budget is exceeded: %s", error)
             return None
-
-    def _before(self, targets_bytes: dict[str, int]) -> dict[str, int]:
-        """The sizes that were planned before any room was made."""
-        room = self._store.now.room
-        return targets_bytes if room is None else room.before_bytes
 
     def _wanted_again(
         self,

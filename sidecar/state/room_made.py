@@ -54,6 +54,5 @@ class RoomMade:
     def from_json(cls, fields: Fields) -> RoomMade:
         """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
         keys = ("before_bytes", "made_bytes", "beside_bytes")
-        needed = read_sizes(fields.table("needed_bytes")) if fields.has("needed_bytes") else {}
         before, made, beside = (read_sizes(fields.table(key)) for key in keys)
-        return cls(before, made, beside, needed)
+        return cls(before, made, beside, read_sizes(fields.table("needed_bytes", {})))
