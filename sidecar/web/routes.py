@@ -1,12 +1,7 @@
-"""What is answered to which request.
-
-Which name of this machine a browser may ask under: against DNS rebinding.
-"""
+"""What is answered to which request."""
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -17,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.order_rate import OrderRate
 from sidecar.control.sidecar_view import SidecarView
+from sidecar.web.access import OwnNames
 from sidecar.web.exposition import exposition
 from sidecar.web.health import why_not_live, why_not_ready
 from sidecar.web.page import load_page
@@ -26,51 +22,6 @@ from solver_lambda.documents.reader import DocumentError
 from solver_lambda.http.guards import Anybody, Authorised, anybody
 from solver_lambda.http.message import JSON, Answer, RefusedError, Request, json_answer, malformed
 from solver_lambda.http.router import Lane, Route, Router
-
-
-class OwnNames:
-    """Lets only requests pass whose ``Host`` header names this machine.
-
-    Args:
-        anywhere: asked from other machines as well.
-    """
-
-    def __init__(self, *, anywhere: bool) -> None:
-        self._anywhere = anywhere
-
-    def __call__(self, request: Request) -> None:
-        """Raises RefusedError."""
-        if not is_own_name(request.headers.get("host"), anywhere=self._anywhere):
-            raise RefusedError(
-                HTTPStatus.MISDIRECTED_REQUEST,
-                "host",
-                "the Host header must be localhost or the number of this machine's address",
-            )
-
-
-def is_own_name(host: str | None, *, anywhere: bool) -> bool:
-    """Whether a ``Host`` header names this machine, as far as a browser could be fooled.
-
-    A page of somebody else can make a browser ask us under a name of its own, whose address it
-    changes to ours. It cannot do so under ``localhost`` or the number of an address.
-
-    Args:
-        anywhere: asked from other machines as well: by any number, or the machine's name.
-    """
-    name = (host or "").rpartition(":")[0] if _has_port(host or "") else host or ""
-    name = name.strip("[]").lower().rstrip(".")
-    if name == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return anywhere and name == socket.gethostname().lower()
-    return anywhere or address.is_loopback
-
-
-def _has_port(host: str) -> bool:
-    return host.rpartition(":")[2].isdigit() and (host.count(":") == 1 or "]:" in host)
-
 
 MOST_BODY_BYTES = 16 * 1024
 DEFAULT_ENTRIES, MOST_ENTRIES = 200, 500

@@ -176,7 +176,7 @@ def test_real_server_accounts_for_its_memory(stock_binary: Path) -> None:
     assert full.keys == 20_000
     assert full.maxmemory_samples == 5
     per_key = (full.counted_bytes - full.baseline_bytes) / full.keys
-    # 183 in Redis 7.0.15, 160 in Valkey 8.1.1; in 9.1 150, from which a client gave some bytes back.
+    # 183 in Redis 7.0.15, 160 in Valkey 8.1.1; in 9.1 150, less some bytes of a client.
     assert 150 <= round(per_key) < 260
 
 
