@@ -176,19 +176,12 @@ class PlanOutcome:
                 f"{said}; the load has changed: with the sizes before it would have been "
                 f"{time_words(without)}"
             )
-        worst = max(
-            (server for server in servers if server.is_changed),
-            key=lambda server: (
-                server.weight
-                * server.reads
-                * server.cost.miss_seconds
-                * (server.miss_ratio - server.predicted_miss_ratio)
-            ),
-        )
+        changed = (server for server in servers if server.is_changed)
+        worst = max(changed, key=lambda server: server.harm_seconds)
         return (
             f"{said}, where the sizes before would have made it {time_words(without)}; most by "
             f"{worst.name}, whose hit ratio is {1 - worst.miss_ratio:.1%} instead of "
-            f"{1 - worst.predicted_miss_ratio:.1%}"
+            f"{1 - worst.miss_ratio_without:.1%}"
         )
 
 

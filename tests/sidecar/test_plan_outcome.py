@@ -124,7 +124,7 @@ def test_one_that_is_missed_is_taken_back_whatever_is_wrong(
     check = after(promise(predicted=0.2), 0.8, by_curve)
     assert check.verdict == "failed"
     assert check.without_seconds == pytest.approx(CACHE + 0.1 * 0.1)
-    assert "most by b, whose hit ratio is 20.0% instead of 80.0%" in check.words
+    assert "most by b, whose hit ratio is 20.0% instead of 90.0%" in check.words
     assert check.realised_ratio is not None
     assert check.realised_ratio < 0
 
