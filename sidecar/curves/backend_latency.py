@@ -6,6 +6,8 @@ from sidecar.curves.fills import Counted, Fills
 from sidecar.samples.batch import Batch
 
 LONGEST_SECONDS = 60.0
+# A write that comes later on average is no fill: some client overwrites the key by chance.
+_LONGEST_MEAN_SECONDS = 10.0
 MOST_PENDING = 4096
 _FEWEST_FILLS = 30
 _FEWEST_FILL_RATIO = 0.2
@@ -19,6 +21,8 @@ class BackendLatency:
     * *From the first miss to the first write.* Later readers of the same key wait less.
     * *Queues count.* Time that a client spends before asking, or between the answer and the write
       (a connection pool, a batch of writes), is in it: biased upward.
+    * *Writes that come late.* Where they come after more than 10 s on average, they are no fills:
+      keys are written through, and overwritten by chance. Then nothing is measured.
     * *A write from elsewhere*, such as an update of a key that was just missed, looks like a fill:
       biased downward where keys are often written.
     * *What is never filled* within a minute is left out, and says nothing (backends that answer
@@ -59,9 +63,10 @@ class BackendLatency:
 
     @property
     def fill_ratio(self) -> float | None:
-        """Share of the misses that were followed by a write; ``None`` if none is decided yet."""
+        """Share of the misses that were filled; ``None`` if none is decided yet."""
         decided = self._fills + self._unfilled
-        return self._fills / decided if decided else None
+        fills = self._fills if self._seconds <= _LONGEST_MEAN_SECONDS * self._fills else 0.0
+        return fills / decided if decided else None
 
     @property
     def mean_seconds(self) -> float | None:

@@ -64,6 +64,13 @@ def poisson(rate_per_second: float, count: int, seed: int = 1) -> np.ndarray:
     return np.cumsum(gaps)
 
 
+def test_writes_that_come_by_chance_are_no_fills() -> None:
+    """Written through, and not filled: a key is overwritten within a minute, or later."""
+    told = measured(poisson(20.0, 3000), np.random.default_rng(2).uniform(0, 60e6, 3000))
+    assert told.mean_seconds is None
+    assert told.fill_ratio == 0
+
+
 # At 30 a second few records are in a batch, and tell short latencies too.
 @pytest.mark.parametrize(
     ("rate", "count", "error"), [(1.0, 2000, 0.15), (2000.0, 2000, 0.15), (30.0, 3000, 0.01)]
@@ -178,6 +185,8 @@ def test_as_the_naive_twin(accesses: list[tuple[int, int, int]], batch_records: 
         told.take(batch)
     fills, unfilled = naive(batches)
     decided = len(fills) + unfilled
+    if sum(fills) > 10 * len(fills):
+        fills = []  # they come too late to be fills
     assert told.fill_ratio == (len(fills) / decided if decided else None)
     if len(fills) >= 30 and len(fills) >= 0.2 * decided:
         assert told.mean_seconds == pytest.approx(sum(fills) / len(fills))
