@@ -17,6 +17,10 @@ from solver_lambda.documents.words import reason_words
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
 # Of two, one is often idle.
 _FEWEST_TO_OUTWEIGH, _OUTWEIGHING_SHARE = 3, 0.99
+_IN_VAIN = (
+    "; less maxmemory brought nothing back, so it was given back: an allocator without "
+    "defragmentation, or the program itself, keeps those pages, and a restart frees them"
+)
 _NO_SAMPLER = "has neither the patch nor the module"
 
 
@@ -52,6 +56,7 @@ def problems_of(
         found.append(
             f"resident memory of all servers is {format_size(budget['rss_bytes'])}, more than "
             f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
+            f"{_IN_VAIN if budget['rss_budget_is_vain'] else ''}"
         )
     found += _outweighing(servers)
     for one in servers:

@@ -136,6 +136,7 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
         "used_bytes": sum(reading.counted_bytes for reading in readings.values()),
         "rss_bytes": sum(reading.rss_bytes for reading in readings.values()),
         "rss_budget_bytes": budget.rss_budget_bytes,
+        "rss_budget_is_vain": budget.is_vain,
         "headroom_bytes": budget.headroom(),
     }
 

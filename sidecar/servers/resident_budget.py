@@ -8,8 +8,9 @@ measured, again and again.
   (so what was decided before and is not yet in force is not taken twice), and as keys: each of them
   has as many pages as it has now. Pages come back after a while: nothing more is taken for
   ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Servers that
-  shrank defragment until then (``waits_for_pages``). Where a
-  quarter was taken and nothing comes back, no more is: that would empty caches and free nothing.
+  shrank defragment until then (``waits_for_pages``).
+* Where some of it was taken, and hardly anything comes back, ``maxmemory`` is no lever for resident
+  memory: what was taken is given back, and nothing more is taken until it has grown further.
 * Below the limit nothing is taken. There is room for (aim - idle programs) / (pages for each byte
   in use), as it was when the servers were full last. A load that stays as it is cannot exceed the
   aim by that, and memory that is free for now inside of pages does not count.
@@ -49,7 +50,8 @@ STILL_FILLS_RATIO = 0.98
 IDLE_BYTES = 6 << 20
 # Pages go on coming back while ``SETTLE_SECONDS`` bring so much of what is still too much.
 COMES_BACK_RATIO = 0.25
-# After so much of R was taken, a quarter of it has to have come back.
+# When so much of the aim was taken, a quarter of that has to have come back.
+TRIAL_RATIO = 0.05
 VAIN_RATIO = 0.25
 
 
@@ -92,8 +94,9 @@ class ResidentBudget:
         # Since when there is room to rise, and the least of it.
         self._room_since: float | None = None
         self._least_room = math.inf
-        # While above the limit: the most of resident memory, and what was in force at the start.
-        self._exceeded: tuple[float, float] | None = None
+        # While above the limit: the most of resident memory, and at the start, what was in force
+        # and what was allowed.
+        self._exceeded: tuple[float, float, float] | None = None
         # Since when, and from which resident memory on, pages are waited for, and how much of the
         # excess was taken or is coming back.
         self._waits_since, self._resident_then, self._dealt_with = -math.inf, 0.0, 0.0
@@ -175,9 +178,14 @@ class ResidentBudget:
         """``in_force``, or less."""
         self._room_since = None
         resident, aim = resident_and_aim
+        if self.is_vain:
+            if resident <= (1 + MARGIN_RATIO) * self._resident_then:
+                return math.inf
+            self._exceeded, self.is_vain, self._dealt_with = None, False, 0.0
         excess = resident - aim
-        resident_before, in_force_before = self._exceeded or (resident, in_force)
-        self._exceeded = max(resident, resident_before), in_force_before
+        start = (resident, in_force, in_force if self.bytes is None else self.bytes)
+        resident_before, in_force_before, bytes_before = self._exceeded or start
+        self._exceeded = max(resident, resident_before), in_force_before, bytes_before
         waited = now_seconds - self._waits_since
         if waited >= SETTLE_SECONDS:
             came_back = self._resident_then - resident
@@ -185,8 +193,12 @@ class ResidentBudget:
             self._waits_since, self._resident_then = now_seconds, resident
             self._dealt_with = excess if goes_on else 0.0
             if not goes_on:
-                self._judge(self._exceeded[0] - resident, in_force_before - in_force, resident, aim)
-        if self.is_vain or excess <= self._dealt_with:
+                taken = in_force_before - in_force
+                came_back = self._exceeded[0] - resident
+                if taken > TRIAL_RATIO * aim and came_back < VAIN_RATIO * taken:
+                    self._give_back(bytes_before, taken, resident)
+                    return math.inf
+        if excess <= self._dealt_with:
             return math.inf
         if self._dealt_with and self.bytes is not None:
             in_force = min(in_force, self.bytes)
@@ -194,18 +206,17 @@ class ResidentBudget:
         self._dealt_with += taken
         return in_force - taken / pages_ratio
 
-    def _judge(self, came_back: float, taken: float, resident: float, aim: float) -> None:
-        """Whether what was taken since the aim was exceeded was in vain."""
-        is_vain = taken > VAIN_RATIO * aim and came_back < VAIN_RATIO * taken
-        if is_vain and not self.is_vain:
-            self._metrics.rss_budget_given_up.inc()
-            log.warning(
-                "resident memory stays at %s, above memory.rss_budget, though maxmemory was "
-                "lowered by %s: it is lowered no further",
-                format_size(resident),
-                format_size(taken),
-            )
-        self.is_vain = is_vain
+    def _give_back(self, bytes_before: float, taken: float, resident: float) -> None:
+        """What was taken since the limit was exceeded was taken in vain."""
+        self.is_vain = True
+        self.bytes = int(bytes_before)
+        self._metrics.rss_budget_given_up.inc()
+        log.warning(
+            "resident memory stays at %s, above memory.rss_budget, though maxmemory was lowered by "
+            "%s: that is given back",
+            format_size(resident),
+            format_size(taken),
+        )
 
     def _raised(
         self, budget: float, could_be: float, allowed_bytes: int, now_seconds: float

@@ -178,6 +178,7 @@ def example_status() -> dict[str, Any]:
             "used_bytes": sum(server["used_bytes"] for server in servers),
             "rss_bytes": sum(server["rss_bytes"] for server in servers),
             "rss_budget_bytes": 9216 * MIB,
+            "rss_budget_is_vain": False,
             "headroom_bytes": {"forks": 96 * MIB, "fragmentation": 410 * MIB, "clients": 3 * MIB},
         },
         "loop_at_seconds": NOW_SECONDS - 0.1,

@@ -95,6 +95,15 @@ def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], 
     assert ("counts" in said) == bool(counted)
 
 
+@pytest.mark.parametrize("is_vain", [False, True])
+def test_resident_memory_above_its_budget_says_whether_less_maxmemory_helps(is_vain: bool) -> None:
+    budget = {"bytes": 24 * MB, "maxmemory_bytes": 24 * MB, "rss_budget_bytes": 20 * MB}
+    budget |= {"rss_bytes": 30 * MB, "rss_budget_is_vain": is_vain}
+    (said,) = problems_of([], budget, SidecarState(), "apply", None, {}, lambda _: 0.0)
+    assert "more than memory.rss_budget, 20 MiB" in said
+    assert ("given back" in said) == is_vain
+
+
 def test_who_sends_no_samples_is_told_before_anything_is_observed(
     start_server: StartServer, write_node: WriteNode
 ) -> None:
