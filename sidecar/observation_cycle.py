@@ -20,6 +20,7 @@ from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import excess_bytes, to_put_back
 from sidecar.servers.reserved_memory import reserved_by_server
+from sidecar.servers.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.asked_observations import AskedObservations
@@ -45,6 +46,7 @@ class ObservationCycle:
         take_samples: called when they have been: what they served is to be in the samples. The
             same is done at the end of each step.
         asked: keeps them for those who judge plans.
+        shrinking_cycles: for how many observations in a row each server had still to shrink.
         silent_seconds: of a server by its name, how long no sample has come.
     """
 
@@ -67,6 +69,7 @@ class ObservationCycle:
         self.take_samples: Callable[[], None] = lambda: None
         self.silent_seconds: Callable[[str], float] = lambda _: 0.0
         self.asked = AskedObservations(None)
+        self.shrinking_cycles: Mapping[str, int] = {}
         self._monitors = monitors
         self._planning_basis = basis
         self._actuator = actuator
@@ -166,6 +169,7 @@ class ObservationCycle:
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
             states = self._actuator.states()
+            self._count_shrinking(states)
             observation = observe(
                 self.config,
                 cycle,
@@ -192,10 +196,16 @@ class ObservationCycle:
         self.last_observation, self.last_settings = observation, settings
         self._metrics.observations.inc()
         servers = f"{len(seen)} of {len(self.config.servers)} servers"
-        window = format_duration(observation.window_seconds)
-        words = "observed: cycle %d, %s, window %s; by %s"
-        log.info(words, cycle, servers, window, basis, extra=ROUTINE)
+        words = f"{servers}, window {format_duration(observation.window_seconds)}; by {basis}"
+        log.info("observed: cycle %d, %s", cycle, words, extra=ROUTINE)
         controller.ask(observation)
+
+    def _count_shrinking(self, states: Sequence[ServerState]) -> None:
+        self.shrinking_cycles = {
+            one.name: self.shrinking_cycles.get(one.name, 0) + 1
+            for one in states
+            if one.reachable and one.target_bytes < one.maxmemory_bytes < math.inf
+        }
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
         """Of the servers that answer, as they are now."""

@@ -35,7 +35,8 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print tables or JSON; 1 if the sidecar, a server, or the cloud or service that plans does not
-    answer, an address of ``[operators]`` cannot be bound, or the sum exceeds M.
+    answer, an address of ``[operators]`` cannot be bound, the sum exceeds M, or something
+    stands still.
 
     Raises:
         DocumentError: the node's file is refused.
@@ -77,7 +78,9 @@ def execute(options: argparse.Namespace) -> int:
         print_status(status)
     planned_for = told is not None and told["controller"]["silence"] is None
     is_served = told is not None and not told.get("not_served")
-    return 0 if within and len(up) == len(servers) and planned_for and is_served else 1
+    goes_on = told is not None and not told.get("stands_still")
+    is_well = within and len(up) == len(servers) and planned_for and is_served and goes_on
+    return 0 if is_well else 1
 
 
 def _ask(

@@ -39,10 +39,11 @@ class RecommendedGain:
     ) -> None:
         """A step is over that took so long."""
         for server in self._servers:
-            now = in_force_bytes.get(server.name)
+            now, then = in_force_bytes.get(server.name), self._sizes_bytes[server.name]
             if now is None:
                 continue
-            sizes = np.array([float(now), float(self._sizes_bytes[server.name])])
+            # One that is to stay without a limit keeps what it has.
+            sizes = np.array([float(now), float(then or now)])
             misses = counts[server.name].misses(sizes, None) * seconds
             reads = counts[server.name].reads(None) * seconds
             cost = AccessCost.of(server)

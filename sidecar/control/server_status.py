@@ -90,7 +90,8 @@ def server_status(
         "error": None if reading else known.errors.get(name, "it was not asked yet"),
         **_reading_part(reading),
         "target_bytes": state.targets_bytes.get(name),
-        "recommended_bytes": planned.maxmemory_bytes if planned else None,
+        # None also for one that is to stay without a limit.
+        "recommended_bytes": (planned.maxmemory_bytes or None) if planned else None,
         "minimum_bytes": wanted.minimum_bytes,
         "maximum_bytes": wanted.maximum_bytes,
         "hit_ratio": hit_ratio,

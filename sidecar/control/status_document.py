@@ -18,6 +18,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.problems import problems_of
 from sidecar.control.server_status import KnownServers, server_status
+from sidecar.control.standstill import standstill
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
@@ -50,6 +51,8 @@ def status_document(
     servers = [server_status(one, state, actuator, cycle, plane, known) for one in config.servers]
     budget, counted, above = _budget(actuator), _counted_bytes(actuator), _takers(actuator)
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
+    found += _of_servers(actuator)
+    stands_still = standstill(cycle, actuator)
     return {
         "kind": KIND,
         "version": VERSION,
@@ -63,12 +66,7 @@ def status_document(
         "budget": budget,
         "loop_at_seconds": loop_at_seconds,
         "actuator_at_seconds": actuator.at_seconds,
-        "samples": {
-            "received": metrics.value("samples"),
-            "lost_batches": metrics.value("batches_lost"),
-            "since_observation": cycle.samples,
-            "wanted": config.cycle.samples,
-        },
+        "samples": _samples(config, cycle, metrics),
         "last_observation": _last_observation(cycle),
         "next_observation_at_seconds": cycle.latest_at_seconds,
         "last_plan": _last_plan(plane, silence),
@@ -76,7 +74,8 @@ def status_document(
         "gain": _gain(plane),
         "recommended_gain": _recommended_gain(plane),
         "controller": _controller(config, silence),
-        "problems": [*plane.problems(), *found, *more_problems, *_of_servers(actuator)],
+        "problems": [*plane.problems(), *found, *more_problems, *stands_still],
+        "stands_still": bool(stands_still),
         "servers": servers,
     }
 
@@ -98,6 +97,15 @@ def _who_decides(config: SidecarConfig, state: SidecarState, actuator: Actuator)
         "sets_sizes": not actuator.looks_on,
         "pause": asdict(control.pause) if control.pause else None,
         "wait": asdict(control.wait) if control.wait and waits else None,
+    }
+
+
+def _samples(config: SidecarConfig, cycle: ObservationCycle, metrics: Metrics) -> dict[str, Any]:
+    return {
+        "received": metrics.value("samples"),
+        "lost_batches": metrics.value("batches_lost"),
+        "since_observation": cycle.samples,
+        "wanted": config.cycle.samples,
     }
 
 

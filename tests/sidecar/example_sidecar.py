@@ -213,6 +213,7 @@ def example_status() -> dict[str, Any]:
         "controller": {"kind": "embedded", "silence": None},
         "problems": [],
         "not_served": [],
+        "stands_still": False,
         "servers": servers,
     }
 

@@ -528,15 +528,20 @@ def test_commands_that_ask_start_without_what_only_the_sidecar_needs(
     assert not imported & {"boto3", "zmq", "redis", "numpy", "sidecar.daemon"}
 
 
-def test_an_address_that_cannot_be_bound_is_told_by_status_and_its_exit_code(
-    write_node: WriteNode, start_server: StartServer, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("key", "value"), [("not_served", ["listen"]), ("stands_still", True)])
+def test_what_is_not_served_or_stands_still_is_told_by_the_exit_code_of_status(
+    key: str,
+    value: object,
+    write_node: WriteNode,
+    start_server: StartServer,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = write_node({"jobs": start_server("12mb").url}, budget="24mb")
     watched = ExampleSidecar()
     watched.document["budget"]["bytes"] = 24 * MIB
     with OperatorsServer(OperatorsConfig(socket=path.with_name("state.json.sock")), watched):
         assert main(["status", str(path)]) == 0
-        watched.document["not_served"] = ["listen"]
+        watched.document[key] = value
         watched.document["problems"] = ["operators.listen: 127.0.0.1:1 cannot be bound"]
         capsys.readouterr()
         assert main(["status", str(path)]) == 1

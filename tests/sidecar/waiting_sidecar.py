@@ -139,7 +139,7 @@ def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServe
     path.write_text(
         f'node = "n1"\nmode = "apply"\n[memory]\nbudget = "32mb"\n'
         f'[sampling]\nendpoint = "ipc://{folder}/samples"\nrate = 1\n'
-        f'[cycle]\nsamples = 5000\nmaximum_age = "6s"\n{cloud.controller(delivery)}{tables}'
+        f'[cycle]\nsamples = 100000000\nmaximum_age = "6s"\n{cloud.controller(delivery)}{tables}'
     )
     return path
 
@@ -147,7 +147,7 @@ def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServe
 def _first_observation(
     sidecar: Sidecar, thread: threading.Thread, servers: list[LocalServer]
 ) -> Observation:
-    """Some load, until the sidecar knows the curves of both servers well enough to ask."""
+    """Some load for a whole cycle: in its last steps no key is new, so both curves are known."""
     while thread.is_alive():
         for server in servers:
             for key in range(300):

@@ -65,7 +65,8 @@ def test_a_miss_costs_its_backend_and_is_filled(server, tmp_path: Path) -> None:
 
 @needs_ycsb
 def test_our_draws_are_those_of_ycsb(server, tmp_path: Path) -> None:
-    """Its hottest key is the hottest of ours; and as many keys are drawn, but for chance."""
+    """Our hottest key is one of its five hottest, as the server's counter, which draws lots, has
+    them; and as many keys are drawn, but for chance."""
     running, port = server
     running.client.config_set("maxmemory-policy", "allkeys-lfu")
     load = YcsbLoad(key_count=20_000, value_bytes=70, request_count=20_000)
@@ -75,8 +76,8 @@ def test_our_draws_are_those_of_ycsb(server, tmp_path: Path) -> None:
     keys = running.client.keys()
     assert all(key.startswith(b"user") for key in keys)
     assert len(keys) == pytest.approx(len(drawn), rel=0.05)
-    hottest = max(keys, key=lambda key: running.client.object("freq", key))
-    assert drawn.most_common(1)[0][0] == hottest
+    by_heat = sorted(keys, key=lambda key: running.client.object("freq", key))
+    assert drawn.most_common(1)[0][0] in by_heat[-5:]
 
 
 @needs_ycsb

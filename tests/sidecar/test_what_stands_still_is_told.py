@@ -1,0 +1,65 @@
+"""A late observation, a server that has still to shrink, and one that stays without a limit."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sidecar.control.recommended_gain import RecommendedGain
+from sidecar.control.standstill import MOST_CYCLES, standstill
+from sidecar.servers.transitions import ServerState
+from solver_lambda.documents.curve import MissRatioCurve
+from solver_lambda.documents.observation import ServerObservation
+from tests.sidecar.counted_reads import MEBIBYTE, at_depth
+
+LONGEST_SECONDS = 300.0
+
+
+def _told(late_seconds: float, cycles: int, size: int, looks_on: bool = False) -> list[str]:
+    cycle: Any = SimpleNamespace(
+        latest_at_seconds=time.time() - late_seconds,
+        config=SimpleNamespace(cycle=SimpleNamespace(maximum_age_seconds=LONGEST_SECONDS)),
+        shrinking_cycles={"a": cycles},
+    )
+    state = ServerState("a", size * MEBIBYTE, 12 * MEBIBYTE, 8 * MEBIBYTE)
+    actuator: Any = SimpleNamespace(looks_on=looks_on, latest=[state])
+    return standstill(cycle, actuator)
+
+
+def test_an_observation_that_is_late_by_a_cycle_is_told() -> None:
+    assert _told(-10, 0, 8) == _told(LONGEST_SECONDS - 5, 0, 8) == []
+    (said,) = _told(LONGEST_SECONDS + 5, 0, 8)
+    assert "more than a whole cycle" in said
+
+
+def test_a_server_that_has_still_to_shrink_after_three_cycles_is_told() -> None:
+    assert _told(0, MOST_CYCLES - 1, 12) == _told(0, MOST_CYCLES, 8) == []
+    assert _told(0, MOST_CYCLES, 12, looks_on=True) == []
+    (said,) = _told(0, MOST_CYCLES, 12)
+    assert "a has been on its way to 8 MiB for 3 cycles, and has 12 MiB" in said
+
+
+@pytest.mark.parametrize(("recommended", "ratio"), [(0, 0.0), (8, 0.0), (2, -1.0)])
+def test_a_server_that_is_to_stay_without_a_limit_costs_nothing(
+    recommended: int, ratio: float
+) -> None:
+    """A plan has 0 for it, which is no size."""
+    server = ServerObservation(
+        name="a",
+        maxmemory_bytes=8 * MEBIBYTE,
+        minimum_bytes=MEBIBYTE,
+        weight=1.0,
+        request_rate_per_second=1.0,
+        cache_latency_seconds=200e-6,
+        backend_latency_seconds=0.02,
+        curve=MissRatioCurve(np.array([0.0]), np.array([0.5])),
+    )
+    gain = RecommendedGain(0.0)
+    gain.recommend([server], {"a": recommended * MEBIBYTE}, 0.0)
+    gain.step({"a": at_depth(4.0 * MEBIBYTE)}, {"a": 8 * MEBIBYTE}, 10.0)
+    assert gain.ratio is not None
+    assert gain.ratio == 0 if ratio == 0 else gain.ratio < -10
