@@ -45,6 +45,7 @@ class ServerConfig:
         cache_latency_seconds: cd of (8.2).
         maximum_bytes: ``None``: as much as there is.
         bounds: as in the observation.
+        cache: it may lose keys, also where clients take work from it.
         password_from: the key that told the password, with what it names.
         password_path: the file that it was read from, and is read from again where it is refused.
         source: the file that has all this, for messages.
@@ -64,6 +65,7 @@ class ServerConfig:
     password_path: Path | None = None
     source: str = ""
     tls: TlsConfig | None = None
+    cache: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         password_path=secret_path(fields, "password", folder),
         source=fields.source,
         tls=read_tls(fields, folder, url),
+        cache=fields.boolean("cache", False),
     )
     fields.done()
     if server.maximum_bytes is not None and server.maximum_bytes < server.minimum_bytes:

@@ -121,6 +121,8 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
         )
     if reading.why_no_eviction is not None:
         remedy = "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not"
+        if reading.taking_commands:
+            remedy = "cache = true in its [[server]] if it may lose keys, and nothing if not"
         if reading.role == "slave":
             remedy = "nothing, if it is to be one: it takes part once it is a master"
         yield Finding(

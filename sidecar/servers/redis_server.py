@@ -88,7 +88,6 @@ class RedisServer:
         self.config = config
         self.name = config.name
         self.sampler_key = SamplerKey()
-        self._config = config
         try:
             self._client: redis.Redis = redis.Redis.from_url(
                 config.url,
@@ -177,7 +176,8 @@ class RedisServer:
             info = self._table("INFO", *INFO_SECTIONS, wait_seconds=wait_seconds)
             config = self._table("CONFIG GET", *READ_SETTINGS)
             tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
-            return ServerReading.parse(info, config, time.time(), tables_bytes)
+            is_cache = self.config.cache
+            return ServerReading.parse(info, config, time.time(), tables_bytes, is_cache=is_cache)
         except _ServerError:
             raise
         except Exception as error:  # whatever it is, a server cannot end the others' sidecar
@@ -245,7 +245,7 @@ class RedisServer:
 
     def _read_password_again(self) -> None:
         """For the next connection: somebody may have changed it, in the server and its file."""
-        if (path := self._config.password_path) is None:
+        if (path := self.config.password_path) is None:
             return
         try:
             self._connection.password = read_secret(path)
@@ -277,7 +277,7 @@ class RedisServer:
             self.close()
             self._read_password_again()
             raise WrongPasswordError(
-                f"{command[0]}: {wrong_password(self._config)}: {error}"
+                f"{command[0]}: {wrong_password(self.config)}: {error}"
             ) from error
         except ReplyTooLargeError as error:
             self.close()

@@ -11,6 +11,7 @@ from sidecar.base.plain_text import plain
 from sidecar.servers.figures import Figures, figure_of, number_of
 from sidecar.servers.memory_figures import memory_of
 from sidecar.servers.unevictable import is_too_small
+from sidecar.servers.work_queue import taking_commands
 from solver_lambda.documents.reader import shown
 
 # Of INFO. Not errorstats, in which clients make the lines, as many as they like.
@@ -82,6 +83,8 @@ class ServerReading:
         freeing_objects: that are gone, and whose memory is still being given back.
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
+        taking_commands: by which clients took work from it, if it has never evicted a key and
+            nobody has said that it is a cache.
         odd_figures: names of those that make no sense, for which a default stands in.
     """
 
@@ -109,6 +112,7 @@ class ServerReading:
     not_counted_bytes: int = 0
     freeing_objects: int = 0
     copied_bytes: int = 0
+    taking_commands: tuple[str, ...] = ()
     odd_figures: tuple[str, ...] = ()
 
     @classmethod
@@ -118,11 +122,14 @@ class ServerReading:
         config: Mapping[str, str],
         at_seconds: float,
         tables_bytes: int = 0,
+        *,
+        is_cache: bool = False,
     ) -> ServerReading:
         """From redis-py's ``info()`` and ``config_get()``.
 
         Redis' defaults stand in for what ``config`` lacks, and for figures that make no sense, as
         those of a counter that overflowed. ``tables_bytes``: of hash tables.
+        ``is_cache``: somebody has said so.
 
         Raises:
             ValueError: what it cannot be controlled without is missing or makes no sense; the
@@ -159,6 +166,7 @@ class ServerReading:
             process_id=said.get("process_id"),
             freeing_objects=said.get("lazyfree_pending_objects"),
             copied_bytes=max(said.get(key) for key in _COPIED),
+            taking_commands=() if is_cache else taking_commands(info, odd),
             odd_figures=tuple(sorted(odd)),
         )
 
@@ -200,6 +208,11 @@ class ServerReading:
             return "a replica"
         if self.maxmemory_policy == "noeviction":
             return "noeviction"
+        if self.taking_commands and not self.maxmemory_policy.startswith("volatile-"):
+            return (
+                f"clients take work from it by {self.taking_commands[0].upper()}, and it never "
+                "evicted a key: 'cache = true' says that it may"
+            )
         if self.keys_with_ttl or not self.keys or not self.maxmemory_policy.startswith("volatile-"):
             return None
         if is_too_small(self.maxmemory_bytes, self.unevictable_bytes):
@@ -210,6 +223,8 @@ class ServerReading:
         """Why it must keep its size, in an observation's words."""
         if self.why_no_eviction is None:
             return None
+        if self.taking_commands:
+            return f"no_eviction: {self.why_no_eviction}"
         return f"no_eviction: {self.why_no_eviction}; a smaller maxmemory would make writes fail"
 
 

@@ -28,8 +28,8 @@ def say_that_all_can_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """INFO is said not to tell of keys that no eviction frees."""
     real = ServerReading.parse
 
-    def parse(*told: Any) -> ServerReading:
-        return dataclasses.replace(real(*told), unevictable_bytes=0)
+    def parse(*told: Any, **said: Any) -> ServerReading:
+        return dataclasses.replace(real(*told, **said), unevictable_bytes=0)
 
     monkeypatch.setattr(ServerReading, "parse", staticmethod(parse))
     monkeypatch.setattr(ServerReading, "evicts", True)
@@ -111,6 +111,29 @@ def test_a_growth_that_is_refused_is_blamed_on_nobody_and_leaves_its_memory_to_o
     node.settle(8, 40)
     assert node.maxmemory() == {"s0": 8 * MB, "s1": 40 * MB}
     assert node.metrics.value("foreign_changes") == 0
+
+
+@pytest.mark.parametrize("is_cache", [False, True])
+def test_a_server_from_which_clients_take_work_loses_none_of_it(
+    make_node: MakeNode, is_cache: bool
+) -> None:
+    """``allkeys-lru`` would evict a stream and its group like any other key."""
+    node = make_node("24mb", "24mb", server_keys="cache = true" if is_cache else "")
+    jobs = node.servers["s0"].client
+    for number in range(4000):
+        jobs.xadd("jobs", {"job": f"{number} {'x' * 1000}"})
+    jobs.xgroup_create("jobs", "workers", "0")
+    jobs.xreadgroup("workers", "w1", {"jobs": ">"}, count=10)
+    fill(node.servers["s0"], 10)
+    node.settle(3, 40)
+    assert node.maxmemory()["s0"] == (3 if is_cache else 24) * MB
+    assert (jobs.info("stats")["evicted_keys"] > 0) == is_cache
+    if not is_cache:
+        assert jobs.xlen("jobs") == 4000
+        reason = node.actuator.readings["s0"].keep_reason()
+        assert reason is not None
+        assert "XREADGROUP" in reason
+        assert "cache = true" in reason
 
 
 def test_a_server_that_may_not_be_read_is_not_asked_all_the_time(
