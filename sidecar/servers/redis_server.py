@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import redis
@@ -33,8 +34,7 @@ MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
 MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 1 << 20}
 MOST_WORDS = 1000  # of an error
-# Redis 7.4 and Valkey 8 have it, and MEMORY STATS then tells the tables' memory. These servers do
-# not make a table smaller while they are above maxmemory; Redis 7.0 does.
+# Where MEMORY STATS tells the tables' memory: such servers make none smaller while above maxmemory.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
 # What redis-py and the reading of its answers raise where a server answers something else.
 NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
@@ -176,8 +176,8 @@ class RedisServer:
             info = self._table("INFO", *INFO_SECTIONS, wait_seconds=wait_seconds)
             config = self._table("CONFIG GET", *READ_SETTINGS)
             tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
-            is_cache = self.config.cache
-            return ServerReading.parse(info, config, time.time(), tables_bytes, is_cache=is_cache)
+            reading = ServerReading.parse(info, config, time.time(), tables_bytes)
+            return replace(reading, taking_commands=()) if self.config.cache else reading
         except _ServerError:
             raise
         except Exception as error:  # whatever it is, a server cannot end the others' sidecar

@@ -122,14 +122,12 @@ class ServerReading:
         config: Mapping[str, str],
         at_seconds: float,
         tables_bytes: int = 0,
-        *,
-        is_cache: bool = False,
     ) -> ServerReading:
         """From redis-py's ``info()`` and ``config_get()``.
 
         Redis' defaults stand in for what ``config`` lacks, and for figures that make no sense, as
         those of a counter that overflowed. ``tables_bytes``: of hash tables.
-        ``is_cache``: somebody has said so.
+
 
         Raises:
             ValueError: what it cannot be controlled without is missing or makes no sense; the
@@ -166,7 +164,7 @@ class ServerReading:
             process_id=said.get("process_id"),
             freeing_objects=said.get("lazyfree_pending_objects"),
             copied_bytes=max(said.get(key) for key in _COPIED),
-            taking_commands=() if is_cache else taking_commands(info, odd),
+            taking_commands=taking_commands(info, odd),
             odd_figures=tuple(sorted(odd)),
         )
 

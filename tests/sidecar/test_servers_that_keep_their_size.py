@@ -28,8 +28,8 @@ def say_that_all_can_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """INFO is said not to tell of keys that no eviction frees."""
     real = ServerReading.parse
 
-    def parse(*told: Any, **said: Any) -> ServerReading:
-        return dataclasses.replace(real(*told, **said), unevictable_bytes=0)
+    def parse(*told: Any) -> ServerReading:
+        return dataclasses.replace(real(*told), unevictable_bytes=0)
 
     monkeypatch.setattr(ServerReading, "parse", staticmethod(parse))
     monkeypatch.setattr(ServerReading, "evicts", True)
