@@ -128,7 +128,6 @@ class ServerReading:
         Redis' defaults stand in for what ``config`` lacks, and for figures that make no sense, as
         those of a counter that overflowed. ``tables_bytes``: of hash tables.
 
-
         Raises:
             ValueError: what it cannot be controlled without is missing or makes no sense; the
                 message names it.
@@ -136,6 +135,7 @@ class ServerReading:
         _check_tables(info, config)
         odd: set[str] = set()
         said, set_to = Figures(info, odd), Figures(config, odd)
+        samples = set_to.get("maxmemory-samples", 5, _MOST_INT)
         keys, with_ttl, average_ttl_seconds = _keys(info, odd)
         policy = _word(info, "maxmemory_policy", "noeviction", _POLICY)
         kept_share = (keys - with_ttl, max(1, keys)) if policy.startswith("volatile-") else (0, 1)
@@ -147,9 +147,7 @@ class ServerReading:
             role=_word(info, "role", "master", _ROLE),
             maxmemory_bytes=number_of(info, "maxmemory"),
             maxmemory_policy=policy,
-            maxmemory_samples=min(
-                _MOST_SAMPLES, max(1, set_to.get("maxmemory-samples", 5, _MOST_INT))
-            ),
+            maxmemory_samples=max(1, min(samples, _MOST_SAMPLES)),
             lfu_log_factor=set_to.get("lfu-log-factor", 10),
             lfu_decay_time_minutes=set_to.get("lfu-decay-time", 1),
             **memory_of(info, config, odd, kept_share, tables_bytes),
