@@ -14,7 +14,7 @@ _LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.0
 
 class Anchor:
     """Bends a curve through one point: mean observed over mean predicted miss ratio, of the
-    windows in which the server was full and kept its size; faded.
+    windows that tell of the server's size (``tells_of_its_size``); faded.
 
     Larger caches than at that point have their misses scaled, smaller ones their hits, so that the
     curve stays within [0, 1] and never increases. The form is chosen by experiment: allkeys-lru on

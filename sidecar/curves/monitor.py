@@ -28,7 +28,7 @@ from sidecar.curves.served_reads import (
     batch_reads,
     read_rate,
     served_between,
-    was_full,
+    tells_of_its_size,
 )
 from sidecar.curves.shards import Shards
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
@@ -182,7 +182,7 @@ class ServerMonitor:
         if seconds <= 0:
             return None
         served = served_between(previous, reading, window_reads)
-        if served.reads and window_reads and was_full(previous, reading):
+        if served.reads and window_reads and tells_of_its_size(previous, reading):
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
         if not self.counts.seconds.by(CYCLE):

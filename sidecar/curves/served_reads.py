@@ -10,6 +10,8 @@ from solver_lambda.planning.quiet import QUIET_READS
 
 # A server that uses this share of its ``maxmemory`` is full.
 FULL_RATIO = 0.97
+# One whose keys and bytes differ by no more from window to window does not fill.
+_STEADY_RATIO = 0.05
 # If the server counts less than this share of the reads that its sampler saw, and no more since its
 # counters began, they began anew. By the share alone they would seem to where a load ends: what was
 # sampled comes up to a tenth of a second after it was counted, perhaps in the next window.
@@ -67,11 +69,22 @@ def read_rate(
     return remembered
 
 
-def was_full(previous: ServerReading, reading: ServerReading) -> bool:
-    """Whether the server stood at one ``maxmemory`` from one reading to the other, and used it."""
+def tells_of_its_size(previous: ServerReading, reading: ServerReading) -> bool:
+    """Whether the misses between the readings are those of its ``maxmemory``: the server stood at
+    one, and was full, or held as much as before all the time. One that fills misses what it will
+    have soon."""
     size = reading.maxmemory_bytes
-    least = min(previous.counted_bytes, reading.counted_bytes)
-    return previous.maxmemory_bytes == size > 0 and least >= FULL_RATIO * size
+    if not previous.maxmemory_bytes == size > 0:
+        return False
+    is_full = min(previous.counted_bytes, reading.counted_bytes) >= FULL_RATIO * size
+    return is_full or (
+        _is_as_much(previous.counted_bytes, reading.counted_bytes)
+        and _is_as_much(previous.keys, reading.keys)
+    )
+
+
+def _is_as_much(before: int, now: int) -> bool:
+    return abs(now - before) <= _STEADY_RATIO * before
 
 
 def batch_reads(last: Batch | None, batch: Batch, sampled_reads: int, rate: float) -> float:

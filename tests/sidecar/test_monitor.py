@@ -108,6 +108,21 @@ def test_anchored_at_what_the_server_reports_when_it_is_full() -> None:
     assert told.curve.miss_ratio(STATS.maxmemory_bytes) == pytest.approx(raw, abs=1e-6)
 
 
+def test_a_server_that_is_not_full_and_does_not_fill_refutes_its_curve_as_well() -> None:
+    """Fields that expire take their hashes with them, and no sampler tells: the stack still has
+    keys that the server has not, and it misses where its curve says that all would fit."""
+    taken = batches(zipf(20_000, 20_000))
+    half = replace(STATS, counted_bytes=1_500_000, keys=2500)
+    told = estimate(taken, half, later(half, hits=200, misses=800))
+    raw = float(told.raw_curve.miss_ratio(STATS.maxmemory_bytes))
+    assert told.curve_error_ratio == pytest.approx(0.8 - raw, abs=0.01)
+    assert told.curve_error_ratio > 0.3
+    assert told.curve.miss_ratio(STATS.maxmemory_bytes) > raw + 0.1
+    # One that fills misses what it will have soon.
+    filling = replace(later(half, hits=200, misses=800), keys=3000, counted_bytes=1_800_000)
+    assert estimate(taken, half, filling).curve_error_ratio < 0.2
+
+
 def test_overhead_of_a_key_is_learned_from_the_server() -> None:
     stats = replace(STATS, keys=2000, counted_bytes=BASELINE + 2000 * (SIZE + 120))
     keys = zipf(2000, 20_000)
