@@ -8,7 +8,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 _FEWEST_MISSES = 100.0
-# A factor beyond these says that the model is wrong, which a factor cannot mend.
+# A factor beyond these says that the model is wrong, which a factor on misses cannot mend.
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.0
 
 
@@ -16,7 +16,8 @@ class Anchor:
     """Bends a curve through one point: mean observed over mean predicted miss ratio, of the
     windows that tell of the server's size (``tells_of_its_size``); faded.
 
-    Larger caches than at that point have their misses scaled, smaller ones their hits, so that the
+    Where the server misses more than twice as often as predicted, all hits are scaled. Otherwise
+    larger caches than at that point have their misses scaled, smaller ones their hits, so that the
     curve stays within [0, 1] and never increases. The form is chosen by experiment: allkeys-lru on
     Redis 7.0.15, ten loads (Twitter, orm-busy and Zipf 0.99, some with TTLs), five servers each
     that predict five sizes, forms compared on the same recordings. Mean error 0.0033, worst 0.018,
@@ -50,11 +51,16 @@ class Anchor:
 
     def anchored(self, miss_ratios: FloatArray) -> FloatArray:
         """``miss_ratios`` bent; shape (k,). Unchanged with too few misses to tell."""
-        if min(self._observed, self._predicted) < _FEWEST_MISSES:
+        if self._observed < _FEWEST_MISSES:
             return miss_ratios
         predicted = min(1.0, self._predicted / self._reads)
-        observed = self._observed / self._reads
-        observed = min(_MOST_FACTOR * predicted, max(_LEAST_FACTOR * predicted, observed), 1.0)
+        observed = min(1.0, self._observed / self._reads)
+        if observed > _MOST_FACTOR * predicted:
+            # What takes keys that no size would keep (fields that expire) takes them at each size.
+            return np.asarray(1 - (1 - miss_ratios) * (1 - observed) / (1 - predicted))
+        if self._predicted < _FEWEST_MISSES:
+            return miss_ratios
+        observed = max(_LEAST_FACTOR * predicted, observed)
         if predicted >= 1 or observed >= 1:
             return miss_ratios
         of_hits = (1 - observed) / (1 - predicted)
