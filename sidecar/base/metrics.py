@@ -108,6 +108,9 @@ class Metrics:
     minima_cut = _Declared("Times that the servers' minima did not fit the budget and were cut")
     rss_budget_given_up = _Declared("Times that resident memory did not fall with maxmemory")
     budgets_exceeded = _Declared("Times that the sizes could not be brought under the budget")
+    shrinks_in_vain = _Declared(
+        "Shrinks that were ended, as keys went and their memory did not come back", "instance"
+    )
     sizes_held_back = _Declared("Times that sizes were wanted that nobody had judged")
     sizes_fitted = _Declared("Times that others shrank for a server that cannot")
     service_notices_lost = _Declared("Times that the service manager could not be told")

@@ -74,7 +74,7 @@ class PlanOutcome:
         self, observation: Observation, plan: AdaptationPlan, before_bytes: Mapping[str, int]
     ) -> None:
         seen = {server.name: server for server in observation.servers}
-        self._plan = plan
+        self._plan, self.cycle = plan, plan.cycle
         # By what we saw ourselves: anybody can write a reason.
         sizes_bytes = {server.name: server.maxmemory_bytes for server in plan.servers}
         self._excuses = reasons_for_a_loss(sizes_bytes, observation)
@@ -124,7 +124,7 @@ class PlanOutcome:
         return self._check([server for server in self._servers if server is not left_out])
 
     def _check(self, servers: Sequence[ServerOutcome]) -> Check:
-        cycle = self._plan.cycle
+        cycle = self.cycle
         code = self._plan.reason.partition(":")[0]
         if code in _NOT_FOR_A_GAIN and code in self._excuses:
             words = f"plan {cycle} was not made for a gain ({code}), and is not judged by one"
@@ -165,7 +165,7 @@ class PlanOutcome:
         if predicted is not None:
             told = f"its hit ratios would give a mean access time of {time_words(predicted)}"
         said = (
-            f"plan {self._plan.cycle}, by the reads that came after it: {told}, and it was "
+            f"plan {self.cycle}, by the reads that came after it: {told}, and it was "
             f"{time_words(observed)} (up to {time_words(error)} more may be chance)"
         )
         if verdict in ("kept", "too_early", "not_checked"):

@@ -66,9 +66,18 @@ class PlanVerification:
         self._outcome = None
 
     def look(self, readings: Mapping[str, ServerReading | None]) -> None:
-        """Count what the servers say, again and again."""
-        if self._outcome is not None:
-            self._outcome.look(readings)
+        """Count what the servers say, again and again; the part of a server whose keys go in vain
+        is taken back at once."""
+        if self._outcome is None:
+            return
+        self._outcome.look(readings)
+        cycle, targets = self._outcome.cycle, self._store.now.targets_bytes
+        for name, reading in readings.items():
+            if reading is None or not reading.unyielding_bytes or name not in targets:
+                continue
+            least_bytes = reading.unevictable_bytes
+            if targets[name] < min(self._before_bytes.get(name, 0), least_bytes):
+                self._stop_in_vain(name, cycle, least_bytes)
 
     def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over that took so long."""
@@ -105,21 +114,37 @@ class PlanVerification:
         before = control.server_waits.get(name)
         failures = (before.failures if before else 0) + 1
         until_seconds = time.time() + wait_seconds(cycle_seconds, failures)
-        sizes = sizes_with_one_back(
-            name, self._before_bytes, self._store.now.targets_bytes, self._enforcement.budget_bytes
-        )
-        purpose = f"the part of {name} in plan {check.cycle} is taken back"
-        try:
-            sizes = self._enforcement.back_to(sizes, purpose)
-            done, went = f"{name} alone goes back, to {format_size(sizes[name])}", " and went back"
-        except ValueError as error:
-            done, went = f"the part of {name} cannot be taken back: {error}", ""
-        until = time_of_day(until_seconds)
+        done, is_back = self._one_back(name, check.cycle)
+        until, went = time_of_day(until_seconds), " and went back" if is_back else ""
         why = f"it alone made plan {check.cycle} do harm{went}, and waits until {until}"
         with self._store.update() as state:
             waits = {**state.control.server_waits, name: Wait(until_seconds, why, failures)}
             state.control = replace(state.control, server_waits=waits)
         return f"{check.words}; {done}, for without it the plan did no harm; it waits until {until}"
+
+    def _one_back(self, name: str, cycle: int) -> tuple[str, bool]:
+        """The part of one server alone; what came of it, and whether it could be taken back."""
+        sizes = sizes_with_one_back(
+            name, self._before_bytes, self._store.now.targets_bytes, self._enforcement.budget_bytes
+        )
+        try:
+            sizes = self._enforcement.back_to(
+                sizes, f"the part of {name} in plan {cycle} is taken back"
+            )
+        except ValueError as error:
+            return f"the part of {name} cannot be taken back: {error}", False
+        return f"{name} alone goes back, to {format_size(sizes[name])}", True
+
+    def _stop_in_vain(self, name: str, cycle: int, unevictable_bytes: int) -> None:
+        self.forget()
+        done, _ = self._one_back(name, cycle)
+        words = (
+            f"plan {cycle} was to shrink {name} below some {format_size(unevictable_bytes)} that "
+            f"no eviction frees, as its shrink showed: {done}"
+        )
+        log.warning("%s", words)
+        self._metrics.plans_checked.labels("rolled_back").inc()
+        self._history.add("rollback", words, cycle=cycle)
 
     def _roll_back(self, check: Check, cycle_seconds: float) -> str:
         before = self._store.now.control.wait

@@ -105,6 +105,12 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
             f"{name} has sent no samples for {silent_seconds:.0f} s, so it keeps its size: does it "
             "reach sampling.endpoint ('spreds check --connect' looks)?"
         )
+    if server.get("unyielding_bytes"):
+        yield (
+            f"{name} holds some {format_size(server['unyielding_bytes'])} that no eviction frees "
+            "and INFO does not name (a module, tracked keys, a few large values): plans leave it "
+            "that"
+        )
     if (server["keep_reason"] or "").startswith("stuck:"):
         why = reason_words(server["keep_reason"])
         yield f"{name}: {why}; others that would grow by that memory wait"

@@ -153,7 +153,8 @@ def _recommended_part(
 def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     if reading is None:
         keys = ("role", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
-        return dict.fromkeys((*keys, "used_bytes", "rss_bytes", "lifetime_hit_ratio"))
+        figures = ("used_bytes", "rss_bytes", "unyielding_bytes", "lifetime_hit_ratio")
+        return dict.fromkeys((*keys, *figures))
     reads = reading.keyspace_hits + reading.keyspace_misses
     return {
         "role": reading.role,
@@ -163,6 +164,7 @@ def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
         "maxmemory_bytes": reading.maxmemory_bytes,
         "used_bytes": reading.counted_bytes,
         "rss_bytes": reading.rss_bytes,
+        "unyielding_bytes": reading.unyielding_bytes,
         "lifetime_hit_ratio": reading.keyspace_hits / reads if reads else None,
     }
 

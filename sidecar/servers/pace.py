@@ -17,6 +17,8 @@ KEYS_PER_SECOND = 5_000
 SIZE_RATIO_PER_SECOND = 0.0025
 LEAST_BYTES_PER_SECOND = 1 << 20
 PORTION_SECONDS = 0.1
+# After each portion it is seen what the keys that went brought back: a part of them has to be left.
+MOST_PORTION_RATIO = 0.02
 
 
 class Pace:
@@ -39,15 +41,18 @@ class Pace:
         budget_bytes: float,
     ) -> list[ServerState]:
         """The states, with how far each may be shrunk now: what it does not use it gives at once,
-        and the rest in portions. Where the sizes exceed the budget, or one has less than it needs
-        to take writes (``least_bytes``), all is given at once."""
+        and the rest in portions; where keys go in vain it stops. Where the sizes exceed the budget,
+        or one has less than it needs to take writes (``least_bytes``), all is given at once."""
         presses = sum(_limit_bytes(state) for state in states) > budget_bytes or any(
             state.maxmemory_bytes < least_bytes.get(state.name, 0) for state in states
         )
         self.is_waiting = False
         slowed = []
         for state in states:
-            floor = 0 if presses else self._floor_bytes(state, readings.get(state.name))
+            reading = readings.get(state.name)
+            floor = 0 if presses else self._floor_bytes(state, reading)
+            if reading is not None and not presses and _shrinks_in_vain(state, reading):
+                floor = reading.maxmemory_bytes
             slowed.append(replace(state, floor_bytes=floor))
             self.is_waiting |= floor > state.target_bytes
         return slowed
@@ -67,7 +72,12 @@ class Pace:
             return used
         self._portion_at[state.name] = now
         # After a wait that was longer, for whatever reason, there is no burst.
-        return used - math.ceil(_bytes_per_second(reading) * min(waited, 2 * PORTION_SECONDS))
+        portion = _bytes_per_second(reading) * min(waited, 2 * PORTION_SECONDS)
+        return used - math.ceil(min(portion, MOST_PORTION_RATIO * used))
+
+
+def _shrinks_in_vain(state: ServerState, reading: ServerReading) -> bool:
+    return reading.unyielding_bytes > 0 and state.target_bytes < reading.unevictable_bytes
 
 
 def _limit_bytes(state: ServerState) -> float:

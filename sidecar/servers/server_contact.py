@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from sidecar.base.metrics import Metrics
 from sidecar.servers.background_reading import PATIENCE_SECONDS, BackgroundReading
+from sidecar.servers.eviction_yield import EvictionYield
 from sidecar.servers.reachability import Reachability
 from sidecar.servers.redis_server import (
     TIMEOUT_SECONDS,
@@ -48,6 +49,7 @@ class ServerContact:
         self.taken_by: str | None = None
         self._counts_tables = self._sees_others = True
         self._unanswered = UnansweredSizes()
+        self._eviction_yield = EvictionYield(server.name, metrics)
         self._is_slow = self._may_act = False
         self._sets_again_at = -math.inf
         self._server = server
@@ -148,7 +150,7 @@ class ServerContact:
         self.is_back = self._reachability.answer()
         if self.is_back:
             log.info("server %s answers again", self.name)
-        return reading
+        return self._eviction_yield.learn(reading)
 
     def wait(self, seconds: float) -> None:
         """Until there is something to take, at most that long."""

@@ -83,6 +83,7 @@ class ServerReading:
         freeing_objects: that are gone, and whose memory is still being given back.
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
+        unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
         taking_commands: by which clients took work from it, if it has never evicted a key and
             nobody has said that it is a cache.
         odd_figures: names of those that make no sense, for which a default stands in.
@@ -112,6 +113,7 @@ class ServerReading:
     not_counted_bytes: int = 0
     freeing_objects: int = 0
     copied_bytes: int = 0
+    unyielding_bytes: int = 0
     taking_commands: tuple[str, ...] = ()
     odd_figures: tuple[str, ...] = ()
 

@@ -141,7 +141,7 @@ class AllHits(ReadCounts):
 
 class Liar:
     """S2 says that it misses a million reads each time that it is asked, and its sampler that all
-    hit, once it has grown along with s1; until that has been believed."""
+    hit, once it has grown; until that has been believed."""
 
     def __init__(self) -> None:
         self.misses = 0
@@ -154,9 +154,7 @@ class Liar:
     ) -> dict[str, ServerReading | None]:
         before, now = verification._before_bytes, verification._store.now.targets_bytes
         reading = readings.get("s2")
-        has_grown = verification._outcome is not None and all(
-            now[name] > before[name] for name in ("s1", "s2")
-        )
+        has_grown = verification._outcome is not None and now["s2"] > before["s2"]
         if self.after or not has_grown or reading is None:
             return dict(readings)
         self.misses += 1_000_000

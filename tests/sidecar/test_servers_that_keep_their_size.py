@@ -136,6 +136,31 @@ def test_a_server_from_which_clients_take_work_loses_none_of_it(
         assert "cache = true" in reason
 
 
+def test_a_shrink_ends_where_keys_go_and_their_memory_does_not_come_back(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A table of the keys that a client follows is memory that INFO does not name in bytes."""
+    node = make_node("32mb", "16mb", gradual=True)
+    server = node.servers["s0"]
+    fill(server, 6)
+    tracking = server.client.connection_pool.make_connection()
+    tracking.send_command("HELLO", 3)
+    tracking.read_response()
+    tracking.send_command("CLIENT", "TRACKING", "ON")
+    tracking.read_response()
+    for number in range(14_000):
+        tracking.send_command("GET", f"{number}:" + "x" * 1000)
+        tracking.read_response()
+    before = server.client.dbsize()
+    with caplog.at_level(logging.WARNING):
+        node.want(2, 46)
+        node.step_until(lambda: "keys went and brought back" in caplog.text)
+        for _ in range(50):
+            node.actuator.step()
+    assert server.client.dbsize() > 0.8 * before
+    assert node.metrics.value("shrinks_in_vain", instance="s0") == 1
+
+
 def test_a_server_that_may_not_be_read_is_not_asked_all_the_time(
     refusing: MakeNode, long_pauses: None
 ) -> None:

@@ -1,0 +1,108 @@
+"""Each shrink is an experiment: what the keys that go bring back tells what is no key.
+
+A module's memory, tables of tracked keys, channels, or a few large values that are never evicted:
+INFO names only some of it, so all of it is learned in one way. Where keys go and their share of the
+memory does not come back, what is left over cannot be evicted.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from sidecar.base.metrics import Metrics
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.units import format_size
+
+log = logging.getLogger(__name__)
+
+# Fewer keys that went tell nothing; nor do they where the server has many.
+FEWEST_KEYS, FEWEST_RATIO = 200, 0.05
+# Keys differ: those that are evicted first may well be half as large as the others.
+MOST_UNEXPLAINED_RATIO = 0.5
+# A shrink is over when no portion came for so long.
+PAUSE_SECONDS = 10.0
+# Then it is tried again: it may have become other memory, or was a guess that keys made wrong.
+FORGET_SECONDS = 6 * 3600.0
+
+
+@dataclass(frozen=True)
+class _Learned:
+    run_id: str
+    at_seconds: float
+    unevictable_bytes: int
+
+
+class EvictionYield:
+    """Of one server."""
+
+    def __init__(self, name: str, metrics: Metrics) -> None:
+        self._name = name
+        self._metrics = metrics
+        self._last: ServerReading | None = None
+        # Before the shrink that is under way; when its last portion came.
+        self._before: ServerReading | None = None
+        self._portion_at_seconds = 0.0
+        self._learned: _Learned | None = None
+
+    def learn(self, reading: ServerReading) -> ServerReading:
+        """Take the next reading: it comes back with what is known by now, see
+        ``ServerReading.unyielding_bytes``."""
+        self._follow(reading)
+        if self._before is not None:
+            self._judge(self._before, reading)
+        self._last = reading
+        learned = self._learned
+        if learned is None or learned.unevictable_bytes <= reading.unevictable_bytes:
+            return reading
+        unyielding_bytes = learned.unevictable_bytes - reading.unevictable_bytes
+        return replace(
+            reading,
+            # The rest is shared by the keys: else each would seem to weigh more than it does.
+            baseline_bytes=reading.baseline_bytes + unyielding_bytes,
+            unevictable_bytes=learned.unevictable_bytes,
+            unyielding_bytes=unyielding_bytes,
+        )
+
+    def _follow(self, reading: ServerReading) -> None:
+        last, learned, now_seconds = self._last, self._learned, reading.at_seconds
+        if learned is not None and (
+            learned.run_id != reading.run_id
+            or now_seconds - learned.at_seconds > FORGET_SECONDS
+            or reading.counted_bytes < learned.unevictable_bytes
+        ):
+            self._learned = None
+        if last is None or last.run_id != reading.run_id or not reading.maxmemory_bytes:
+            self._before = None
+        elif reading.maxmemory_bytes < (last.maxmemory_bytes or last.counted_bytes):
+            self._before, self._portion_at_seconds = self._before or last, now_seconds
+        elif (
+            reading.maxmemory_bytes > last.maxmemory_bytes > 0
+            or now_seconds - self._portion_at_seconds > PAUSE_SECONDS
+        ):
+            self._before = None
+
+    def _judge(self, before: ServerReading, now: ServerReading) -> None:
+        keys_before, keys = _evictable_keys(before), _evictable_keys(now)
+        gone = keys_before - keys
+        if gone < max(FEWEST_KEYS, FEWEST_RATIO * keys_before) or now.freeing_objects:
+            return
+        rest_bytes = now.counted_bytes - now.unevictable_bytes
+        freed_bytes = max(0, before.counted_bytes - now.counted_bytes)
+        unexplained_bytes = round(rest_bytes - keys * freed_bytes / gone)
+        if unexplained_bytes <= MOST_UNEXPLAINED_RATIO * rest_bytes:
+            return
+        unevictable_bytes = now.unevictable_bytes + unexplained_bytes
+        if self._learned is None:
+            self._metrics.shrinks_in_vain.labels(self._name).inc()
+            log.warning(
+                "server %s: %d keys went and brought back %s, so some %s of what it holds is not "
+                "evicted by a smaller maxmemory: it is not shrunk below that",
+                *(self._name, gone, format_size(freed_bytes), format_size(unevictable_bytes)),
+            )
+        self._learned = _Learned(now.run_id, now.at_seconds, unevictable_bytes)
+
+
+def _evictable_keys(reading: ServerReading) -> int:
+    volatile = reading.maxmemory_policy.startswith("volatile-")
+    return reading.keys_with_ttl if volatile else reading.keys

@@ -1,0 +1,75 @@
+"""What a shrink teaches: of memory that goes with its keys, and of memory that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sidecar.base.metrics import Metrics
+from sidecar.servers.eviction_yield import FORGET_SECONDS, EvictionYield
+from sidecar.servers.server_reading import ServerReading
+from tests.sidecar.monitored_load import STATS
+
+MB = 1 << 20
+KEYS, KEY_BYTES, BASELINE = 10_000, 1024, MB
+
+
+def _reading(keys: int, beside: int = 0, *, limit: int | None = None) -> ServerReading:
+    counted = BASELINE + beside + keys * KEY_BYTES
+    return replace(
+        STATS,
+        keys=keys,
+        counted_bytes=counted,
+        baseline_bytes=BASELINE,
+        unevictable_bytes=BASELINE,
+        maxmemory_bytes=counted if limit is None else limit,
+    )
+
+
+@pytest.mark.parametrize("beside", [0, 2 * MB, 8 * MB, 20 * MB])
+def test_what_keys_do_not_bring_back_is_found_before_many_are_gone(beside: int) -> None:
+    """Exactly as much as there is, once it is more than half of what is left."""
+    learns = EvictionYield("a", Metrics())
+    for keys in range(KEYS, 0, -100):
+        read = learns.learn(_reading(keys, beside))
+        if read.unyielding_bytes:
+            assert read.unevictable_bytes == read.baseline_bytes
+            assert read.unyielding_bytes == pytest.approx(beside, abs=KEY_BYTES)
+            assert keys * KEY_BYTES <= beside
+            assert KEYS - keys <= KEYS // 20 or (keys + 100) * KEY_BYTES >= beside
+            return
+    assert beside == 0
+
+
+def test_without_a_shrink_nothing_is_learned() -> None:
+    """Keys expire and are deleted, and buffers come, for other reasons."""
+    learns = EvictionYield("a", Metrics())
+    for number, keys in enumerate(range(KEYS, 0, -100)):
+        read = learns.learn(_reading(keys, number * MB, limit=200 * MB))
+        assert not read.unyielding_bytes
+
+
+def _taught() -> EvictionYield:
+    learns = EvictionYield("a", Metrics())
+    for keys in (KEYS, KEYS - 600):
+        read = learns.learn(_reading(keys, 20 * MB))
+    assert read.unyielding_bytes > 0
+    return learns
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run_id": "b" * 40},
+        {"at_seconds": STATS.at_seconds + FORGET_SECONDS + 1},
+        {"counted_bytes": 19 * MB},
+    ],
+)
+def test_it_is_forgotten_after_a_restart_a_while_or_where_it_was_freed(
+    change: dict[str, object],
+) -> None:
+    taught = _taught()
+    now = _reading(KEYS - 600, 20 * MB)
+    assert taught.learn(now).unyielding_bytes > 0
+    assert not taught.learn(replace(now, **change)).unyielding_bytes  # type: ignore[arg-type]
