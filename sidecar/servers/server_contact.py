@@ -33,6 +33,10 @@ log = logging.getLogger(__name__)
 _SLOW_SET_SECONDS = 0.25
 
 
+class NotSentError(ServerDownError):
+    """Nothing was sent: it is busy with what it was asked before."""
+
+
 class ServerContact:
     """For one thread at a time; the questions themselves are asked in another.
 
@@ -169,10 +173,10 @@ class ServerContact:
         if self.taken_by is not None:
             raise ServerRefusedError(self.taken_by)
         if self._reading.is_pending:
-            raise ServerDownError("it has not answered yet")
+            raise NotSentError("it has not answered yet")
         began = time.monotonic()
         if began < self._sets_again_at:
-            raise ServerDownError("it was slow to take a setting: it gets one a second")
+            raise NotSentError("it was slow to take a setting: it gets one a second")
         self._reachability.ask()
         try:
             self._server.set(settings)

@@ -15,7 +15,7 @@ from sidecar.servers.intermediate_sizes import MemoryNeed
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
 from sidecar.servers.server_changes import tell_changes
-from sidecar.servers.server_contact import ServerContact
+from sidecar.servers.server_contact import NotSentError, ServerContact
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
@@ -251,7 +251,7 @@ class ServerWatch:
             self._held.note_shrink()
         try:
             self.contact.set({"maxmemory": size_bytes})
-        except ServerRefusedError:
+        except (ServerRefusedError, NotSentError):
             self._at_most_bytes = before
             raise
         self._at_most_bytes = after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +14,10 @@ from sidecar.servers.manual_resizes import (
     TOLD_AT_ONCE,
     ManualResizes,
 )
+from sidecar.servers.server_contact import NotSentError
 from sidecar.state.control_state import Pause
 from sidecar.state.state_store import StateStore
+from tests.sidecar.fixtures import MakeNode
 
 MB = 1 << 20
 
@@ -113,3 +116,17 @@ def test_what_others_cannot_evict_is_left_to_them() -> None:
     assert hands.note("a", 69 * MB, {}, {"a": 5 * MB, "b": 31 * MB})
     # Who does not evict keeps what it has.
     assert not hands.note("a", 69 * MB, {"b": 32 * MB})
+
+
+def test_a_growth_that_was_not_sent_makes_the_size_before_nobodys(make_node: MakeNode) -> None:
+    """A server that was slow to take a setting is sent none for a second."""
+    node = make_node("16mb", "16mb")
+    node.settle(16, 16)
+    watch = node.actuator._watches["s0"]
+    watch.contact._sets_again_at = float("inf")
+    with pytest.raises(NotSentError):
+        watch.set_maxmemory(20 * MB)
+    for _ in range(3):
+        node.actuator.step()
+    assert node.metrics.value("foreign_changes") == 0
+    assert not watch.is_held
