@@ -176,7 +176,7 @@ class ObservationCycle:
                 now_seconds,
                 seen,
                 reserved(reserved_by_server(states), seen),
-                excess_bytes(states),
+                excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
                 self._actuator.budget.bytes,
             )
             bounds_bytes = pending_request(observation).bounds_bytes
@@ -216,7 +216,7 @@ class ObservationCycle:
         under_way = self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
-        own_bytes = state.room.own_bytes() if state.room is not None else {}
+        own_bytes = state.room.own_bytes(state.targets_bytes) if state.room is not None else {}
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]
@@ -226,9 +226,9 @@ class ObservationCycle:
             estimate = self._monitors[server.name].observe(
                 reading, self._actuator.budget.ceiling_bytes, window, self._planning_basis.memory
             )
-            # A plan goes on from the last one, not from how far the servers have come; and one who
-            # is only watched, and has no limit, has so far what it uses.
-            planned = under_way.get(server.name, reading.size_bytes)
+            # A plan goes on from the last one, not from how far the servers have come, nor from
+            # what they gave for a while; one who is only watched has so far what it uses.
+            planned = own_bytes.get(server.name, under_way.get(server.name, reading.size_bytes))
             planned = int(min(planned, most[server.name]))
             wait = state.control.server_wait(server.name, time.time())
             seen.append(
@@ -242,7 +242,7 @@ class ObservationCycle:
                     f"waits: {wait.why}" if wait else None,
                     window.unevictable_bytes,
                     window.lasting_bytes,
-                    own_bytes.get(server.name),
+                    window.least_used_bytes,
                     has_no_limit=not reading.maxmemory_bytes,
                     silent_seconds=self.silent_seconds(server.name),
                     installed_bytes=state.control.installed_bytes.get(server.name),

@@ -36,7 +36,7 @@ class ServerSnapshot:
         waits: why it is not to be given another one, unless it breaks a bound.
         unevictable_bytes: most of its memory in the window that no eviction frees.
         lasting_bytes: the least of that.
-        own_bytes: its size without the room that others made for it; ``None``: nobody did.
+        least_used_bytes: the least that it used in the window.
         has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
         silent_seconds: how long no sample has come.
         installed_bytes: its ``maxmemory`` before SPREDS set any; 0 is no limit.
@@ -51,7 +51,7 @@ class ServerSnapshot:
     waits: str | None = None
     unevictable_bytes: int = 0
     lasting_bytes: int = 0
-    own_bytes: int | None = None
+    least_used_bytes: int = 0
     has_no_limit: bool = False
     silent_seconds: float = 0.0
     installed_bytes: int | None = None
@@ -186,9 +186,8 @@ def _minimum_bytes(config: ServerConfig, seen: ServerSnapshot, most_bytes: int) 
     pinned = seen.estimate.unevictable_bytes if seen.estimate else 0
     planned_bytes = seen.reading.maxmemory_bytes
     least = least_maxmemory_bytes(planned_bytes, max(seen.unevictable_bytes, pinned))
-    own_bytes = planned_bytes if seen.own_bytes is None else seen.own_bytes
-    if least > own_bytes:
-        least = max(own_bytes, least_maxmemory_bytes(own_bytes, seen.lasting_bytes))
+    if least > planned_bytes:
+        least = max(planned_bytes, least_maxmemory_bytes(planned_bytes, seen.lasting_bytes))
     if config.maximum_bytes is not None:
         most_bytes = min(most_bytes, config.maximum_bytes)
     return max(config.minimum_bytes, min(least, most_bytes))

@@ -201,14 +201,16 @@ class Enforcement:
             for name in fixed
         }
         counted = found | bounded_claims(servers, limits, budget_bytes)
+        least = self._actuator.least_bytes()
+        before_room = self._before_room(least)
         sizes, targets = sizes_to_begin_with(
             servers,
             counted,
-            state.targets_bytes if state.control.engaged else {},
+            before_room or (state.targets_bytes if state.control.engaged else {}),
             fixed,
             budget_bytes,
-            self._actuator.least_bytes(),
-            interrupted=state.control.engaged and not state.settled,
+            least,
+            interrupted=state.control.engaged and (bool(before_room) or not state.settled),
         )
         log.info("%s: found %s", purpose, self._found_words(found, sizes))
         if targets_bytes is not None:
@@ -216,8 +218,16 @@ class Enforcement:
         self._actuator.engage(sizes, targets, purpose, asked)
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
+            state.room = None if before_room else state.room
         self._tell_changes({**sizes, **counted}, sizes, "SPREDS began to keep sizes")
         return sizes
+
+    def _before_room(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
+        """The sizes before others made room for needs that were over when nobody looked."""
+        state = self._store.now
+        if state.room is None or state.room.still_needed(least_bytes):
+            return {}
+        return state.room.own_bytes(state.targets_bytes)
 
     def _found_words(self, found_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]) -> str:
         before = ", ".join(

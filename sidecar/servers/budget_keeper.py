@@ -23,12 +23,16 @@ log = logging.getLogger(__name__)
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
 
 
-def excess_bytes(states: Sequence[ServerState]) -> int:
-    """Memory above their limits of servers that will not give it back by themselves."""
+def excess_bytes(states: Sequence[ServerState], least_used_bytes: Mapping[str, int]) -> int:
+    """Memory above their limits of servers that will not give it back by themselves, and have held
+    it for the whole window: ``least_used_bytes`` is the least that each used."""
     return sum(
         state.held_bytes - int(state.maxmemory_bytes)
         for state in states
-        if state.reachable and state.is_freeing and not state.still_frees
+        if state.reachable
+        and state.is_freeing
+        and not state.still_frees
+        and least_used_bytes.get(state.name, 0) > state.maxmemory_bytes
     )
 
 
@@ -136,7 +140,7 @@ class BudgetKeeper:
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
         # Of two steps, perhaps.
         too_small = self._actuator.too_small & least.keys() - beside_bytes.keys()
-        grow = {name: least[name] for name in too_small}
+        grow = {name: max(least[name], sizes_bytes[name]) for name in too_small}
         cut = with_minima_that_fit(servers, budget_bytes)
         try:
             return initial_sizes(cut, sizes_bytes | grow, beside_bytes, budget_bytes, least)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from sidecar.servers.server_reading import ServerReading
 
+# Of a server's size.
+_MOST_BUFFERS_RATIO = 1 / 8
+
 
 @dataclass
 class ReadingWindow:
@@ -14,18 +17,26 @@ class ReadingWindow:
     Attributes:
         unevictable_bytes: the most that no eviction would have freed.
         lasting_bytes: the least of it.
+        least_used_bytes: the least that the server used of its ``maxmemory``, or above it.
     """
 
     readings: int = 0
     unevictable_bytes: int = 0
     lasting_bytes: int = 0
+    least_used_bytes: int = 0
     _sum_bytes: int = 0
     _most_bytes: int = 0
+    _least_bytes: int = 0
+    _room_bytes: int = 0
 
     def add(self, reading: ServerReading) -> None:
         """Take one reading."""
         unevictable_bytes = reading.unevictable_bytes
         self.lasting_bytes = min(self.lasting_bytes or unevictable_bytes, unevictable_bytes)
+        used_bytes = reading.counted_bytes
+        self.least_used_bytes = min(self.least_used_bytes or used_bytes, used_bytes)
+        self._least_bytes = min(self._least_bytes or reading.baseline_bytes, reading.baseline_bytes)
+        self._room_bytes = round(_MOST_BUFFERS_RATIO * reading.size_bytes)
         self.readings += 1
         self.unevictable_bytes = max(self.unevictable_bytes, unevictable_bytes)
         self._sum_bytes += reading.baseline_bytes
@@ -33,8 +44,9 @@ class ReadingWindow:
 
     @property
     def usual_baseline_bytes(self) -> int:
-        """Mean; there must be a reading."""
-        return round(self._sum_bytes / self.readings)
+        """Mean, but no more than a part of its size above the least: clients' buffers come and go,
+        and no memory is planned for many of them. There must be a reading."""
+        return min(round(self._sum_bytes / self.readings), self._least_bytes + self._room_bytes)
 
     @property
     def baseline_swing_bytes(self) -> int:

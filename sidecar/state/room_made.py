@@ -43,9 +43,11 @@ class RoomMade:
         least = {name: least_bytes.get(name, size) for name, size in self.needed_bytes.items()}
         return {name: size for name, size in least.items() if size > self.before_bytes[name]}
 
-    def own_bytes(self) -> dict[str, int]:
-        """Of those for which it was made, the sizes before."""
-        return {name: self.before_bytes[name] for name in self.needed_bytes}
+    def own_bytes(self, targets_bytes: Mapping[str, int]) -> dict[str, int]:
+        """The sizes before, where it was made for needs alone, and is what is planned now. Such
+        needs pass, as most of them are clients' buffers: no plan is to go by them."""
+        passes = self.needed_bytes and not self.beside_bytes and self.made_bytes == targets_bytes
+        return dict(self.before_bytes) if passes else {}
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)

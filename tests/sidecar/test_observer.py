@@ -256,17 +256,16 @@ def test_one_that_waits_keeps_its_size_unless_that_breaks_a_bound(
 
 
 @pytest.mark.parametrize(
-    ("size", "own", "most", "lasting", "minimum"),
+    ("size", "most", "lasting", "minimum"),
     [
-        pytest.param(10, None, 4, 1, 4, id="what fits in its size, though it is seldom"),
-        pytest.param(6, None, 40, 1, 6, id="no growth for what comes and goes"),
-        pytest.param(40, 6, 40, 1, 6, id="nor is room kept that was made for it"),
-        pytest.param(40, 6, 40, 20, 20, id="growth for what lasts"),
-        pytest.param(6, None, 90, 90, 48, id="as far as others give it"),
+        pytest.param(10, 4, 1, 4, id="what fits in its size, though it is seldom"),
+        pytest.param(6, 40, 1, 6, id="no growth for what comes and goes"),
+        pytest.param(6, 40, 20, 20, id="growth for what lasts"),
+        pytest.param(6, 90, 90, 48, id="as far as others give it"),
     ],
 )
 def test_the_minimum_is_what_cannot_be_evicted(
-    size: int, own: int | None, most: int, lasting: int, minimum: int
+    size: int, most: int, lasting: int, minimum: int
 ) -> None:
     seen = _seen(None, minimum_bytes=MB)
     seen = dataclasses.replace(
@@ -274,7 +273,6 @@ def test_the_minimum_is_what_cannot_be_evicted(
         reading=dataclasses.replace(seen.reading, maxmemory_bytes=size * MB),
         unevictable_bytes=most * MB,
         lasting_bytes=lasting * MB,
-        own_bytes=own if own is None else own * MB,
     )
     other = dataclasses.replace(_seen(None), config=ServerConfig("b", ""))
     found = _observe(seen, other).servers[0].minimum_bytes
