@@ -15,6 +15,7 @@ from sidecar.servers.budget_fit import (
     unmovable_bytes,
     with_minima_that_fit,
 )
+from sidecar.servers.first_cut import check_first_cut
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Asked
@@ -183,8 +184,9 @@ class Enforcement:
         self, targets_bytes: Mapping[str, int] | None, purpose: str, asked: Asked = None
     ) -> dict[str, int]:
         """The sizes to begin with."""
-        readings = self._actuator.readings
-        state = self._store.now
+        readings, state = self._actuator.readings, self._store.now
+        if not state.control.engaged:
+            check_first_cut(self._actuator.budget, readings)
         found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
         fixed = {
             name

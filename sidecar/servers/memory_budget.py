@@ -31,7 +31,7 @@ class MemoryBudget:
         bytes: what ``maxmemory`` may sum to now.
         ceiling_bytes: the same without regard to resident memory: how far curves must reach.
         rss_budget_bytes: what resident memory may sum to; ``None``: it is not held.
-        configured: as the operator wrote it.
+        configured: as the operator wrote it; ``is_guessed``: as a share, and not of what.
         is_vain: resident memory stays too high, however much ``maxmemory`` is lowered.
     """
 
@@ -51,6 +51,7 @@ class MemoryBudget:
         self.ceiling_bytes = memory.budget_bytes
         self.rss_budget_bytes: int | None = None
         self.configured = str(memory.budget)
+        self.is_guessed = memory.budget_share is not None and memory.cgroup is None
         self._follow_machine()
         self.bytes = self._told_bytes = self.ceiling_bytes
         self.source: Source = self._ceiling_source

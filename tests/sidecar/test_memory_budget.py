@@ -22,6 +22,7 @@ from sidecar.base.machine_memory import (
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, load_config
+from sidecar.control import control_plane
 from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
 from sidecar.servers.memory_budget import MemoryBudget
@@ -310,6 +311,31 @@ def test_a_container_that_is_resized_in_place(
         sidecar.read_until("the budget is 48 MiB now")
         assert _total(servers) <= 24 * MB
         assert sidecar.end() == 0
+
+
+def test_a_share_of_the_wrong_memory_evicts_nothing(
+    start_server: StartServer,
+    write_node: WriteNode,
+    cgroup: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    looks_each_step: None,
+) -> None:
+    """The sidecar has a cgroup of its own, and the servers are elsewhere."""
+    monkeypatch.setattr(control_plane, "TRY_SECONDS", 0.2)
+    monkeypatch.setattr(memory_budget, "memory_limit", lambda _: memory_limit(cgroup))
+    _limit(cgroup, 24 * MB)
+    servers = {name: start_server("24mb") for name in ("s0", "s1")}
+    for server in servers.values():
+        fill(server, 20)
+    path = write_node(servers, budget="75%", memory='rss_wait = "0s"')
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: "evicted at once" in str(sidecar.status()["problems"]), sidecar.status)
+        assert 'write budget = "18MiB"' in str(sidecar.status()["problems"])
+        assert _total(servers) == 48 * MB
+        assert not any(one.client.info("stats")["evicted_keys"] for one in servers.values())
+        _limit(cgroup, 64 * MB)
+        wait_until(lambda: sidecar.status()["sets_sizes"], sidecar.status)
+        assert _total(servers) == 48 * MB
 
 
 def test_resident_memory_lowers_maxmemory_of_real_servers(
