@@ -64,12 +64,20 @@ def is_locked(config: SidecarConfig) -> bool:
     path = next(iter(lock_paths(config).values()), None)
     if path is None or not path.exists():
         return False
-    places = [line.split()[5].split(":") for line in LOCKS.read_text().splitlines()]
     inode, device = str(path.stat().st_ino), _device(path)
     return any(
         at == inode and device in (None, (int(major, 16), int(minor, 16)))
-        for major, minor, at in places
+        for major, minor, at in _locked_places()
     )
+
+
+def _locked_places() -> Iterator[list[str]]:
+    """Numbers of device and inode of each lock that is held, whoever has it."""
+    for line in LOCKS.read_text().splitlines():
+        _, kind, *rest = line.split()
+        place = rest[3].split(":") if kind != "->" and len(rest) > 3 else []  # "->": one who waits
+        if len(place) == 3:  # not "<none>:0", a file that is none
+            yield place
 
 
 def _device(path: Path) -> tuple[int, int] | None:
