@@ -9,14 +9,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
+from sidecar.base.private_files import (
+    OWN_FOLDER,
+    make_own_folder,
+    open_lock,
+    who_else_may_write,
+)
 from sidecar.config.node import SidecarConfig
 from sidecar.samples.endpoint import socket_path
 
 log = logging.getLogger(__name__)
 
 LOCKS = Path("/proc/locks")
-OWN_FOLDER = "take a folder that only the sidecar's user may write to"
 
 
 class NodeLockedError(OSError):
@@ -124,7 +128,7 @@ def _file_lock(key: str, path: Path) -> Iterator[None]:
     try:
         make_own_folder(path.parent)
     except OSError as error:
-        raise OSError(f"{path}: cannot be locked: {error.strerror}") from error
+        raise OSError(f"{path}: cannot be locked: {error.strerror or error}") from error
     # The file stays: who removes one while another opens it lets both in.
     with open_lock(path) as file:
         try:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from sidecar.base.private_files import open_lock, who_else_may_write
+from sidecar.base.metrics import Metrics
+from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
+from sidecar.samples.endpoint import bind_endpoint
+from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.secret import why_not_secret
 
 NOBODY = 65_534
@@ -133,6 +138,65 @@ def test_a_link_to_a_folder_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "shared").chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "shared")
     assert "everybody" in (who_else_may_write(tmp_path / "link") or "")
+
+
+@pytest.fixture
+def sticky() -> Iterator[Path]:
+    """A folder where everybody may make things, as /tmp is, and on the way to it nobody else."""
+    with tempfile.TemporaryDirectory(prefix="spreds-sticky-") as folder:
+        Path(folder).chmod(0o1777)
+        yield Path(folder)
+
+
+def _as_nobody(*command: object) -> None:
+    nobody = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+    subprocess.run(["setpriv", *nobody, *map(str, command)], check=True)
+
+
+@as_root
+def test_a_folder_that_a_stranger_makes_first_is_used_by_nobody(sticky: Path) -> None:
+    """After it was judged: it was still to be made."""
+    folder = sticky / "spreds" / "run"
+    assert who_else_may_write(folder) is None
+    _as_nobody("mkdir", "-m", "0777", sticky / "spreds")
+    words = f"{sticky}/spreds belongs to the user {NOBODY}"
+    with pytest.raises(OSError, match=words):
+        UnixSocket(folder / "orders")
+    with pytest.raises(OSError, match=words), bind_endpoint(f"ipc://{folder}/samples", Metrics()):
+        pass
+    assert list((sticky / "spreds").iterdir()) == []
+    _as_nobody("mkdir", "-m", "0777", folder)
+    with pytest.raises(OSError, match=words):
+        make_own_folder(folder)
+
+
+@as_root
+def test_a_link_that_a_stranger_can_turn_is_refused(sticky: Path, tmp_path: Path) -> None:
+    """Also while it leads to a folder of our own."""
+    _as_nobody("ln", "-s", tmp_path, sticky / "link")
+    words = f"{sticky}/link belongs to the user {NOBODY}"
+    assert who_else_may_write(sticky / "link") == words
+    assert who_else_may_write(sticky / "link" / "a" / "b") == words
+    (sticky / "ours").symlink_to(sticky / "link" / "a")
+    assert who_else_may_write(sticky / "ours") == words
+    with pytest.raises(OSError, match=words):
+        make_own_folder(sticky / "link" / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_of_our_own_are_followed_to_their_end(sticky: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (sticky / "absolute").symlink_to(tmp_path / "a")
+    (tmp_path / "a" / "up").symlink_to("../a/.")
+    assert who_else_may_write(sticky / "absolute" / "up" / "missing") is None
+    assert who_else_may_write(sticky / "absolute" / "..") is None
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    for name, shows_at in (("here", "."), ("back", "../shared"), ("itself", "itself")):
+        (tmp_path / "shared" / name).symlink_to(shows_at)
+        assert who_else_may_write(tmp_path / "shared" / name) is not None
+    with pytest.raises(OSError, match="everybody may write to"):
+        make_own_folder(tmp_path / "shared" / "missing" / "..")
 
 
 @pytest.mark.parametrize(
