@@ -15,7 +15,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.web.unix_socket import UnixSocket
-from solver_lambda.secret import why_not_secret
+from solver_lambda.secret import SecretError, read_secret, why_not_secret
 
 NOBODY = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -229,6 +229,47 @@ def test_a_pipe_of_a_shell_may_hold_a_secret() -> None:
         assert why_not_secret(reads) is None
     finally:
         os.close(reads)
+        os.close(writes)
+
+
+@pytest.mark.parametrize(("mode", "words"), [(0o666, "others may read"), (0o620, "its group")])
+def test_a_pipe_that_others_may_write_to_holds_no_secret(
+    mode: int, words: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "token")
+    (tmp_path / "token").chmod(mode)
+    with pytest.raises(SecretError, match=f"is no secret: {words}"):
+        read_secret(tmp_path / "token")
+
+
+@as_root
+def test_a_strangers_pipe_holds_no_secret(sticky: Path) -> None:
+    _as_nobody("mkfifo", "-m", "0600", sticky / "token")
+    held = os.open(sticky / "token", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        os.seteuid(NOBODY - 1)
+        assert f"another user (uid {NOBODY})" in (why_not_secret(held) or "")
+    finally:
+        os.seteuid(0)
+        os.close(held)
+
+
+def test_a_pipe_is_waited_for_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "token"
+    os.mkfifo(path, 0o600)
+    with subprocess.Popen(["sh", "-c", f"(printf hun; printf 'ter2\n') > {path}"]):
+        assert read_secret(path) == "hunter2"
+    monkeypatch.setattr("solver_lambda.secret.WAIT_SECONDS", 0.05)
+    with pytest.raises(SecretError, match=r"it did not end within 0\.05 seconds"):
+        read_secret(path)
+    writes = os.open(path, os.O_RDWR)  # who writes a part, and keeps it open
+    try:
+        os.write(writes, b"hun")
+        with pytest.raises(SecretError, match="did not end"):
+            read_secret(path)
+    finally:
         os.close(writes)
 
 
