@@ -103,13 +103,15 @@ def _device(path: Path) -> tuple[int, int] | None:
 
 def own_folders(config: SidecarConfig) -> dict[str, Path]:
     """The folders of what only the sidecar may write, by the key of the configuration; the history
-    lies beside the state."""
+    lies beside the state, and teams have folders of their own below that of the documents."""
     files = {
         "state_file": config.state_file,
         "sampling.endpoint": socket_path(config.sampling.endpoint),
         "operators.socket": config.operators.socket,
     }
-    return {key: path.parent for key, path in files.items() if path}
+    folders = {key: path.parent for key, path in files.items() if path}
+    documents = config.controller.folder
+    return folders if documents is None else {**folders, "controller.folder": documents}
 
 
 def check_own_folders(config: SidecarConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -13,9 +14,15 @@ import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
+from sidecar.cli import main
+from sidecar.config.node import load_config
+from sidecar.controllers.configured_controller import make_controller
 from sidecar.samples.endpoint import bind_endpoint
+from sidecar.state.node_lock import node_lock
 from sidecar.web.unix_socket import UnixSocket
+from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret, why_not_secret
+from tests.sidecar.fixtures import WriteNode
 
 NOBODY = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -168,6 +175,30 @@ def test_a_folder_that_a_stranger_makes_first_is_used_by_nobody(sticky: Path) ->
     _as_nobody("mkdir", "-m", "0777", folder)
     with pytest.raises(OSError, match=words):
         make_own_folder(folder)
+
+
+@as_root
+def test_teams_settings_are_not_read_in_a_strangers_folder(
+    sticky: Path, write_node: WriteNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether he makes it before the sidecar looks, or after."""
+    more = f'[controller]\nkind = "embedded"\nfolder = "{sticky}/documents"\n'
+    path = write_node({"a": "redis://127.0.0.1:1"}, more=more)
+    config = load_config(path)
+    words = f"controller.folder: {sticky}/documents belongs to the user {NOBODY}"
+    with node_lock(config):
+        _as_nobody("mkdir", "-m", "0777", sticky / "documents")
+        with pytest.raises(DocumentError, match=words):
+            make_controller(config, lambda *_: None, Metrics())
+    with pytest.raises(OSError, match=words), node_lock(config):
+        pass
+    assert main(["check", str(path), "--connect", "--json"]) == 1
+    findings = json.loads(capsys.readouterr().out)
+    (found,) = [one for one in findings if one["where"] == "controller.folder"]
+    assert found["level"] == "problem"
+    (sticky / "documents").rmdir()
+    make_controller(config, lambda *_: None, Metrics())
+    assert (sticky / "documents").stat().st_mode & 0o777 == 0o700
 
 
 @as_root
