@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import select
 import stat
+import time
 from pathlib import Path
 
 MOST_BYTES = 64 * 1024
+WAIT_SECONDS = 5.0
 LEAST_TOKEN_CHARACTERS = 16
 # One letter sixteen times is guessed at once; random bits in any alphabet have far more.
 LEAST_DIFFERENT = 8
@@ -20,14 +24,16 @@ class SecretError(ValueError):
 def read_secret(path: Path) -> str:
     """The text of a file that only its owner, root and its group may read.
 
+    A pipe of the user's own, as of a shell's ``<(...)``, has a few seconds to bring it.
+
     Raises:
         SecretError: it cannot be read, others may read or change it, or it is no text.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
             if why := why_not_secret(file.fileno()):
                 raise SecretError(f"is no secret: {why}")
-            text = file.read(MOST_BYTES + 1)
+            text = _read_in_time(file)
         if len(text) > MOST_BYTES:
             raise SecretError(f"has more than {MOST_BYTES} bytes")
         return text.decode().strip()
@@ -37,14 +43,33 @@ def read_secret(path: Path) -> str:
         raise SecretError("cannot be read: it is not UTF-8") from error
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    """A named pipe where nobody writes would keep us waiting."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _read_in_time(file: io.RawIOBase) -> bytes:
+    """All of it, and one byte more than a secret may have at most. Raises SecretError."""
+    readable = select.poll()
+    readable.register(file, select.POLLIN)
+    end = time.monotonic() + WAIT_SECONDS
+    text = b""
+    while len(text) <= MOST_BYTES:
+        if not readable.poll(max(0.0, end - time.monotonic()) * 1000):
+            raise SecretError(f"cannot be read: it did not end within {WAIT_SECONDS:g} seconds")
+        part = file.read(MOST_BYTES + 1 - len(text))
+        if part == b"":
+            break
+        text += part or b""  # None: there was nothing to read after all
+    return text
+
+
 def why_not_secret(descriptor: int) -> str | None:
-    """Say why an open file keeps no secret; ``None`` if it does.
+    """Say why an open file, or a pipe, keeps no secret; ``None`` if it does.
 
     Its group may read it, as a credential of systemd or a secret of Kubernetes has it.
     """
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        return None  # a pipe, as of a shell's <(...), has no name that others could open
     # Root may use what is another user's: commands for the sidecar of that user.
     if found.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
         return f"it belongs to another user (uid {found.st_uid})"

@@ -10,6 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+OWN_FOLDER = "take a folder that only the sidecar's user may write to"
+_MOST_LINKS = 40  # as the kernel has it
+
 
 def open_lock(path: Path) -> BinaryIO:
     """Open a file to lock, and make it with mode 0600 if it is missing; nothing is truncated.
@@ -44,30 +47,60 @@ def open_lock(path: Path) -> BinaryIO:
 
 def make_own_folder(folder: Path) -> None:
     """Make a folder if it is missing, for its owner alone, and what is missing above it so that
-    others may pass, whatever the umask is. Raises OSError."""
-    for parent in reversed(folder.parents):
-        _make(parent, 0o755)
-    _make(folder, 0o700)
+    others may pass, whatever the umask is.
+
+    Each is judged before the next one is made in it: somebody else may have made it meanwhile.
+
+    Raises:
+        OSError: it cannot be made, or others may write to it or exchange it.
+    """
+    for one, mode in [*((parent, 0o755) for parent in reversed(folder.parents)), (folder, 0o700)]:
+        if not one.exists():
+            _check_own_folder(one)
+            _make(one, mode)
+    _check_own_folder(folder)
+
+
+def _check_own_folder(folder: Path) -> None:
+    if why := who_else_may_write(folder):
+        raise OSError(f"{why}, so others could take its place: {OWN_FOLDER}")
 
 
 def who_else_may_write(folder: Path, user: int | None = None) -> str | None:
     """Say who, beside a user and root, may put files into a folder, or exchange it; the user is
     that of this process, or the one of this number.
 
-    Each folder above it counts as well, as it does for sshd; there the sticky bit is enough. A
-    folder that does not exist yet is judged by those that do. ``None``: nobody else.
+    Each folder on the way to it counts as well, as it does for sshd; there the sticky bit is
+    enough. So does each link on the way: who owns it can turn it later. A folder that does not
+    exist yet is judged by those that do. ``None``: nobody else.
     """
-    folder = Path(os.path.realpath(folder))
-    existing = [one for one in (folder, *folder.parents) if one.exists()]
-    for one in existing:
-        found = one.stat()
+    at, links = Path("/"), 0
+    parts = list(reversed(folder.absolute().parts))
+    while parts:
+        at = at.parent if (part := parts.pop()) == ".." else at / part
+        try:
+            found = at.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
         if found.st_uid not in (0, os.geteuid() if user is None else user):
-            return f"{one} belongs to the user {found.st_uid}"
-        is_sticky = bool(found.st_mode & stat.S_ISVTX) and one != folder
-        if found.st_mode & stat.S_IWOTH and not is_sticky:
-            return f"everybody may write to {one}"
-        if found.st_mode & stat.S_IWGRP and not is_sticky and _has_others(found.st_gid, user):
-            return f"the members of group {_group_name(found.st_gid)} may write to {one}"
+            return f"{at} belongs to the user {found.st_uid}"
+        if stat.S_ISLNK(found.st_mode):
+            if (links := links + 1) > _MOST_LINKS:
+                return f"{at} is one of too many links"
+            parts += reversed(at.readlink().parts)
+            at = at.parent  # an absolute one begins anew at the root
+        elif not found.st_mode & stat.S_ISVTX and (why := _who_else(at, user)):
+            return why
+    return _who_else(at, user)
+
+
+def _who_else(folder: Path, user: int | None) -> str | None:
+    """By its mode."""
+    found = folder.lstat()
+    if found.st_mode & stat.S_IWOTH:
+        return f"everybody may write to {folder}"
+    if found.st_mode & stat.S_IWGRP and _has_others(found.st_gid, user):
+        return f"the members of group {_group_name(found.st_gid)} may write to {folder}"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,7 @@ def read_tls(fields: Fields, folder: Path, url: str) -> TlsConfig | None:
 def check_ca_certs(fields: Fields, path: Path) -> None:
     """Raises DocumentError: the file of ``ssl_ca_certs`` holds no certificates."""
     try:
+        _refuse_pipe(path)
         ssl.create_default_context().load_verify_locations(path)
     except (OSError, ssl.SSLError) as error:
         raise fields.refuse("ssl_ca_certs", _why(path, error)) from error
@@ -72,9 +74,11 @@ def _check_files(fields: Fields, tls: TlsConfig) -> None:
         return
     key = "ssl_certfile"
     try:
+        _refuse_pipe(tls.ssl_certfile)
         tls.ssl_certfile.read_bytes()
         key = "ssl_certfile" if tls.ssl_keyfile is None else "ssl_keyfile"
         keyfile = tls.ssl_keyfile or tls.ssl_certfile
+        _refuse_pipe(keyfile)
         with keyfile.open("rb") as file:
             if why := why_not_secret(file.fileno()):
                 raise fields.refuse(key, f"{str(keyfile)!r} keeps no secret key: {why}")
@@ -82,6 +86,12 @@ def _check_files(fields: Fields, tls: TlsConfig) -> None:
         context.load_cert_chain(tls.ssl_certfile, tls.ssl_keyfile, password="")
     except (OSError, ssl.SSLError) as error:
         raise fields.refuse(key, _why(getattr(tls, key), error)) from error
+
+
+def _refuse_pipe(path: Path) -> None:
+    """It gives its text once, if ever, and each connection reads it. Raises OSError."""
+    if path.is_fifo():
+        raise OSError(errno.EINVAL, "it is a pipe, and must be a file")
 
 
 def _why(path: Path, error: OSError) -> str:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sidecar.base.private_files import make_own_folder
 from sidecar.control.history_entry import read_entry
 from sidecar.control.history_rooms import Rooms
 
@@ -124,7 +125,7 @@ class History:
 
     def _append(self, path: Path, entry: dict[str, Any]) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_own_folder(path.parent)
             with path.open("ab") as file:
                 os.fchmod(file.fileno(), 0o600)  # also of one that an older version made
                 file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
@@ -134,7 +135,7 @@ class History:
             self._failed = False
         except OSError as error:
             if not self._failed:
-                log.warning("history %s cannot be written: %s", path, error.strerror)
+                log.warning("history %s cannot be written: %s", path, error.strerror or error)
             self._failed = True
 
     def _prune(self, path: Path) -> None:

@@ -7,8 +7,9 @@ import time
 from typing import Any
 
 from sidecar.base.metrics import Metrics
+from sidecar.base.private_files import make_own_folder
 from sidecar.config.addresses import shown_url
-from sidecar.config.controller_config import CloudConfig
+from sidecar.config.controller_config import CloudConfig, ControllerConfig
 from sidecar.config.node import SidecarConfig
 from sidecar.controllers.cloud import CloudController
 from sidecar.controllers.controller import Controller, Delivery, Failed
@@ -38,11 +39,12 @@ def make_controller(
     ``instead_of`` is the one whose place it will take; that goes on until it is closed.
 
     Raises:
-        DocumentError: there is no such cloud, or the address to listen on cannot be bound.
+        DocumentError: there is no such cloud, the address to listen on cannot be bound, or the
+            folder of documents is not the sidecar's own.
     """
     chosen = config.controller
     kind, cloud, service = chosen.kind, chosen.cloud, chosen.service
-    documents = KeptFolder(chosen.folder, chosen.kept, metrics)
+    documents = _documents(chosen, metrics)
     embedded = EmbeddedController(take_plan, metrics, documents)
     deadline_seconds = chosen.plan_deadline_seconds
     common = (take_plan, embedded, kind == "auto", deadline_seconds, metrics)
@@ -73,6 +75,17 @@ def make_controller(
         return CloudController(observations, delivery, metrics, failed)
 
     return RemoteWithFallback("the cloud", make_cloud, *common)
+
+
+def _documents(chosen: ControllerConfig, metrics: Metrics) -> KeptFolder:
+    """In a folder of the sidecar's own: the settings there decide as well. Raises DocumentError."""
+    if chosen.folder is not None:
+        try:
+            make_own_folder(chosen.folder)
+        except OSError as error:
+            why = f"{chosen.folder} cannot be made: {error.strerror}" if error.strerror else error
+            raise DocumentError(f"controller.folder: {why}") from error
+    return KeptFolder(chosen.folder, chosen.kept, metrics)
 
 
 def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:

@@ -10,11 +10,11 @@ import os
 import pwd
 from collections.abc import Iterator
 
-from sidecar.base.private_files import who_else_may_write
+from sidecar.base.private_files import OWN_FOLDER, who_else_may_write
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.preflight.finding import Finding
 from sidecar.servers.redis_server import MissingRightError, RedisServer, ServerRefusedError
-from sidecar.state.node_lock import OWN_FOLDER, own_folders
+from sidecar.state.node_lock import own_folders
 
 # By what an ACL calls them. Without the others the sidecar works, and why they are wanted is said.
 NEEDED = ("+info", "+config|get", "+config|set")

@@ -9,14 +9,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
+from sidecar.base.private_files import (
+    OWN_FOLDER,
+    make_own_folder,
+    open_lock,
+    who_else_may_write,
+)
 from sidecar.config.node import SidecarConfig
 from sidecar.samples.endpoint import socket_path
 
 log = logging.getLogger(__name__)
 
 LOCKS = Path("/proc/locks")
-OWN_FOLDER = "take a folder that only the sidecar's user may write to"
 
 
 class NodeLockedError(OSError):
@@ -64,12 +68,20 @@ def is_locked(config: SidecarConfig) -> bool:
     path = next(iter(lock_paths(config).values()), None)
     if path is None or not path.exists():
         return False
-    places = [line.split()[5].split(":") for line in LOCKS.read_text().splitlines()]
     inode, device = str(path.stat().st_ino), _device(path)
     return any(
         at == inode and device in (None, (int(major, 16), int(minor, 16)))
-        for major, minor, at in places
+        for major, minor, at in _locked_places()
     )
+
+
+def _locked_places() -> Iterator[list[str]]:
+    """Numbers of device and inode of each lock that is held, whoever has it."""
+    for line in LOCKS.read_text().splitlines():
+        _, kind, *rest = line.split()
+        place = rest[3].split(":") if kind != "->" and len(rest) > 3 else []  # "->": one who waits
+        if len(place) == 3:  # not "<none>:0", a file that is none
+            yield place
 
 
 def _device(path: Path) -> tuple[int, int] | None:
@@ -91,13 +103,15 @@ def _device(path: Path) -> tuple[int, int] | None:
 
 def own_folders(config: SidecarConfig) -> dict[str, Path]:
     """The folders of what only the sidecar may write, by the key of the configuration; the history
-    lies beside the state."""
+    lies beside the state, and teams have folders of their own below that of the documents."""
     files = {
         "state_file": config.state_file,
         "sampling.endpoint": socket_path(config.sampling.endpoint),
         "operators.socket": config.operators.socket,
     }
-    return {key: path.parent for key, path in files.items() if path}
+    folders = {key: path.parent for key, path in files.items() if path}
+    documents = config.controller.folder
+    return folders if documents is None else {**folders, "controller.folder": documents}
 
 
 def check_own_folders(config: SidecarConfig) -> None:
@@ -116,7 +130,7 @@ def _file_lock(key: str, path: Path) -> Iterator[None]:
     try:
         make_own_folder(path.parent)
     except OSError as error:
-        raise OSError(f"{path}: cannot be locked: {error.strerror}") from error
+        raise OSError(f"{path}: cannot be locked: {error.strerror or error}") from error
     # The file stays: who removes one while another opens it lets both in.
     with open_lock(path) as file:
         try:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from sidecar.base.private_files import make_own_folder
 from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.storage.store import remove_halves, write_whole
@@ -114,7 +115,7 @@ def _save(path: Path, state: SidecarState) -> bool:
     try:
         text = json.dumps(state.to_json(), indent=1).encode()
         SidecarState.from_json(parse_json(text, "what would be in it", MAX_STATE_BYTES))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_own_folder(path.parent)
         write_whole(path, text)
     except (OSError, DocumentError) as error:
         log.warning("state file %s cannot be written: %s", path, error)

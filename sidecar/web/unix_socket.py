@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sidecar.base.private_files import make_own_folder
 from solver_lambda.http.listening import BACKLOG
 
 _LOOK_SECONDS = 1.0
@@ -30,7 +31,7 @@ class UnixSocket:
         self._path = path
         self.listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_own_folder(path.parent)
             with _short(path) as short:
                 _remove_dead(short)
                 # The path gets these rights as it appears: there is no moment with more.

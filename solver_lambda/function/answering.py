@@ -20,23 +20,29 @@ from solver_lambda.planning.planner import make_plan
 
 def log_plan(plan: AdaptationPlan, written: bool) -> None:
     """Log what was decided; ``written`` is false where another run had written the plan before."""
-    log_event(
-        "plan" if written else "plan_was_there",
-        node=plan.node,
-        cycle=plan.cycle,
-        decision=plan.decision,
-        reason=plan.reason,
-        method=plan.method,
-        optimality_gap=plan.optimality_gap,
-        mean_access_time_before_seconds=plan.mean_access_time_before_seconds,
-        mean_access_time_seconds=plan.mean_access_time_seconds,
-        maxmemory_bytes={
-            server.name: [server.maxmemory_before_bytes, server.maxmemory_bytes]
-            for server in plan.servers
+    log_event("plan" if written else "plan_was_there", **plan_fields(plan))
+
+
+def plan_fields(plan: AdaptationPlan, most_servers: int | None = None) -> dict[str, object]:
+    """What the log has of a plan, with the first servers only where there are more than so many."""
+    told = plan.servers[:most_servers]
+    left_out = len(plan.servers) - len(told)
+    return {
+        "node": plan.node,
+        "cycle": plan.cycle,
+        "decision": plan.decision,
+        "reason": plan.reason,
+        "method": plan.method,
+        "optimality_gap": plan.optimality_gap,
+        "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
+        "mean_access_time_seconds": plan.mean_access_time_seconds,
+        "maxmemory_bytes": {
+            server.name: [server.maxmemory_before_bytes, server.maxmemory_bytes] for server in told
         },
-        run_seconds=plan.run_seconds,
-        run_memory_bytes=plan.run_memory_bytes,
-    )
+        **({"servers_left_out": left_out} if left_out else {}),
+        "run_seconds": plan.run_seconds,
+        "run_memory_bytes": plan.run_memory_bytes,
+    }
 
 
 def log_event(event: str, **fields: object) -> None:
@@ -75,8 +81,8 @@ def read_observation(text: bytes, source: str, environment: Mapping[str, str]) -
     return _with_own_solver(observation, environment)
 
 
-def answer_document(text: bytes, source: str, environment: Mapping[str, str]) -> bytes:
-    """The plan's document for an observation's; nothing is stored.
+def plan_for(text: bytes, source: str, environment: Mapping[str, str]) -> AdaptationPlan:
+    """The plan for an observation's document; nothing is stored or logged.
 
     ``environment`` as in ``read_observation``.
 
@@ -85,10 +91,18 @@ def answer_document(text: bytes, source: str, environment: Mapping[str, str]) ->
     """
     try:
         observation = read_observation(text, source, environment)
-        plan: AdaptationPlan = make_plan(observation, now_seconds=time.time())
-    except (DocumentError, RefusedError) as error:
-        log_event("refused", source=source, reason=str(error))
+        return make_plan(observation, now_seconds=time.time())
+    except DocumentError as error:
         raise RefusedError(str(error)) from error
+
+
+def answer_document(text: bytes, source: str, environment: Mapping[str, str]) -> bytes:
+    """The plan's document, or a refusal, each with a line in the log; otherwise as ``plan_for``."""
+    try:
+        plan = plan_for(text, source, environment)
+    except RefusedError as error:
+        log_event("refused", source=source, reason=str(error))
+        raise
     log_plan(plan, written=True)
     return plan.dumps()
 

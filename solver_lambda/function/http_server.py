@@ -30,8 +30,9 @@ from solver_lambda.documents.document_key import (
     question_signature,
 )
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES
+from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.function.answering import RefusedError as ObservationRefusedError
-from solver_lambda.function.answering import answer_document, log_event
+from solver_lambda.function.answering import log_event, plan_fields, plan_for
 from solver_lambda.http.connection import Limits
 from solver_lambda.http.guards import Admitted, TokenGuard, anybody
 from solver_lambda.http.listening import listen_at
@@ -52,7 +53,10 @@ Handler = Callable[[Request, Admitted], Answer]
 
 
 def solver_router(
-    token: str, environment: Mapping[str, str] = os.environ, key: bytes = b""
+    token: str,
+    environment: Mapping[str, str] = os.environ,
+    key: bytes = b"",
+    journal: ServiceJournal | None = None,
 ) -> Router:
     """Answers each observation with its plan and keeps neither.
 
@@ -64,27 +68,30 @@ def solver_router(
         token: that a request must carry (``Authorization: Bearer``); empty: none.
         environment: as for ``read_observation``.
         key: by which requests must be signed, and answers are; empty: none.
+        journal: where plans are told.
     """
+    journal = journal or ServiceJournal()
     why = "the token in the Authorization header is missing or wrong"
     guard: Callable[[Request], Admitted] = TokenGuard(token, why) if token else anybody
     # Half is left to others, also where many nodes share an address.
     plans = Lane(MOST_AT_ONCE, MOST_WAITING, WAIT_SECONDS, MOST_AT_ONCE // 2, MOST_WAITING // 2)
     looks = Lane(most=4, most_waiting=16, most_of_one=2, most_waiting_of_one=8)
 
-    def plan(request: Request, _: Admitted) -> Answer:
+    def answer(request: Request, _: Admitted) -> Answer:
         try:
-            document = answer_document(request.body, SOURCE, environment)
+            plan = plan_for(request.body, SOURCE, environment)
         except ObservationRefusedError as error:
             raise RefusedError(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "observation", str(error)
             ) from error
-        return Answer(HTTPStatus.OK, document, JSON)
+        journal.planned(plan)
+        return Answer(HTTPStatus.OK, plan.dumps(), JSON)
 
     return Router(
         [
             *(Route("GET", path, anybody, _ready, None) for path in HEALTH_PATHS),
             Route("GET", ANY_PATH, guard, _signed(key, _ready), looks),
-            Route("POST", ANY_PATH, guard, _signed(key, plan), plans, MAX_OBSERVATION_BYTES),
+            Route("POST", ANY_PATH, guard, _signed(key, answer), plans, MAX_OBSERVATION_BYTES),
         ]
     )
 
@@ -121,6 +128,7 @@ DEFAULT_PORT = 8080
 # An observation may be large, and its line slow; who may not ask sends none.
 LIMITS = Limits(connections=256, held_bytes=8 * MAX_OBSERVATION_BYTES, request_seconds=60.0)
 MOST_LINES_A_MINUTE = 30
+MOST_SERVERS_IN_A_LINE = 32
 # For the plans that are being made at the end.
 FINISH_SECONDS = 10.0
 
@@ -129,14 +137,15 @@ class UsageError(Exception):
     """The service cannot be started so; one sentence says why."""
 
 
-class _Journal:
-    """One JSON line for each refusal, but for no more than so many a minute."""
+class _Lines:
+    """JSON lines of one kind: no more than so many a minute, and how many were left out before."""
 
-    def __init__(self) -> None:
+    def __init__(self, event: str) -> None:
+        self._event = event
         self._lock = threading.Lock()
         self._minute, self._told, self._untold = 0, 0, 0
 
-    def refused(self, peer: Peer, code: str, why: str) -> None:
+    def log(self, **fields: object) -> None:
         with self._lock:
             minute = int(time.monotonic() / 60)
             if minute != self._minute:
@@ -146,10 +155,25 @@ class _Journal:
                 return
             self._told += 1
             untold, self._untold = self._untold, 0
-        log_event("request_refused", client=peer.user, code=code, reason=why, untold_before=untold)
+        log_event(self._event, **fields, untold_before=untold)
+
+
+class ServiceJournal:
+    """The log of the service, which nobody who asks can fill: each kind of line has a bound."""
+
+    def __init__(self) -> None:
+        self._plans, self._refusals, self._failures = (
+            _Lines(event) for event in ("plan", "request_refused", "request_failed")
+        )
+
+    def planned(self, plan: AdaptationPlan) -> None:
+        self._plans.log(**plan_fields(plan, MOST_SERVERS_IN_A_LINE))
+
+    def refused(self, peer: Peer, code: str, why: str) -> None:
+        self._refusals.log(client=peer.user, code=code, reason=why)
 
     def failed(self, what: str, error: Exception) -> str:
-        log_event("request_failed", request=what, reason=repr(error))
+        self._failures.log(request=what, reason=repr(error))
         return "the solver cannot answer this; its log says why"
 
 
@@ -194,8 +218,9 @@ def _serve(arguments: argparse.Namespace) -> int:
         (listening,) = listen_at(arguments.host, port)
     except OSError as error:
         raise UsageError(str(error.strerror)) from error
-    router = solver_router(token, key=key)
-    server = HttpServer([listening], router, LIMITS, _Journal(), "solver")
+    journal = ServiceJournal()
+    router = solver_router(token, key=key, journal=journal)
+    server = HttpServer([listening], router, LIMITS, journal, "solver")
     bound = listening.getsockname()[1]
     with suppress(_Stopped):
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pwd
 import resource
 import shlex
 import socket
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +32,7 @@ from sidecar.preflight.files import HARMLESS_KNOB, NEEDED, WANTED, _check_group,
 from sidecar.preflight.listeners import Listener, check_listen, tcp_listener
 from sidecar.preflight.machine import check_machine
 from sidecar.state import node_lock as node_lock_module
-from sidecar.state.node_lock import node_lock
+from sidecar.state.node_lock import LOCKS, is_locked, node_lock
 from tests.secret_file import write_secret
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
@@ -441,13 +443,29 @@ def test_a_budget_beyond_the_machine_is_always_a_problem(budget: int) -> None:
 
 
 def test_a_lock_is_seen_without_being_taken(write_node: WriteNode) -> None:
-    from sidecar.state.node_lock import is_locked
-
     config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
     assert not is_locked(config)
     with node_lock(config):
         assert is_locked(config)
     assert not is_locked(config)
+
+
+def test_a_process_that_waits_for_a_lock_of_its_own_changes_nothing(
+    write_node: WriteNode, tmp_path: Path
+) -> None:
+    """The kernel has a line of another form for it, whoever it is."""
+    config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
+    assert not is_locked(config)
+    with node_lock(config), (tmp_path / "other").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(["flock", tmp_path / "other", "true"])
+        try:
+            while f"-> FLOCK  ADVISORY  WRITE {waiting.pid} " not in LOCKS.read_text():
+                assert waiting.poll() is None
+            assert is_locked(config)
+        finally:
+            waiting.kill()
+            waiting.wait()
 
 
 def test_a_lock_on_a_file_of_another_file_system_is_not_ours(
@@ -472,8 +490,6 @@ def test_a_sidecar_with_another_state_file_is_not_this_one(
     write_node: WriteNode, tmp_path: Path
 ) -> None:
     """Though it has this one's endpoint: who starts this one beside it is refused."""
-    from sidecar.state.node_lock import is_locked
-
     config = load_config(write_node({"a": "redis://127.0.0.1:1"}))
     with node_lock(replace(config, state_file=tmp_path / "other.json")):
         assert not is_locked(config)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
-from collections.abc import Callable
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from sidecar.base.private_files import open_lock, who_else_may_write
-from solver_lambda.secret import why_not_secret
+from sidecar.base.metrics import Metrics
+from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
+from sidecar.cli import main
+from sidecar.config.node import load_config
+from sidecar.controllers.configured_controller import make_controller
+from sidecar.samples.endpoint import bind_endpoint
+from sidecar.state.node_lock import node_lock
+from sidecar.web.unix_socket import UnixSocket
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.secret import SecretError, read_secret, why_not_secret
+from tests.sidecar.fixtures import WriteNode
 
 NOBODY = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -135,6 +147,89 @@ def test_a_link_to_a_folder_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     assert "everybody" in (who_else_may_write(tmp_path / "link") or "")
 
 
+@pytest.fixture
+def sticky() -> Iterator[Path]:
+    """A folder where everybody may make things, as /tmp is, and on the way to it nobody else."""
+    with tempfile.TemporaryDirectory(prefix="spreds-sticky-") as folder:
+        Path(folder).chmod(0o1777)
+        yield Path(folder)
+
+
+def _as_nobody(*command: object) -> None:
+    nobody = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+    subprocess.run(["setpriv", *nobody, *map(str, command)], check=True)
+
+
+@as_root
+def test_a_folder_that_a_stranger_makes_first_is_used_by_nobody(sticky: Path) -> None:
+    """After it was judged: it was still to be made."""
+    folder = sticky / "spreds" / "run"
+    assert who_else_may_write(folder) is None
+    _as_nobody("mkdir", "-m", "0777", sticky / "spreds")
+    words = f"{sticky}/spreds belongs to the user {NOBODY}"
+    with pytest.raises(OSError, match=words):
+        UnixSocket(folder / "orders")
+    with pytest.raises(OSError, match=words), bind_endpoint(f"ipc://{folder}/samples", Metrics()):
+        pass
+    assert list((sticky / "spreds").iterdir()) == []
+    _as_nobody("mkdir", "-m", "0777", folder)
+    with pytest.raises(OSError, match=words):
+        make_own_folder(folder)
+
+
+@as_root
+def test_teams_settings_are_not_read_in_a_strangers_folder(
+    sticky: Path, write_node: WriteNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether he makes it before the sidecar looks, or after."""
+    more = f'[controller]\nkind = "embedded"\nfolder = "{sticky}/documents"\n'
+    path = write_node({"a": "redis://127.0.0.1:1"}, more=more)
+    config = load_config(path)
+    words = f"controller.folder: {sticky}/documents belongs to the user {NOBODY}"
+    with node_lock(config):
+        _as_nobody("mkdir", "-m", "0777", sticky / "documents")
+        with pytest.raises(DocumentError, match=words):
+            make_controller(config, lambda *_: None, Metrics())
+    with pytest.raises(OSError, match=words), node_lock(config):
+        pass
+    assert main(["check", str(path), "--connect", "--json"]) == 1
+    findings = json.loads(capsys.readouterr().out)
+    (found,) = [one for one in findings if one["where"] == "controller.folder"]
+    assert found["level"] == "problem"
+    (sticky / "documents").rmdir()
+    make_controller(config, lambda *_: None, Metrics())
+    assert (sticky / "documents").stat().st_mode & 0o777 == 0o700
+
+
+@as_root
+def test_a_link_that_a_stranger_can_turn_is_refused(sticky: Path, tmp_path: Path) -> None:
+    """Also while it leads to a folder of our own."""
+    _as_nobody("ln", "-s", tmp_path, sticky / "link")
+    words = f"{sticky}/link belongs to the user {NOBODY}"
+    assert who_else_may_write(sticky / "link") == words
+    assert who_else_may_write(sticky / "link" / "a" / "b") == words
+    (sticky / "ours").symlink_to(sticky / "link" / "a")
+    assert who_else_may_write(sticky / "ours") == words
+    with pytest.raises(OSError, match=words):
+        make_own_folder(sticky / "link" / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_of_our_own_are_followed_to_their_end(sticky: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (sticky / "absolute").symlink_to(tmp_path / "a")
+    (tmp_path / "a" / "up").symlink_to("../a/.")
+    assert who_else_may_write(sticky / "absolute" / "up" / "missing") is None
+    assert who_else_may_write(sticky / "absolute" / "..") is None
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    for name, shows_at in (("here", "."), ("back", "../shared"), ("itself", "itself")):
+        (tmp_path / "shared" / name).symlink_to(shows_at)
+        assert who_else_may_write(tmp_path / "shared" / name) is not None
+    with pytest.raises(OSError, match="everybody may write to"):
+        make_own_folder(tmp_path / "shared" / "missing" / "..")
+
+
 @pytest.mark.parametrize(
     ("mode", "words"),
     [
@@ -165,6 +260,47 @@ def test_a_pipe_of_a_shell_may_hold_a_secret() -> None:
         assert why_not_secret(reads) is None
     finally:
         os.close(reads)
+        os.close(writes)
+
+
+@pytest.mark.parametrize(("mode", "words"), [(0o666, "others may read"), (0o620, "its group")])
+def test_a_pipe_that_others_may_write_to_holds_no_secret(
+    mode: int, words: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "token")
+    (tmp_path / "token").chmod(mode)
+    with pytest.raises(SecretError, match=f"is no secret: {words}"):
+        read_secret(tmp_path / "token")
+
+
+@as_root
+def test_a_strangers_pipe_holds_no_secret(sticky: Path) -> None:
+    _as_nobody("mkfifo", "-m", "0600", sticky / "token")
+    held = os.open(sticky / "token", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        os.seteuid(NOBODY - 1)
+        assert f"another user (uid {NOBODY})" in (why_not_secret(held) or "")
+    finally:
+        os.seteuid(0)
+        os.close(held)
+
+
+def test_a_pipe_is_waited_for_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "token"
+    os.mkfifo(path, 0o600)
+    with subprocess.Popen(["sh", "-c", f"(printf hun; printf 'ter2\n') > {path}"]):
+        assert read_secret(path) == "hunter2"
+    monkeypatch.setattr("solver_lambda.secret.WAIT_SECONDS", 0.05)
+    with pytest.raises(SecretError, match=r"it did not end within 0\.05 seconds"):
+        read_secret(path)
+    writes = os.open(path, os.O_RDWR)  # who writes a part, and keeps it open
+    try:
+        os.write(writes, b"hun")
+        with pytest.raises(SecretError, match="did not end"):
+            read_secret(path)
+    finally:
         os.close(writes)
 
 

@@ -135,7 +135,7 @@ def _request(path: Path, stop: threading.Event) -> None:
 
 @as_root
 def test_who_is_not_a_member_is_told_so(folder: Path) -> None:
-    folder.chmod(0o777)
+    os.chown(folder, OTHER, OTHER)
     program = (
         "import os, sys; from sidecar.samples.endpoint import bind_endpoint;"
         "from sidecar.base.metrics import Metrics;"

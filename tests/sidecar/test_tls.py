@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -115,6 +116,13 @@ WRONG = {
         'ssl_certfile = "one.pem"\nssl_keyfile = "two.pem"',
         ["ssl_keyfile", "two.pem", "mismatch"],
     ),
+    # Where nobody writes, reading would never end.
+    "authorities in a pipe": ('ssl_ca_certs = "pipe"', ["ssl_ca_certs", "it is a pipe"]),
+    "certificate in a pipe": ('ssl_certfile = "pipe"', ["ssl_certfile", "it is a pipe"]),
+    "key in a pipe": (
+        'ssl_certfile = "one.pem"\nssl_keyfile = "pipe"',
+        ["ssl_keyfile", "it is a pipe"],
+    ),
 }
 
 
@@ -126,6 +134,7 @@ def test_a_wrong_file_is_refused_before_anything_starts(
     authority.certificate("one")
     authority.certificate("two")
     path = write_node({"s0": "rediss://127.0.0.1"}, server_keys=keys)
+    os.mkfifo(path.parent / "pipe", 0o600)
     with pytest.raises(DocumentError) as refused:
         load_config(path)
     for word in [str(path), *words]:

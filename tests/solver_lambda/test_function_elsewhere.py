@@ -23,6 +23,11 @@ import pytest
 
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.function.http_server import (
+    MOST_LINES_A_MINUTE,
+    MOST_SERVERS_IN_A_LINE,
+    ServiceJournal,
+)
 from solver_lambda.function.openwhisk import main
 from solver_lambda.planning.planner import make_plan
 from tests.secret_file import write_secret
@@ -259,6 +264,43 @@ def test_the_port_is_that_of_the_platform(tmp_path: Path) -> None:
     with running_service(tmp_path / "log", {"PORT": str(port)}, arguments=()) as started:
         assert started.port == port
         assert ask(started, "GET", token=None)[0] == 200  # without a token nobody needs one
+
+
+def test_nobody_who_asks_can_fill_the_log(observation: Observation, tmp_path: Path) -> None:
+    """Half a line a second of each kind, and some servers in each."""
+    one = observation.servers[0]
+    many = tuple(dataclasses.replace(one, name=f"server-{number}") for number in range(40))
+    asked = dataclasses.replace(observation, servers=many).dumps()
+    old = dataclasses.replace(observation, made_at_seconds=1.0).dumps()
+    log, times = tmp_path / "log", 2 * MOST_LINES_A_MINUTE + 1
+    with running_service(log) as started:
+        for _ in range(times):
+            assert ask(started, "POST", body=asked, token=None)[0] == 200
+            assert ask(started, "POST", body=old, token=None)[0] == 422
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    plans, refusals = (
+        [line for line in lines if line["event"] == event] for event in ("plan", "request_refused")
+    )
+    assert len(plans) + len(refusals) == len(lines) - 1  # who listens where
+    assert 0 < len(plans) < times
+    assert 0 < len(refusals) < times
+    for plan in plans:
+        assert len(plan["maxmemory_bytes"]) == MOST_SERVERS_IN_A_LINE
+        assert plan["servers_left_out"] == len(many) - MOST_SERVERS_IN_A_LINE
+
+
+def test_lines_that_were_left_out_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_seconds = 600.0
+    monkeypatch.setattr("solver_lambda.function.http_server.time.monotonic", lambda: now_seconds)
+    journal = ServiceJournal()
+    for _ in range(MOST_LINES_A_MINUTE + 12):
+        journal.failed("GET /", RuntimeError())
+    assert len(capsys.readouterr().out.splitlines()) == MOST_LINES_A_MINUTE
+    now_seconds += 60
+    journal.failed("GET /", RuntimeError())
+    assert json.loads(capsys.readouterr().out)["untold_before"] == 12
 
 
 def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
