@@ -46,7 +46,8 @@ class ObservationCycle:
         take_samples: called when they have been: what they served is to be in the samples. The
             same is done at the end of each step.
         asked: keeps them for those who judge plans.
-        shrinking_cycles: for how many observations in a row each server had still to shrink.
+        shrinking_since: when each server that has not come to the size that it is to have now was
+            first seen so, at an observation (monotonic).
         silent_seconds: of a server by its name, how long no sample has come.
     """
 
@@ -69,7 +70,7 @@ class ObservationCycle:
         self.take_samples: Callable[[], None] = lambda: None
         self.silent_seconds: Callable[[str], float] = lambda _: 0.0
         self.asked = AskedObservations(None)
-        self.shrinking_cycles: Mapping[str, int] = {}
+        self.shrinking_since: Mapping[str, float] = {}
         self._monitors = monitors
         self._planning_basis = basis
         self._actuator = actuator
@@ -169,7 +170,7 @@ class ObservationCycle:
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
             states = self._actuator.states()
-            self._count_shrinking(states)
+            self._note_shrinking(states)
             observation = observe(
                 self.config,
                 cycle,
@@ -200,11 +201,12 @@ class ObservationCycle:
         log.info("observed: cycle %d, %s", cycle, words, extra=ROUTINE)
         controller.ask(observation)
 
-    def _count_shrinking(self, states: Sequence[ServerState]) -> None:
-        self.shrinking_cycles = {
-            one.name: self.shrinking_cycles.get(one.name, 0) + 1
+    def _note_shrinking(self, states: Sequence[ServerState]) -> None:
+        now, sizes = time.monotonic(), self._actuator.intermediate_sizes.sizes_bytes
+        self.shrinking_since = {
+            one.name: self.shrinking_since.get(one.name, now)
             for one in states
-            if one.reachable and one.target_bytes < one.maxmemory_bytes < math.inf
+            if one.reachable and sizes.get(one.name, math.inf) < one.maxmemory_bytes < math.inf
         }
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:

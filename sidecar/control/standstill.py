@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from sidecar.observation_cycle import LONGEST_UNREST_SECONDS, ObservationCycle
@@ -24,12 +25,16 @@ def standstill(cycle: ObservationCycle, actuator: Actuator) -> list[str]:
         )
     if actuator.looks_on:
         return found
+    sizes = actuator.intermediate_sizes.sizes_bytes
     for state in actuator.latest:
-        cycles = cycle.shrinking_cycles.get(state.name, 0)
-        if cycles >= MOST_CYCLES and state.target_bytes < state.maxmemory_bytes:
+        since = cycle.shrinking_since.get(state.name, math.inf)
+        waited_seconds = time.monotonic() - since
+        size = sizes.get(state.name, 0)
+        if waited_seconds > MOST_CYCLES * longest_seconds and size < state.maxmemory_bytes:
             found.append(
-                f"{state.name} has been on its way to {format_size(state.target_bytes)} for "
-                f"{cycles} cycles, and has {format_size(int(state.maxmemory_bytes))}: the others "
-                "wait for that memory; see its size, policy and log"
+                f"{state.name} has been on its way to {format_size(size)} for "
+                f"{format_duration(waited_seconds)}, and has "
+                f"{format_size(int(state.maxmemory_bytes))}: the others wait for that memory; see "
+                "its size, policy and log"
             )
     return found

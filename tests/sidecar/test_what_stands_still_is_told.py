@@ -23,10 +23,11 @@ def _told(late_seconds: float, cycles: int, size: int, looks_on: bool = False) -
     cycle: Any = SimpleNamespace(
         latest_at_seconds=time.time() - late_seconds,
         config=SimpleNamespace(cycle=SimpleNamespace(maximum_age_seconds=LONGEST_SECONDS)),
-        shrinking_cycles={"a": cycles},
+        shrinking_since={"a": time.monotonic() - cycles * LONGEST_SECONDS} if cycles else {},
     )
-    state = ServerState("a", size * MEBIBYTE, 12 * MEBIBYTE, 8 * MEBIBYTE)
-    actuator: Any = SimpleNamespace(looks_on=looks_on, latest=[state])
+    state = ServerState("a", size * MEBIBYTE, 12 * MEBIBYTE, 2 * MEBIBYTE)
+    now = SimpleNamespace(sizes_bytes={"a": 8 * MEBIBYTE})  # on the way to less
+    actuator: Any = SimpleNamespace(looks_on=looks_on, latest=[state], intermediate_sizes=now)
     return standstill(cycle, actuator)
 
 
@@ -40,7 +41,8 @@ def test_a_server_that_has_still_to_shrink_after_three_cycles_is_told() -> None:
     assert _told(0, MOST_CYCLES - 1, 12) == _told(0, MOST_CYCLES, 8) == []
     assert _told(0, MOST_CYCLES, 12, looks_on=True) == []
     (said,) = _told(0, MOST_CYCLES, 12)
-    assert "a has been on its way to 8 MiB for 3 cycles, and has 12 MiB" in said
+    assert "a has been on its way to 8 MiB for " in said
+    assert "and has 12 MiB" in said
 
 
 @pytest.mark.parametrize(("recommended", "ratio"), [(0, 0.0), (8, 0.0), (2, -1.0)])
