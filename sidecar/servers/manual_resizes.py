@@ -78,6 +78,9 @@ class ManualResizes:
     ) -> bool:
         """Somebody has set this (0: no limit). Whether it stays. ``fixed_bytes``: the sizes of
         servers that cannot make room; ``least_bytes``: with less, others would refuse writes."""
+        now = self._store.now
+        if size_bytes == now.targets_bytes.get(name) and name not in now.control.held:
+            return True  # as planned, so there is nothing to hold
         said = f"somebody set maxmemory of {name} to {_words(size_bytes)} by hand"
         needed = least_bytes or {}
         least = {other: max(low, needed.get(other, 0)) for other, low in self._minima_bytes.items()}

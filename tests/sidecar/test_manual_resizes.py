@@ -118,6 +118,18 @@ def test_what_others_cannot_evict_is_left_to_them() -> None:
     assert not hands.note("a", 69 * MB, {"b": 32 * MB})
 
 
+def test_a_size_as_planned_is_nobodys_hand() -> None:
+    """Who undoes a slip and orders ``resume`` at once is not held again."""
+    node = Told()
+    with node.store.update() as state:
+        state.targets_bytes = {"a": 5 * MB, "b": 9 * MB}
+    assert node.hands.note("a", 5 * MB, {})
+    assert not node.told
+    assert not node.store.now.control.held
+    assert node.hands.note("a", 6 * MB, {})
+    assert node.store.now.control.held["a"].bytes == 6 * MB
+
+
 def test_a_growth_that_was_not_sent_makes_the_size_before_nobodys(make_node: MakeNode) -> None:
     """A server that was slow to take a setting is sent none for a second."""
     node = make_node("16mb", "16mb")
