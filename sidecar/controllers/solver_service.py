@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from sidecar.base.listening_sockets import listening_sockets
 from sidecar.base.metrics import Metrics
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ServiceConfig
@@ -34,6 +33,7 @@ from solver_lambda.documents.document_key import (
 )
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
+from solver_lambda.http.listening_sockets import listening_sockets
 from solver_lambda.http.message import user_of
 
 log = logging.getLogger(__name__)
