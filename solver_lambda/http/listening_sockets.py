@@ -41,6 +41,7 @@ def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket
     Raises OSError where the kernel does not tell.
     """
     exact, at_all = set(), set()
+    hosts = {_plain(host) for host in hosts}
     for host, found in _listening(port):
         if host in hosts:
             exact.add(found)
