@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import Any
 
 import pytest
 import redis
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.redis_server import RedisServer, ServerDownError
+from tests.sidecar.fixtures import LoadNode, StartServer
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
+from workloads.local_server import free_port
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
@@ -44,3 +47,23 @@ def test_a_server_of_another_user_is_asked(host: str, at: str) -> None:
             RedisServer(ServerConfig("a", url, password="a-password-of-the-server")).read()
         with listening.accept()[0] as connected:
             assert b"a-password-of-the-server" in connected.recv(100)
+
+
+def test_a_stranger_at_the_other_family_of_localhost_is_sent_nothing(
+    load_node: LoadNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = socket.getaddrinfo
+
+    def version_6_first(host: str, *how: Any, **more: Any) -> Any:
+        """As Debian's /etc/hosts has it."""
+        return find("::1" if host == "localhost" else host, *how, **more)
+
+    port = free_port()
+    start_server("12mb", port=port, bind="127.0.0.1")
+    monkeypatch.setattr(socket, "getaddrinfo", version_6_first)
+    with socket.create_server(("::1", port), family=socket.AF_INET6) as stranger:
+        config = load_node({"a": f"redis://localhost:{port}"}).servers[0]
+        assert RedisServer(config).read().run_id
+        stranger.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
