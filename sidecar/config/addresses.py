@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from ipaddress import ip_address
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 from solver_lambda.documents.reader import Fields
 
@@ -13,6 +13,8 @@ MOST_SOCKET_PATH_BYTES = 107
 REDIS_PORT = 6379
 _SCHEMES = ("redis://", "rediss://", "unix://")
 _THIS_HOST = ("localhost", "::1")
+# In a query, redis-py would take them for the address, and nobody else would.
+_ADDRESS_KEYS = {"host", "port", "path"}
 
 
 def read_endpoint(fields: Fields, key: str, opening: str) -> str:
@@ -44,7 +46,7 @@ def read_endpoint(fields: Fields, key: str, opening: str) -> str:
 
 
 def read_server_url(fields: Fields, key: str) -> str:
-    """The address of a server, without secrets. Raises DocumentError."""
+    """The address of a server, without secrets, as ``numbered``. Raises DocumentError."""
     url = fields.text(key)
     if not url.startswith(_SCHEMES):
         raise fields.refuse(key, "must start with redis://, rediss:// or unix://")
@@ -57,6 +59,8 @@ def read_server_url(fields: Fields, key: str) -> str:
         raise fields.refuse(key, f"{shown_url(url)!r} is not an address: {error}") from error
     if port == 0:
         raise fields.refuse(key, f"{shown_url(url)!r} is not an address: its port is 0")
+    if _ADDRESS_KEYS & set(parse_qs(parts.query)):
+        raise fields.refuse(key, f"{shown_url(url)!r} must have host, port and path before the ?")
     if parts.scheme == "unix":
         if not parts.path:
             raise fields.refuse(key, f"{shown_url(url)!r} does not name a socket")
@@ -65,7 +69,18 @@ def read_server_url(fields: Fields, key: str) -> str:
                 key, f"{shown_url(url)!r} is not an address: no path has a zero byte"
             )
         _check_length(fields, key, parts.path)
-    return url
+    return numbered(url)
+
+
+def numbered(url: str) -> str:
+    """With 127.0.0.1 for ``localhost``, which may be [::1] first, where somebody else may listen;
+    but with TLS, whose certificate is for the name."""
+    parts = urlsplit(url)
+    is_name = unquote(parts.hostname or "localhost").lower() == "localhost"
+    if parts.scheme not in ("redis", "http") or not is_name:
+        return url
+    port = "" if parts.port is None else f":{parts.port}"
+    return urlunsplit(parts._replace(netloc=f"127.0.0.1{port}"))
 
 
 def shown_url(url: str) -> str:
@@ -84,7 +99,7 @@ def place_of(url: str) -> tuple[str, int]:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return os.path.realpath(unquote(parts.path)), 0
-    host = unquote(parts.hostname or "localhost")
+    host = unquote(parts.hostname or "localhost").lower()
     return "127.0.0.1" if host in _THIS_HOST else host, parts.port or REDIS_PORT
 
 

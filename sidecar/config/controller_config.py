@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sidecar.config.addresses import is_own, shown_url
+from sidecar.config.addresses import is_own, numbered, shown_url
 from sidecar.config.fields import duration, secret
 from sidecar.config.tls import check_ca_certs
 from solver_lambda.documents.document_key import check_key
@@ -165,7 +165,7 @@ def _read_cloud(fields: Fields) -> CloudConfig:
 
 
 def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
-    url = _url(fields, "url")
+    url = numbered(_url(fields, "url"))
     ca_certs = folder / fields.text("ssl_ca_certs") if fields.has("ssl_ca_certs") else None
     if ca_certs is not None:
         if not url.startswith("https:"):

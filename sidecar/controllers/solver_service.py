@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from sidecar.base.listening_sockets import listening_sockets
 from sidecar.base.metrics import Metrics
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ServiceConfig
@@ -34,6 +33,7 @@ from solver_lambda.documents.document_key import (
 )
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
+from solver_lambda.http.listening_sockets import listening_sockets, other_end
 from solver_lambda.http.message import user_of
 
 log = logging.getLogger(__name__)
@@ -146,19 +146,26 @@ class SolverService:
         return text
 
     def _check_listener(self, connected: socket.socket) -> None:
-        """Any user of this machine may take the solver's port while it is down: nothing is sent in
-        plain text to another one than root and our own. Raises ServiceError."""
+        """Any user of this machine may take the solver's port while it is down, or have our
+        connection while it listens: nothing is sent in plain text to another one than root and our
+        own. Raises ServiceError."""
         config = self._config
         address = ip_address(connected.getpeername()[0])
         is_known = not config.is_plain or (config.key is not None and config.token is None)
         if is_known or config.allow_plain_http or not address.is_loopback:
             return
+        end = other_end(connected)
         sockets = listening_sockets((address,), connected.getpeername()[1])
         users = {listening.user_id for listening in sockets}
+        self._check_users(users, "there listens")
+        self._check_users({end.user_id} if end is not None else set(), "our connection has")
+
+    def _check_users(self, users: set[int], have_it: str) -> None:
+        """Raises ServiceError."""
         if not users or users - {0, os.geteuid()}:
             who = " and ".join(user_of(one) for one in sorted(users)) or "nobody who can be seen"
             raise self._failure(
-                f"there listens {who}, not our user or root, and nothing was sent: give "
+                f"{have_it} {who}, not our user or root, and nothing was sent: give "
                 "controller.key_file and no token, or set controller.allow_plain_http = true"
             )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -18,6 +17,7 @@ from sidecar.preflight.listeners import (
 )
 from sidecar.samples.endpoint import is_open, socket_path, tcp_address
 from sidecar.servers.server_reading import ServerReading
+from solver_lambda.http.listening import listen_alone
 
 _KEY = "sampling.endpoint"
 
@@ -90,19 +90,16 @@ def _listener(endpoint: str, process: int) -> Listener:
     scheme, _, address = endpoint.partition("://")
     if scheme == "tcp":
         try:
-            _, (host, port, *_) = tcp_address(endpoint)
+            host, port = tcp_address(endpoint)
         except OSError:  # no such name
             return Listener.NOBODY
-        return tcp_listener((str(host),), int(port), process)
+        return tcp_listener((host,), port, process)
     return unix_listener(address.replace("@", "\0", 1), process)
 
 
 def _port(endpoint: str) -> Finding:
     try:
-        family, address = tcp_address(endpoint)
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
+        listen_alone(*tcp_address(endpoint)).close()
     except OSError as error:
         return Finding(
             "problem",

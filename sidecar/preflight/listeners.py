@@ -13,9 +13,9 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
-from sidecar.base.listening_sockets import listening_sockets
 from sidecar.preflight.finding import Finding
 from solver_lambda.http.listening import LOCALHOST, listen_at
+from solver_lambda.http.listening_sockets import listening_sockets
 from solver_lambda.http.peer import peer_credentials
 
 _KEY = "operators.listen"

@@ -8,11 +8,11 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.base.private_files import make_own_folder
 from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
+from solver_lambda.http.listening import listen_alone
 
 # The kernel cuts it to net.core.somaxconn.
 _BACKLOG = 4096
@@ -75,7 +75,7 @@ def bind_endpoint(
 
 def _bound(endpoint: str, path: Path | None) -> socket.socket:
     if endpoint.startswith("tcp://"):
-        return _bound_to_port(endpoint)
+        return listen_alone(*tcp_address(endpoint))
     name = endpoint.removeprefix("ipc://")
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -88,25 +88,13 @@ def _bound(endpoint: str, path: Path | None) -> socket.socket:
     return bound
 
 
-def _bound_to_port(endpoint: str) -> socket.socket:
-    family, address = tcp_address(endpoint)
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except OSError:
-        bound.close()
-        raise
-    return bound
-
-
-def tcp_address(endpoint: str) -> tuple[socket.AddressFamily, Any]:
+def tcp_address(endpoint: str) -> tuple[str, int]:
     """To bind, and that servers connect to: of a name it is the first of version 4, as ZeroMQ has
     it. Raises OSError."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     found = socket.getaddrinfo(host.strip("[]"), int(port), family, socket.SOCK_STREAM)
-    return found[0][0], found[0][4]
+    return str(found[0][4][0]), int(found[0][4][1])
 
 
 def _make_folder(folder: Path, group: int | None) -> None:

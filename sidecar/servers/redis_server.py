@@ -20,6 +20,7 @@ from sidecar.samples.sampler_key import SamplerKey
 from sidecar.servers.bounded_replies import BoundedParser, BoundedReplies, ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words, wrong_password
 from sidecar.servers.figures import figure_of
+from sidecar.servers.guarded_connection import guard
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from solver_lambda.documents.reader import DocumentError
@@ -107,7 +108,7 @@ class RedisServer:
             # Of each client redis-py would make a table; that list is only searched.
             self._client.response_callbacks.pop("CLIENT LIST")
             self._connection: Any = self._client.connection_pool.make_connection()
-            _keep_library_to_itself(self._connection)
+            guard(self._connection)
             self._replies = BoundedReplies(self._connection)
         except (ValueError, TypeError) as error:
             raise DocumentError(
@@ -291,10 +292,3 @@ class RedisServer:
         except NONSENSE as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error
-
-
-def _keep_library_to_itself(connection: Any) -> None:
-    """Redis-py tells the server its name on each connection (CLIENT SETINFO). Our user needs no
-    right to that, and without it the server's ACL LOG would fill with refusals."""
-    # By the names of its versions 5 to 8.
-    connection.driver_info = connection.lib_name = connection.lib_version = None

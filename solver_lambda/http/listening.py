@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
+
+from solver_lambda.http.listening_sockets import beside
 
 # Whoever is taken may be hung up on; who is not waits for a second, and tries again.
 BACKLOG = 1024
@@ -37,13 +40,37 @@ def listen_at(host: str, port: int) -> list[socket.socket]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(BACKLOG)
+        return listen_alone(host, port)
     except OSError as error:
-        listening.close()
         shown = f"[{host}]" if ":" in host else host
         raise OSError(error.errno, f"{shown}:{port} cannot be bound: {error.strerror}") from error
+
+
+def listen_alone(host: str, port: int) -> socket.socket:
+    """A socket where nobody else is bound.
+
+    ``SO_REUSEADDR`` would let another user have the port bound beside us; from there he can connect
+    to our clients as they connect to us. ``SO_REUSEPORT`` lets no other user, and does not wait for
+    connections of an earlier process. It lets our own user, who is looked for.
+
+    Raises:
+        OSError: it cannot be bound.
+    """
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind((host, port))
+        _refuse_beside(listening)
+        listening.listen(BACKLOG)
+        # Of two that begin at one moment, at least one sees the other.
+        _refuse_beside(listening)
+    except OSError:
+        listening.close()
+        raise
     return listening
+
+
+def _refuse_beside(listening: socket.socket) -> None:
+    if beside(listening):
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

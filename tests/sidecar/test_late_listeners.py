@@ -22,15 +22,18 @@ class Inbox:
         return None
 
 
-@pytest.mark.parametrize("is_abstract", [False, True])
+@pytest.mark.parametrize(("is_abstract", "listens"), [(False, True), (True, True), (False, False)])
 def test_an_endpoint_of_samples_is_bound_when_it_can_be(
-    monkeypatch: pytest.MonkeyPatch, *, is_abstract: bool
+    monkeypatch: pytest.MonkeyPatch, *, is_abstract: bool, listens: bool
 ) -> None:
     monkeypatch.setattr(late_endpoint, "LOOK_SECONDS", 0.0)
     keys, metrics = [SamplerKey()], Metrics()
     with socket.socket(socket.AF_UNIX if is_abstract else socket.AF_INET) as stranger:
+        # Bound, he need not listen to have connections that are for us.
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         stranger.bind("" if is_abstract else ("127.0.0.1", 0))
-        stranger.listen()
+        if listens:
+            stranger.listen()
         name = stranger.getsockname()
         where = f"ipc://@{name[1:].decode()}" if is_abstract else f"tcp://127.0.0.1:{name[1]}"
         endpoint = LateEndpoint(where, None, keys, metrics, tuple).__enter__()

@@ -158,6 +158,11 @@ REFUSED = {
         "redis://localhost",
         ["server", "'sessions'", "'pages'", "one address"],
     ),
+    "an address in the query": (
+        ":6379",
+        ":6379?port=6380",
+        ["server[sessions].url", "before the ?"],
+    ),
     "node": ('"cache-1"', '"Cache_1"', ["node", "'Cache_1'"]),
     "kind": ('kind = "lambda"', 'kind = "lamda"', ["controller.kind", "fargate", "'lamda'"]),
     "topic": ("arn:aws:sns", "arn:aws:sqs", ["controller.topic_arn", "arn:aws:sqs"]),
@@ -520,3 +525,30 @@ def test_another_door_needs_a_restart(write_node: WriteNode) -> None:
     old = load_config(write_node({"a": "redis://127.0.0.1:1"}))
     new = dataclasses.replace(old, operators=OperatorsConfig(listen=("127.0.0.1", 1)))
     assert new.needs_restart_after(old) == ["[operators]"]
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("redis://localhost:6390/0?db=1", "redis://127.0.0.1:6390/0?db=1"),
+        ("redis://LOCALHOST", "redis://127.0.0.1"),
+        ("redis://", "redis://127.0.0.1"),
+        ("redis://:6390", "redis://127.0.0.1:6390"),
+        ("redis://%6cocalhost:6390", "redis://127.0.0.1:6390"),
+        ("redis://[::1]:6390", "redis://[::1]:6390"),
+        ("redis://localhost.example:6390", "redis://localhost.example:6390"),
+        ("rediss://localhost:6390", "rediss://localhost:6390"),
+        ("http://localhost:8080/x?y", "http://127.0.0.1:8080/x?y"),
+        ("https://localhost:8080/", "https://localhost:8080/"),
+    ],
+)
+def test_localhost_is_the_number_that_is_looked_at(
+    write_node: WriteNode, written: str, asked: str
+) -> None:
+    """The name may be [::1] first, where another user may listen; TLS proves the name."""
+    is_service = written.startswith("http")
+    more = f'kind = "http"\nurl = "{written}"' if is_service else 'kind = "embedded"'
+    url = "redis://127.0.0.1:1" if is_service else written
+    config = load_config(write_node({"a": url}, more=f"[controller]\n{more}\n"))
+    found = config.controller.service.url if config.controller.service else config.servers[0].url
+    assert found == asked

@@ -22,6 +22,7 @@ from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.fixtures import WriteNode
+from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_node import sidecar_in_thread
@@ -196,6 +197,42 @@ def test_another_user_at_the_solvers_port_is_sent_nothing(host: str) -> None:
         for config in (believing, ServiceConfig(url, key=b"k" * 32)):
             with pytest.raises(ServiceError, match=r"timed out|no answer"):
                 SolverService(config, 0.2).answer(b"{}")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_another_user_with_the_connection_to_the_solver_is_sent_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with stranger_beside_a_server() as (server, stranger, port):
+        monkeypatch.setattr(socket, "create_connection", lambda *_: connect_from(port, at))
+        at = server.getsockname()
+        service = SolverService(ServiceConfig(f"http://127.0.0.1:{at[1]}/", TOKEN), 2)
+        with pytest.raises(
+            ServiceError, match=r"our connection has nobody \(uid 65534\).*nothing was sent"
+        ):
+            service.answer(b"{}")
+        assert stranger.recv(100) == b""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_another_user_at_the_mapped_address_is_sent_nothing() -> None:
+    """A server of version 6 alone leaves him the connections of version 4."""
+    with socket.create_server(("::", 0), family=socket.AF_INET6) as server:
+        port = server.getsockname()[1]
+        os.seteuid(65534)
+        try:
+            stranger = socket.socket(socket.AF_INET6)
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            stranger.bind(("::ffff:127.0.0.1", port))
+        finally:
+            os.seteuid(0)
+        with stranger:
+            stranger.listen()
+            service = SolverService(ServiceConfig(f"http://127.0.0.1:{port}/", TOKEN), 2)
+            with pytest.raises(ServiceError, match=r"there listens nobody .*nothing was sent"):
+                service.answer(b"{}")
+            with stranger.accept()[0] as connected:
+                assert connected.recv(100) == b""
 
 
 @pytest.mark.parametrize("token", ["two lines\nof-it", "two words", "", "\u00e9", "a\x00b"])

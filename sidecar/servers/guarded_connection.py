@@ -1,0 +1,60 @@
+"""A connection of redis-py that looks who has its other end, and tells nothing of its library.
+
+A connection to a server of this machine is with whoever listens there. Any local user who was bound
+to the port before the server may have it instead: he connects to us as we connect to the server,
+and would get its user and password.
+"""
+
+from __future__ import annotations
+
+import socket
+from ipaddress import ip_address
+from typing import Any
+
+import redis
+
+from solver_lambda.http.listening_sockets import listening_sockets, other_end
+from solver_lambda.http.message import user_of
+
+
+def guard(connection: Any) -> None:
+    """Has each of its sockets checked before anything is sent, but with TLS, which proves who
+    answers; and nothing is told of the library.
+
+    Redis-py tells the server its name on each connection (CLIENT SETINFO). Our user needs no right
+    to that, and without it the server's ACL LOG would fill with refusals.
+    """
+    # By the names of its versions 5 to 8.
+    connection.driver_info = connection.lib_name = connection.lib_version = None
+    is_tcp = isinstance(connection, redis.Connection)
+    if is_tcp and not isinstance(connection, redis.SSLConnection):
+        connect = connection._connect
+        connection._connect = lambda: _checked(connect())
+
+
+def _checked(connected: socket.socket) -> socket.socket:
+    """Raises OSError."""
+    try:
+        _refuse_stranger(connected)
+    except OSError:
+        connected.close()
+        raise
+    return connected
+
+
+def _refuse_stranger(connected: socket.socket) -> None:
+    here, (host, port, *_) = connected.getsockname()[0], connected.getpeername()
+    address = ip_address(host.partition("%")[0])
+    if host != here and not address.is_loopback:
+        return
+    end = other_end(connected)
+    # Without one, the port is forwarded elsewhere; until it is accepted, it is the listener's.
+    if end is None or end.inode == "0":
+        return
+    users = {listening.user_id for listening in listening_sockets((address,), port)}
+    if end.user_id not in users:
+        listens = " and ".join(user_of(one) for one in sorted(users)) or "nobody"
+        raise OSError(
+            f"our connection to {host}:{port} has {user_of(end.user_id)}, where {listens} listens, "
+            "and nothing was sent: take unix:// and a socket in a folder of the server's own"
+        )

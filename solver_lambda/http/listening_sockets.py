@@ -1,0 +1,122 @@
+"""Who listens at an address of TCP, or has a connection's other end, as the kernel says."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Collection, Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_LISTENS = "0A"
+# The other end is there a moment after ours, and the kernel's table may change as it is read.
+_LOOKS = 20
+_LOOK_SECONDS = 0.01
+
+Host = IPv4Address | IPv6Address
+
+
+class ListeningSocket(NamedTuple):
+    """Its number, and the user who made it."""
+
+    inode: str
+    user_id: int
+
+
+class _Row(NamedTuple):
+    """A socket of TCP; of a connection that nobody has accepted yet, the number is 0."""
+
+    local: tuple[Host, int]
+    remote: tuple[Host, int]
+    state: str
+    socket: ListeningSocket
+
+
+def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket]:
+    """Return the sockets that listen at these addresses; if there are none, those at all addresses.
+
+    Raises OSError where the kernel does not tell.
+    """
+    exact, at_all = set(), set()
+    hosts = {_plain(host) for host in hosts}
+    for host, found in _listening(port):
+        if host in hosts:
+            exact.add(found)
+        elif host.is_unspecified:
+            at_all.add(found)
+    return exact or at_all
+
+
+def beside(listening: socket.socket) -> set[ListeningSocket]:
+    """Our user's other sockets that take connections to the address of this one.
+
+    Raises OSError where the kernel does not tell.
+    """
+    own, port = _address(listening.getsockname())
+    inode = str(os.fstat(listening.fileno()).st_ino)
+    return {
+        found
+        for host, found in _listening(port)
+        if found.inode != inode
+        and found.user_id == os.geteuid()
+        and (host == own or _includes(host, own) or _includes(own, host))
+    }
+
+
+def _includes(host: Host, other: Host) -> bool:
+    """Whether it is all addresses, and that one of them: those of version 6 include version 4."""
+    return host.is_unspecified and host.version >= other.version
+
+
+def other_end(connected: socket.socket) -> ListeningSocket | None:
+    """Of a connection of this machine with itself; ``None``: it ends elsewhere.
+
+    Who listens at the address need not have it: whoever is bound there may have connected to us as
+    we connected to it. Raises OSError where the kernel does not tell.
+    """
+    here, there = _address(connected.getsockname()), _address(connected.getpeername())
+    for look in range(_LOOKS):
+        if look:
+            time.sleep(_LOOK_SECONDS)
+        for row in _rows(there[1]):
+            if row.local == there and row.remote == here:
+                return row.socket
+    return None
+
+
+def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:
+    return ((row.local[0], row.socket) for row in _rows(port) if row.state == _LISTENS)
+
+
+def _rows(port: int) -> Iterator[_Row]:
+    """Of the sockets with this port at their own end."""
+    of_port = f"{port:04X}"
+    for table in ("tcp", "tcp6"):
+        path = Path(f"/proc/net/{table}")
+        if table == "tcp6" and not path.exists():
+            continue
+        for line in path.read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[1].endswith(f":{of_port}"):
+                made = ListeningSocket(fields[9], int(fields[7]))
+                yield _Row(_place(fields[1]), _place(fields[2]), fields[3], made)
+
+
+def _place(text: str) -> tuple[Host, int]:
+    number, _, port = text.partition(":")
+    words = [int(number[at : at + 8], 16) for at in range(0, len(number), 8)]
+    packed = b"".join(one.to_bytes(4, sys.byteorder) for one in words)
+    return _plain(ip_address(packed)), int(port, 16)
+
+
+def _address(name: tuple[Any, ...]) -> tuple[Host, int]:
+    """As the kernel has it: without the scope."""
+    return _plain(ip_address(name[0].partition("%")[0])), name[1]
+
+
+def _plain(host: Host) -> Host:
+    """Of version 4 where it is one: a socket of version 6 may have it mapped."""
+    return (isinstance(host, IPv6Address) and host.ipv4_mapped) or host

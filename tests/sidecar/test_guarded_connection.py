@@ -1,0 +1,69 @@
+"""Who has our connection to a server, though another one listens there, is told no password."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+import pytest
+import redis
+
+from sidecar.config.node import ServerConfig
+from sidecar.servers.redis_server import RedisServer, ServerDownError
+from tests.sidecar.fixtures import LoadNode, StartServer
+from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
+from workloads.local_server import free_port
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_a_stranger_with_the_connection_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger_beside_a_server() as (listening, stranger, port):
+        at = listening.getsockname()
+        monkeypatch.setattr(redis.Connection, "_connect", lambda _: connect_from(port, at))
+        url = f"redis://127.0.0.1:{at[1]}"
+        server = RedisServer(ServerConfig("a", url, password="a-password-of-the-server"))
+        words = r"our connection to .* has nobody \(uid 65534\), where root .* listens, and nothing"
+        with pytest.raises(ServerDownError, match=words):
+            server.read()
+        assert stranger.recv(100) == b""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+@pytest.mark.parametrize(
+    ("host", "at"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "0.0.0.0"), ("[::1]", "::")]
+)
+def test_a_server_of_another_user_is_asked(host: str, at: str) -> None:
+    """Also one that is slow to accept: the kernel has no user of the connection until then."""
+    os.seteuid(65534)
+    try:
+        family = socket.AF_INET6 if ":" in at else socket.AF_INET
+        listening = socket.create_server((at, 0), family=family)
+    finally:
+        os.seteuid(0)
+    with listening:
+        url = f"redis://{host}:{listening.getsockname()[1]}"
+        with pytest.raises(ServerDownError, match="Timeout"):
+            RedisServer(ServerConfig("a", url, password="a-password-of-the-server")).read()
+        with listening.accept()[0] as connected:
+            assert b"a-password-of-the-server" in connected.recv(100)
+
+
+def test_a_stranger_at_the_other_family_of_localhost_is_sent_nothing(
+    load_node: LoadNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = socket.getaddrinfo
+
+    def version_6_first(host: str, *how: Any, **more: Any) -> Any:
+        """As Debian's /etc/hosts has it."""
+        return find("::1" if host == "localhost" else host, *how, **more)
+
+    port = free_port()
+    start_server("12mb", port=port, bind="127.0.0.1")
+    monkeypatch.setattr(socket, "getaddrinfo", version_6_first)
+    with socket.create_server(("::1", port), family=socket.AF_INET6) as stranger:
+        config = load_node({"a": f"redis://localhost:{port}"}).servers[0]
+        assert RedisServer(config).read().run_id
+        stranger.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
