@@ -20,36 +20,44 @@ ROWS = Rows()
 
 @ROWS.add(
     "listeners: the port is somebody else's",
-    "listens at the operators' port, or at [::1] of localhost, before the sidecar starts: it "
-    "runs, says so, serves neither family alone, and takes the port up when it is free; check "
+    "has the operators' port, listening or not, or [::1] of localhost, before the sidecar starts: "
+    "it runs, says so, serves neither family alone, and takes the port up when it is free; check "
     "does not vouch for the stranger",
     quick=False,
 )
 def _port_is_taken() -> None:
     _taken("127.0.0.1", "127.0.0.1")
     _taken("localhost", "::1")
+    _taken("127.0.0.1", "127.0.0.1", listens=False)
 
 
-def _taken(listen: str, host: str) -> None:
-    """Somebody listens at ``host`` before a sidecar that is to listen at ``listen``."""
+def _taken(listen: str, host: str, *, listens: bool = True) -> None:
+    """Somebody has ``host`` before a sidecar that is to listen at ``listen``; bound alone, he could
+    take connections by opening them from his side."""
     target = Target()
     lines = f'listen = "{listen}:{target.port}"\ntoken_file = "token"\n'
     target.sections["operators"] = lines
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with ExitStack() as stack:
         stack.callback(target.__exit__, None, None, None)
-        with socket.create_server((host, target.port), family=family):
+        with socket.socket(family) as stranger:
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            stranger.bind((host, target.port))
+            if listens:
+                stranger.listen()
             target.prepare()
             target.start(ready=False)
             runs = "it does not run without a port"
             target.until(lambda: target.status()["actuator_at_seconds"], runs)
-            said = target.status()["problems"]
-            must(any("cannot be bound" in one for one in said), f"no problem: {said}")
+            target.until(
+                lambda: any("cannot be bound" in one for one in target.status()["problems"]),
+                "no problem tells that the port cannot be bound",
+            )
             told = target.command("status", str(target.file))
             must(told.returncode == 1, f"status says {told.returncode}")
             must("cannot be bound" in told.stdout, "status does not say it")
-            stranger = f"another process listens at {listen}:{target.port}"
-            must(stranger in _checked(target), "check does not tell of the stranger")
+            tells = f"another process listens at {listen}" if listens else "Address already in use"
+            must(tells in _checked(target), "check does not tell of the stranger")
             target.ask().order(Order("pause", "ann"))
             with suppress(ConnectionRefusedError):
                 if listen == "localhost":

@@ -213,13 +213,12 @@ class Target:
         port: int | None = None,
         host: str = "127.0.0.1",
         seconds: float = 5,
-        source: str = "127.0.0.1",
+        source: str | None = None,
     ) -> bytes:
         """Send bytes to a port, and all that comes back until it is closed."""
         answer = b""
-        with socket.create_connection(
-            (host, port or self.port), seconds, (source, 0)
-        ) as connection:
+        own = None if source is None else (source, 0)
+        with socket.create_connection((host, port or self.port), seconds, own) as connection:
             connection.sendall(request)
             try:
                 while part := connection.recv(65536):
