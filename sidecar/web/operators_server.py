@@ -92,10 +92,11 @@ class OperatorsServer:
         return list(self._troubles)
 
     def _serve_what_is_not_served(self) -> None:
-        if self._config.socket is not None and self._unix is None:
-            self._try("socket", self._serve_unix)
+        # The port first, so that whoever asks at the socket hears whether it is served.
         if self._config.listen is not None and self._tcp is None:
             self._try("listen", self._serve_tcp)
+        if self._config.socket is not None and self._unix is None:
+            self._try("socket", self._serve_unix)
 
     def _try(self, key: str, serve: Callable[[], None]) -> None:
         try:

@@ -49,10 +49,8 @@ def _taken(listen: str, host: str, *, listens: bool = True) -> None:
             target.start(ready=False)
             runs = "it does not run without a port"
             target.until(lambda: target.status()["actuator_at_seconds"], runs)
-            target.until(
-                lambda: any("cannot be bound" in one for one in target.status()["problems"]),
-                "no problem tells that the port cannot be bound",
-            )
+            said = target.status()["problems"]
+            must(any("cannot be bound" in one for one in said), f"no problem: {said}")
             told = target.command("status", str(target.file))
             must(told.returncode == 1, f"status says {told.returncode}")
             must("cannot be bound" in told.stdout, "status does not say it")
