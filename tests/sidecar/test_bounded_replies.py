@@ -81,8 +81,10 @@ def test_more_than_the_bound_is_refused_and_nothing_more_is_read(
     ids=["numbers", "lists", "errors", "one error"],
 )
 def test_what_would_be_many_objects_of_ours_is_refused(
-    tmp_path: Path, reply: bytes, why: str
+    tmp_path: Path, reply: bytes, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # However long a busy machine takes for so many parts.
+    monkeypatch.setattr(redis_server, "REPLY_SECONDS", 60.0)
     with (
         answering(tmp_path / "s", lambda connection: connection.sendall(reply)) as server,
         pytest.raises(ServerRefusedError, match=why),
