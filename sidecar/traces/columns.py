@@ -89,7 +89,7 @@ def parse_line(line: bytes, columns: Columns, operations: Operations) -> Row:
         if place >= 0:
             size = _with_size(size, fields[place], name, any_size=columns.any_size)
     if columns.repeats >= 0:
-        repeats = int(fields[columns.repeats])
+        repeats = _whole(fields[columns.repeats], "op_count")
         if not 0 <= repeats < MAX_REPEATS:
             raise ValueError(f"the op_count {repeats} is not between 0 and {MAX_REPEATS - 1}")
     if columns.operation >= 0 and not operations.is_read(fields[columns.operation].strip()):
@@ -126,8 +126,16 @@ def _time(text: bytes, columns: Columns) -> float:
     return time
 
 
+def _whole(text: bytes, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        shown = text.decode(errors="replace").strip()
+        raise ValueError(f"the {name} {shown!r} is not a whole number") from None
+
+
 def _with_size(size: int, text: bytes, name: str, *, any_size: bool) -> int:
-    more = int(text)
+    more = _whole(text, name)
     most = MAX_SIZE_BYTES - size
     if more > most and any_size:
         return MAX_SIZE_BYTES

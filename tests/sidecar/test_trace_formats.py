@@ -295,6 +295,12 @@ def test_times_before_the_origin_are_times(ask):
     assert curve(ask("a.csv", "\n".join(early), "--ttl", "9s")) == right
 
 
+@pytest.mark.parametrize("size", ["", "7.5", "much"])
+def test_a_size_that_is_no_number_is_told_in_words(ask, size):
+    found = ask("a.csv", lines(f"{{at}},{{key}},{size}", header="time,key,size"), "--bytes")
+    assert f"the size '{size}' is not a whole number" in found
+
+
 def test_objects_above_4_gib(ask, tmp_path):
     text = lines("{at},{key},6442450944", header="time,key,size")
     assert curve(ask("a.csv", text))[0] == 60
