@@ -26,7 +26,6 @@ from sidecar.servers.server_lock import (
 )
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unanswered_sizes import UnansweredSizes
-from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,6 @@ class ServerContact:
     Attributes:
         answered_at: when it last did, of the monotonic clock.
         is_back: its last answer came after it had not answered.
-        obeys: its last answer showed another size that it was given.
         taken_by: who else controls it, as a sentence; then nothing is set on it. ``None``: nobody.
     """
 
@@ -55,10 +53,6 @@ class ServerContact:
         self.taken_by: str | None = None
         self._counts_tables = self._sees_others = True
         self._unanswered = UnansweredSizes()
-        # As last read; and before the last size that it said OK to, with that.
-        self._read: ServerReading | None = None
-        self._agreed: tuple[ServerReading, object] | None = None
-        self.obeys = False
         self._eviction_yield = EvictionYield(server.name, metrics)
         self._is_slow = self._may_act = False
         self._sets_again_at = -math.inf
@@ -148,7 +142,6 @@ class ServerContact:
         except (ServerDownError, ServerRefusedError, SameServerError) as error:
             self._lose(error)
             return None
-        self._read = reading
         if self._counts_tables and not self._server.may_ask_for_memory:
             self._metrics.tables_not_counted.labels(self.name).inc()
         self._counts_tables = self._server.may_ask_for_memory
@@ -193,27 +186,10 @@ class ServerContact:
                 self._unanswered.add(settings.get("maxmemory"))
                 self._lose(error)
             raise
-        else:
-            if "maxmemory" in settings and self._read is not None:
-                self._agreed = self._read, settings["maxmemory"]
         finally:
             took_until = time.monotonic()
             if took_until - began > _SLOW_SET_SECONDS:
                 self._sets_again_at = took_until + TIMEOUT_SECONDS
-
-    def disobeyed(self, reading: ServerReading) -> ServerRefusedError | None:
-        """Where it said OK to another size, and this next reading has the one before all the same:
-        that was nobody's hand."""
-        (before, agreed_bytes), self._agreed = self._agreed or (None, None), None
-        if before is None or before.run_id != reading.run_id:
-            self.obeys = False
-            return None
-        had_bytes, has_bytes = before.maxmemory_bytes, reading.maxmemory_bytes
-        self.obeys = has_bytes == agreed_bytes != had_bytes
-        if has_bytes != had_bytes or has_bytes == agreed_bytes:
-            return None
-        size = format_size(has_bytes) if has_bytes else "no limit"
-        return ServerRefusedError(f"it says OK to CONFIG SET maxmemory, and keeps {size}")
 
     def may_be_ours(self, size_bytes: int) -> bool:
         """Whether a ``maxmemory`` that is found was set by us, and nobody had answered to that."""

@@ -86,8 +86,7 @@ class ServerWatch:
         if reading is None:
             return None
         is_back = self.contact.is_back
-        disobeyed = self.contact.disobeyed(reading)
-        is_sure = not (is_back or self.refusal.reason or self.contact.taken_by or disobeyed)
+        is_sure = not (is_back or self.refusal.reason or self.contact.taken_by)
         expected = self._at_most_bytes if is_sure else None
         control = self._store.now.control
         changed = tell_changes(self.name, self._last, reading, expected, self._metrics, control)
@@ -97,13 +96,10 @@ class ServerWatch:
             note_installed(self._store, self.name, reading.maxmemory_bytes)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
+            self.refusal.take_back()
             self._contested_bytes = None
             self._window = ReadingWindow()
         self._has_come = self._has_come or is_back or (is_new and self._last is not None)
-        if disobeyed:
-            self.refused(disobeyed)
-        elif is_new or self.contact.obeys:
-            self.refusal.take_back()
         self._window.add(reading)
         self._last = reading
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
@@ -142,7 +138,8 @@ class ServerWatch:
         self._contested_bytes = size_bytes or math.inf
 
     @property
-    def is_held(self) -> bool:  # has the size that somebody gave it by hand, to stay
+    def is_held(self) -> bool:
+        """Whether it has the size that somebody gave it by hand, to stay."""
         return self._store.now.control.holds(self.name, self._at_most_bytes)
 
     def evicts_now(self) -> bool:
@@ -202,7 +199,8 @@ class ServerWatch:
 
     def need(self) -> MemoryNeed:
         """For the handover."""
-        return MemoryNeed(self._last.counted_bytes if self._last else 0, self.least_bytes() or 0)
+        used_bytes = self._last.counted_bytes if self._last else 0
+        return MemoryNeed(used_bytes, self.least_bytes() or 0)
 
     def least_bytes(self) -> int | None:
         """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if unknown."""
@@ -215,7 +213,8 @@ class ServerWatch:
         """Whether it can keep no key in the size that is planned."""
         if self._last is None or not self._last.evicts or not self.contact.is_up:
             return False
-        return is_too_small(self._store.now.targets_bytes[self.name], self._last.unevictable_bytes)
+        target_bytes = self._store.now.targets_bytes[self.name]
+        return is_too_small(target_bytes, self._last.unevictable_bytes)
 
     def keep_reason(self, state: ServerState) -> str | None:
         """Why it cannot be given another size now, in an observation's words."""
@@ -257,6 +256,7 @@ class ServerWatch:
             raise
         self._at_most_bytes = after
         self._contested_bytes = None
+        self.refusal.take_back()
 
     def grows_to(self, size_bytes: int) -> bool:
         """Whether this (0: no limit) is more than it has."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from sidecar.servers import back_off, held_memory
 from sidecar.servers.budget_keeper import excess_bytes
-from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.reserved_memory import unmovable
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
@@ -161,28 +159,6 @@ def test_a_shrink_ends_where_keys_go_and_their_memory_does_not_come_back(
             node.actuator.step()
     assert server.client.dbsize() > 0.8 * before
     assert node.metrics.value("shrinks_in_vain", instance="s0") == 1
-
-
-def test_a_server_that_says_ok_and_keeps_its_size_is_told_as_such(
-    make_node: MakeNode, long_pauses: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A managed server, or a proxy: nobody set its size by hand."""
-    node = make_node("16mb", "8mb", "8mb")
-    node.settle(16, 8, 8)
-    send = RedisServer.set
-
-    def says_ok(server: RedisServer, settings: Mapping[str, object]) -> None:
-        if server.name == "s0":
-            settings = {key: value for key, value in settings.items() if key != "maxmemory"}
-        if settings:
-            send(server, settings)
-
-    monkeypatch.setattr(RedisServer, "set", says_ok)
-    node.want(8, 16, 8)
-    node.step_until(lambda: "s0" in node.actuator.kept())
-    assert "it says OK to CONFIG SET maxmemory, and keeps 16 MiB" in node.actuator.kept()["s0"]
-    assert node.step_until(lambda: node.maxmemory()["s1"] == 16 * MB) <= BUDGET
-    assert node.metrics.value("foreign_changes") == 0
 
 
 def test_a_server_that_may_not_be_read_is_not_asked_all_the_time(
