@@ -87,6 +87,7 @@ def test_probes_and_prometheus(node: LocalNode) -> None:
 def test_orders_over_the_socket_and_a_kill(node: LocalNode) -> None:
     path = node.folder / "state.json.sock"
     with running(node) as (process, port):
+        wait_until(lambda: get(port, "/readyz")[0] == 200, lambda: get(port, "/readyz"))
         order = {"what": "pause", "by": "ana", "why": "a release"}
         status, answer, _ = ask(UnixConnection(path), "/api/orders", order)
         assert (status, list(answer)) == (200, ["done"])
