@@ -71,7 +71,9 @@ for tree in "$server" "$server-stock"; do
 done
 as_user=
 if [ "$(id -u)" -eq 0 ]; then
-    chown -R nobody: "$work"
+    # The folder itself stays ours: in it is the receiver's socket.
+    chown -R nobody: "$work/$server" "$work/$server-stock"
+    chmod 755 "$work"
     as_user="setpriv --reuid=nobody --regid=$(id -g nobody) --clear-groups"
 fi
 
