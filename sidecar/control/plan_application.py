@@ -148,9 +148,12 @@ class PlanApplication:
                 words = reason_words(plan.reason)
                 raise OrderRefusedError(f"the last plan keeps all sizes: {words}")
             if self.not_carried_out_because is None:
-                since = f", and sizes are others since ({self.overtaken_by})"
-                since = f"{since}: wait for the next one" if self.overtaken_by else ""
-                raise OrderRefusedError(f"the last plan has been carried out{since}")
+                words = "the last plan has been carried out"
+                if self.overtaken_by:
+                    words += (
+                        f", and sizes are others since ({self.overtaken_by}): wait for the next"
+                    )
+                raise OrderRefusedError(words)
             age_seconds = time.time() - plan.observation_made_at_seconds
             if age_seconds > self.config.controller.maximum_plan_age_seconds:
                 raise OrderRefusedError("the last plan is too old: wait for the next one")
