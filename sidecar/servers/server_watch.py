@@ -138,8 +138,7 @@ class ServerWatch:
         self._contested_bytes = size_bytes or math.inf
 
     @property
-    def is_held(self) -> bool:
-        """Whether it has the size that somebody gave it by hand, to stay."""
+    def is_held(self) -> bool:  # has the size that somebody gave it by hand, to stay
         return self._store.now.control.holds(self.name, self._at_most_bytes)
 
     def evicts_now(self) -> bool:
@@ -199,8 +198,7 @@ class ServerWatch:
 
     def need(self) -> MemoryNeed:
         """For the handover."""
-        used_bytes = self._last.counted_bytes if self._last else 0
-        return MemoryNeed(used_bytes, self.least_bytes() or 0)
+        return MemoryNeed(self._last.counted_bytes if self._last else 0, self.least_bytes() or 0)
 
     def least_bytes(self) -> int | None:
         """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if unknown."""
@@ -211,10 +209,12 @@ class ServerWatch:
     @property
     def is_too_small(self) -> bool:
         """Whether it can keep no key in the size that is planned."""
-        if self._last is None or not self._last.evicts or not self.contact.is_up:
+        last, target_bytes = self._last, self._store.now.targets_bytes[self.name]
+        if last is None or not last.evicts or not self.contact.is_up:
             return False
-        target_bytes = self._store.now.targets_bytes[self.name]
-        return is_too_small(target_bytes, self._last.unevictable_bytes)
+        # A shrink in vain ends where that is seen, whatever is planned.
+        stays_bytes = last.maxmemory_bytes if last.unyielding_bytes else 0
+        return is_too_small(max(target_bytes, stays_bytes), last.unevictable_bytes)
 
     def keep_reason(self, state: ServerState) -> str | None:
         """Why it cannot be given another size now, in an observation's words."""
