@@ -115,6 +115,8 @@ def _observed_rate(target: Target, name: str) -> float:
 def _forged_by_a_stranger(endpoint: str) -> None:
     endpoint = endpoint or _tcp()
     with Target(sections=_open(endpoint)) as target:
+        # A server keeps no samples for a sidecar that it has not reached yet.
+        hear(target, "pages")
         target.fill("pages")
         target.until(lambda: target.server("pages")["curve"], "there is no curve")
         _settle(target)
