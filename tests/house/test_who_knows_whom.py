@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -61,18 +62,21 @@ def room_of(module: str) -> str:
     return ".".join(parts[:-1])
 
 
-MODULES = {module_of(path): imported_by(path) for path in sources()}
+@cache
+def modules() -> dict[str, set[str]]:
+    """Each with those that it imports."""
+    return {module_of(path): imported_by(path) for path in sources()}
 
 
 @pytest.mark.parametrize("top", TOPS)
 def test_a_top_folder_knows_only_whom_it_may(top: str) -> None:
-    for module, imported in MODULES.items():
+    for module, imported in modules().items():
         if module.partition(".")[0] == top:
             assert {name.partition(".")[0] for name in imported} <= {top, *MAY_KNOW[top]}, module
 
 
 def test_infra_knows_of_the_function_only_its_documents_and_needs_no_numpy() -> None:
-    for module, imported in MODULES.items():
+    for module, imported in modules().items():
         if module.startswith("infra"):
             known = {name for name in imported if name.startswith("solver_lambda")}
             assert all(name.startswith("solver_lambda.documents.") for name in known), module
@@ -82,7 +86,7 @@ def test_infra_knows_of_the_function_only_its_documents_and_needs_no_numpy() -> 
 @pytest.mark.parametrize("of", ["modules", "folders"])
 def test_there_is_no_circle(of: str) -> None:
     edges: dict[str, set[str]] = defaultdict(set)
-    for module, imported in MODULES.items():
+    for module, imported in modules().items():
         for name in imported:
             ends = (module, name) if of == "modules" else (room_of(module), room_of(name))
             if ends[0] != ends[1]:
