@@ -3,6 +3,7 @@ together where several processes share them."""
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import pytest
@@ -48,3 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.parent.name
         group = folder if folder in _WHOLE_FOLDERS else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: not to look at it again spares a tenth of the time."""
+    gc.collect()
+    gc.freeze()
