@@ -225,7 +225,7 @@ class OrderHandler:
         self._change(before_plan_bytes={})
         self._set_mode("recommend", order)
         near = "" if sizes == before else f", as near as {self._limits()} allow"
-        return f"back to {_sizes(sizes)}{near}; no more plans are carried out until 'spreds apply'"
+        return f"going back to {_sizes(sizes)}{near}; no more plans are carried out until 'spreds apply'"
 
     def _overtake(self, order: Order) -> None:
         """The sizes are no longer those of the last plan."""
@@ -250,7 +250,9 @@ class OrderHandler:
         budget_bytes = self._actuator.budget.bytes
         sizes = {name: size for name, size in sizes.items() if name not in missing}
         done = (
-            f"back to the sizes from before SPREDS, {_sizes(sizes)}" if sizes else "nothing is set"
+            f"going back to the sizes from before SPREDS, {_sizes(sizes)}"
+            if sizes
+            else "nothing is set"
         )
         above = (
             f"; together {format_size(total_bytes)}, above the budget of "

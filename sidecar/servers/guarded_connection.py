@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from solver_lambda.http.listening_sockets import listening_sockets, other_end
+from solver_lambda.http.listening_sockets import listening_sockets, other_ends
 from solver_lambda.http.message import user_of
 
 
@@ -47,14 +47,14 @@ def _refuse_stranger(connected: socket.socket) -> None:
     address = ip_address(host.partition("%")[0])
     if host != here and not address.is_loopback:
         return
-    end = other_end(connected)
     # Without one, the port is forwarded elsewhere; until it is accepted, it is the listener's.
-    if end is None or end.inode == "0":
+    ends = {end.user_id for end in other_ends(connected) if end.inode != "0"}
+    if not ends:
         return
     users = {listening.user_id for listening in listening_sockets((address,), port)}
-    if end.user_id not in users:
+    for stranger in ends - users:
         listens = " and ".join(user_of(one) for one in sorted(users)) or "nobody"
         raise OSError(
-            f"our connection to {host}:{port} has {user_of(end.user_id)}, where {listens} listens, "
+            f"our connection to {host}:{port} has {user_of(stranger)}, where {listens} listens, "
             "and nothing was sent: take unix:// and a socket in a folder of the server's own"
         )

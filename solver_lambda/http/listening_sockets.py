@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_LISTENS = "0A"
+_TIME_WAIT, _LISTENS = "06", "0A"
 # The other end is there a moment after ours, and the kernel's table may change as it is read.
 _LOOKS = 20
 _LOOK_SECONDS = 0.01
@@ -71,20 +71,26 @@ def _includes(host: Host, other: Host) -> bool:
     return host.is_unspecified and host.version >= other.version
 
 
-def other_end(connected: socket.socket) -> ListeningSocket | None:
-    """Of a connection of this machine with itself; ``None``: it ends elsewhere.
+def other_ends(connected: socket.socket) -> set[ListeningSocket]:
+    """Of a connection of this machine with itself; none: it ends elsewhere.
 
     Who listens at the address need not have it: whoever is bound there may have connected to us as
-    we connected to it. Raises OSError where the kernel does not tell.
+    we connected to it. There may be several, with the same addresses by other devices or versions:
+    one of them has it, and those of ended connections do not. Raises OSError where the kernel does
+    not tell.
     """
     here, there = _address(connected.getsockname()), _address(connected.getpeername())
     for look in range(_LOOKS):
         if look:
             time.sleep(_LOOK_SECONDS)
-        for row in _rows(there[1]):
-            if row.local == there and row.remote == here:
-                return row.socket
-    return None
+        ends = {
+            row.socket
+            for row in _rows(there[1])
+            if row.local == there and row.remote == here and row.state != _TIME_WAIT
+        }
+        if ends:
+            return ends
+    return set()
 
 
 def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:

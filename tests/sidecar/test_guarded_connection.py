@@ -17,8 +17,11 @@ from workloads.local_server import free_port
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
-def test_a_stranger_with_the_connection_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with stranger_beside_a_server() as (listening, stranger, port):
+@pytest.mark.parametrize("with_decoy", [False, True])
+def test_a_stranger_with_the_connection_is_sent_nothing(
+    monkeypatch: pytest.MonkeyPatch, with_decoy: bool
+) -> None:
+    with stranger_beside_a_server(with_decoy) as (listening, stranger, port):
         at = listening.getsockname()
         monkeypatch.setattr(redis.Connection, "_connect", lambda _: connect_from(port, at))
         url = f"redis://127.0.0.1:{at[1]}"

@@ -407,7 +407,7 @@ def test_a_server_that_left_the_file_is_not_asked_for(applying: Path, servers: S
     applying.write_text(text[: text.rindex("[[server]]")])
     with running(applying) as sidecar:
         said = sidecar.order(Order("rollback", "ann", to="installation"))
-    assert said.startswith("back to the sizes from before SPREDS, s0 12 MiB; nothing")
+    assert said.startswith("going back to the sizes from before SPREDS, s0 12 MiB; nothing")
 
 
 @pytest.mark.parametrize(

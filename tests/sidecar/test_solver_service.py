@@ -200,10 +200,11 @@ def test_another_user_at_the_solvers_port_is_sent_nothing(host: str) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+@pytest.mark.parametrize("with_decoy", [False, True])
 def test_another_user_with_the_connection_to_the_solver_is_sent_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, with_decoy: bool
 ) -> None:
-    with stranger_beside_a_server() as (server, stranger, port):
+    with stranger_beside_a_server(with_decoy) as (server, stranger, port):
         monkeypatch.setattr(socket, "create_connection", lambda *_: connect_from(port, at))
         at = server.getsockname()
         service = SolverService(ServiceConfig(f"http://127.0.0.1:{at[1]}/", TOKEN), 2)
