@@ -43,11 +43,9 @@ def _main(arguments: Sequence[str] | None) -> int:
     if getattr(options, "logs", True):
         _warn_on_stderr()
     try:
-        if options.command == "mrc":
-            return int(options.execute(options))  # its progress moves the cursor
-        from sidecar.base.plain_text import plain_output
+        from sidecar.base.plain_text import PlainOutput
 
-        with plain_output():
+        with PlainOutput():
             return int(options.execute(options))
     except Exception as error:
         if isinstance(error, BrokenPipeError) and options.command != "run":

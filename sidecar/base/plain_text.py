@@ -7,9 +7,10 @@ direction of writing, or a line's end that makes a second entry of a log.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import IO, Any, cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO, Any
 
 
 def plain(text: str, keep: str = "") -> str:
@@ -33,9 +34,16 @@ class _PlainStream:
         return len(text)
 
 
-@contextmanager
-def plain_output() -> Iterator[None]:
-    """Meanwhile all that is printed is plain, to stdout and stderr."""
-    out, err = (cast(IO[str], _PlainStream(stream)) for stream in (sys.stdout, sys.stderr))
-    with redirect_stdout(out), redirect_stderr(err):
-        yield
+class PlainOutput:
+    """Meanwhile all that is printed is plain, to stdout and stderr; a context manager."""
+
+    def __enter__(self) -> None:
+        self._streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = (_plain_stream(stream) for stream in self._streams)
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout, sys.stderr = self._streams
+
+
+def _plain_stream(stream: IO[str]) -> Any:
+    return _PlainStream(stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from sidecar.base.plain_text import plain
 from sidecar.commands.mrc_options import (
     HIT_RATIO_STEPS,
     MOST_SIMULATED_POINTS,
@@ -215,16 +216,18 @@ def _refuse(options: argparse.Namespace | MrcOptions) -> None:
 
 class _ProgressBar:
     def __init__(self, trace: str) -> None:
-        self._name = trace.rpartition("/")[2]
+        self._name = plain(trace.rpartition("/")[2])
         self._drawn = -1
+        # It moves the cursor, which what commands print must not.
+        self._terminal = sys.__stderr__ or sys.stderr
 
     def __call__(self, share: float) -> None:
         width = int(share * _BAR_WIDTH)
         if width != self._drawn:
             self._drawn = width
             bar = "#" * width + "." * (_BAR_WIDTH - width)
-            sys.stderr.write(f"\r{self._name} [{bar}] {share:4.0%}")
-            sys.stderr.flush()
+            self._terminal.write(f"\r{self._name} [{bar}] {share:4.0%}")
+            self._terminal.flush()
 
     def clear(self) -> None:
-        sys.stderr.write("\r\x1b[K")
+        self._terminal.write("\r\x1b[K")

@@ -225,7 +225,8 @@ class OrderHandler:
         self._change(before_plan_bytes={})
         self._set_mode("recommend", order)
         near = "" if sizes == before else f", as near as {self._limits()} allow"
-        return f"going back to {_sizes(sizes)}{near}; no more plans are carried out until 'spreds apply'"
+        until = "no more plans are carried out until 'spreds apply'"
+        return f"going back to {_sizes(sizes)}{near}; {until}"
 
     def _overtake(self, order: Order) -> None:
         """The sizes are no longer those of the last plan."""

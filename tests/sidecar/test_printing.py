@@ -6,13 +6,14 @@ import io
 import logging
 import math
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.base.log_setup import set_up_log
-from sidecar.base.plain_text import plain, plain_output
+from sidecar.base.plain_text import PlainOutput, plain
 from sidecar.base.time_of_day import time_of_day
 from sidecar.cli import main
 from sidecar.commands.printing import about, age_words, print_table
@@ -62,11 +63,23 @@ def test_all_of_it_can_be_printed_and_what_can_be_printed_stays(text: str) -> No
 def test_what_is_printed_keeps_its_lines_and_nothing_else(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with plain_output():
+    with PlainOutput():
         print(EVIL)
         print(EVIL, file=sys.stderr)
     for text in capsys.readouterr():
         assert text == ("a\\x1b[2Jb\\x07\\u202ec\\x9b31m\\r\nINFO a line that nobody logged\n")
+
+
+def test_the_name_and_the_words_of_a_trace_are_printed_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "a\x1b[31m.csv"
+    trace.write_text("\x1b[2J,size\n1,2\n")
+    assert main(["mrc", str(trace)]) == 2
+    said = capsys.readouterr().err
+    assert "a\\x1b[31m.csv" in said
+    assert "'\\x1b[2J,size'" in said
+    assert "\x1b" not in said
 
 
 def test_a_line_of_the_log_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
