@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sidecar.base.metrics import Metrics
 from sidecar.plans.plan_check import PlanRefusedError
+from sidecar.servers.shrink_guard import ShrinkGuard
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from tests.sidecar.model_node import Node
@@ -67,6 +69,19 @@ def test_sizes_that_came_past_every_check_are_not_set(node: Node) -> None:
     node.stage.wait(30)
     assert limits(node)[0] == 20 * MIB
     assert node.actuator.guard.problem is None
+
+
+def test_who_is_not_wanted_any_more_holds_up_nobody() -> None:
+    guard = ShrinkGuard(Metrics())
+    assert guard.problem is None
+    guard.take({"s0": 8 * MIB, "s1": 8 * MIB})
+    assert guard.held({"s1": 9 * MIB}, sets_sizes=True) == {"s1": 9 * MIB}
+    assert guard.held({"s1": 7 * MIB}, sets_sizes=False) == {"s1": 7 * MIB}
+    assert guard.problem is None
+    wanted = {"s0": 6 * MIB, "s1": 7 * MIB}
+    with quiet_log():
+        assert guard.held(wanted, sets_sizes=True) == {"s0": 8 * MIB, "s1": 8 * MIB}
+    assert "s0 6 MiB instead of 8 MiB, s1 7 MiB instead of 8 MiB" in str(guard.problem)
 
 
 def test_while_nothing_is_set_anything_may_be_wanted(node: Node) -> None:
