@@ -146,7 +146,7 @@ def test_look_ups_that_no_sampler_counts_are_no_harm_of_a_plan(
 def test_one_that_is_missed_as_the_load_has_changed_stays() -> None:
     check = after(promise(predicted=0.2), 0.8, {4 * MB: 0.8, 10 * MB: 0.79})
     assert check.verdict == "worse"
-    assert "the load has changed" in check.words
+    assert "the load has changed or caches still fill" in check.words
 
 
 def test_the_stated_error_counts() -> None:
