@@ -173,8 +173,8 @@ class PlanOutcome:
             return f"{early}{said}; with the sizes before it would have been {time_words(without)}"
         if verdict == "worse":
             return (
-                f"{said}; the load has changed or caches still fill: with the sizes before it would "
-                f"have been {time_words(without)}"
+                f"{said}; the load has changed or caches still fill: with the sizes before it "
+                f"would have been {time_words(without)}"
             )
         changed = (server for server in servers if server.is_changed)
         worst = max(changed, key=lambda server: server.harm_seconds)

@@ -6,27 +6,24 @@ import numpy as np
 
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
+from solver_lambda.planning.size_ranges import is_little_known
 
-# Codes of servers whose curve is not known yet. Of others it will never be.
-_NOT_YET = ("no_samples:", "few_samples:", "warming_up:")
 _MOST_NAMED = 4
 
 
 def known_words(asked: Observation, *, is_early: bool = False) -> str | None:
     """A clause for people, of all curves while it ``is_early``; ``None`` where of each server
     enough is known to shrink it."""
-    little = [server for server in asked.servers if _is_little(server, asked, is_early)]
+    little = [
+        server
+        for server in asked.servers
+        if is_little_known(server, asked) or (is_early and server.keep_reason is None)
+    ]
     if not little:
         return None
     words = [f"of {server.name} {_known_of(server)}" for server in little[:_MOST_NAMED]]
     more = len(little) - _MOST_NAMED
     return f"known so far: {', '.join(words)}" + (f", and of {more} more little" * (more > 0))
-
-
-def _is_little(server: ServerObservation, asked: Observation, is_early: bool) -> bool:
-    if server.keep_reason is not None:
-        return server.keep_reason.startswith(_NOT_YET)
-    return is_early or server.curve_error_ratio > asked.planning.maximum_curve_error_ratio
 
 
 def _known_of(server: ServerObservation) -> str:

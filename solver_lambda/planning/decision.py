@@ -12,7 +12,12 @@ from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
 from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.problem_grid import shares
-from solver_lambda.planning.size_ranges import attainable_minima, listed, may_not_shrink
+from solver_lambda.planning.size_ranges import (
+    attainable_minima,
+    is_little_known,
+    listed,
+    may_not_shrink,
+)
 from solver_lambda.planning.split_search import FoundSplit, Sizes
 from solver_lambda.planning.step_limits import along_the_way
 
@@ -122,7 +127,18 @@ def _best_found(found: FoundSplit, observation: Observation) -> str:
         return "back: no sizes nearer to those from before there were plans may be had now"
     gap_ratio = found.solution.gap_ratio
     if gap_ratio <= observation.planning.epsilon_ratio:
-        return f"optimal: the sizes in force are the best{_held_back(observation)}"
+        # Of a server without reads nothing can be learnt.
+        share = shares(observation.servers)
+        is_learning = any(
+            share[server.name] and is_little_known(server, observation)
+            for server in observation.servers
+        )
+        words = (
+            "learning: nothing better is known so far"
+            if is_learning
+            else "optimal: the sizes in force are the best"
+        )
+        return f"{words}{_held_back(observation)}"
     gap = f"{gap_ratio:.2%}" if gap_ratio >= 1e-4 else "0.01%"
     return f"best_found: nothing better was found; the best may be up to {gap} better"
 

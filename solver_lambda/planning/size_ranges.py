@@ -9,6 +9,8 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
 from solver_lambda.planning.quiet import is_quiet
 
+# Codes of servers that are kept because their curve is not known yet. Of others it will never be.
+_STILL_LEARNT = ("no_samples:", "few_samples:", "warming_up:")
 _LISTED = 5
 
 
@@ -122,6 +124,13 @@ def may_not_shrink(server: ServerObservation, observation: Observation) -> bool:
     most_error = observation.planning.maximum_curve_error_ratio
     uncertain = server.curve_error_ratio > most_error and not is_quiet(server, observation)
     return server.keep_reason is not None or uncertain
+
+
+def is_little_known(server: ServerObservation, observation: Observation) -> bool:
+    """Whether its curve is still learnt."""
+    if server.keep_reason is not None:
+        return server.keep_reason.startswith(_STILL_LEARNT)
+    return server.curve_error_ratio > observation.planning.maximum_curve_error_ratio
 
 
 def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int:

@@ -17,6 +17,7 @@ from solver_lambda.documents.words import reason_words, time_words
 from solver_lambda.planning.decision import OUTWEIGHING_RATIO
 from solver_lambda.planning.planner import make_plan
 from solver_lambda.planning.problem_grid import shares
+from solver_lambda.planning.size_ranges import is_little_known
 from solver_lambda.planning.step_limits import STEP_COST_RATIO
 from tests.solver_lambda.odd_observations import UNIT_BYTES, odd_observations
 
@@ -33,6 +34,7 @@ PLAN_CODES = {
         "miss_bound",
     },
     "keep": {
+        "learning",
         "optimal",
         "best_found",
         "small_gain",
@@ -111,7 +113,12 @@ def check_plan_words(observation: Observation, plan: AdaptationPlan) -> None:
         assert part <= STEP_COST_RATIO * float(WAY.search(words)[1]) / 100 + DIGITS
     if code in ("step", "way", "step_limit"):
         assert re.search("limits a cycle's step|hardly any reads|few reads", words)
-    if code == "optimal":
+    if code in ("learning", "optimal"):
+        is_learning = any(
+            s.weight and s.request_rate_per_second and is_little_known(s, observation)
+            for s in observation.servers
+        )
+        assert is_learning == (code == "learning")
         assert plan.optimality_gap <= observation.planning.epsilon_ratio
     if code == "best_found":
         assert plan.optimality_gap > observation.planning.epsilon_ratio

@@ -401,6 +401,6 @@ def test_going_back_needs_no_gain_and_no_curve_stops_it():
 def test_where_too_little_is_known_the_best_is_said_to_be_the_best_of_what_is_allowed():
     unknown = server("a", 32, curve_error_ratio=1.0), server("b", 32, curve_error_ratio=1.0)
     assert plan_for(*unknown).reason == (
-        "optimal: the sizes in force are the best that the rules allow: "
+        "learning: nothing better is known so far that the rules allow: "
         "a, b (too little is known of the curve) may not shrink now"
     )
