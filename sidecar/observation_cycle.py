@@ -218,7 +218,9 @@ class ObservationCycle:
         under_way = self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
-        own_bytes = state.room.own_bytes(state.targets_bytes) if state.room is not None else {}
+        fixed = {one.name for one in states if not one.moves}
+        room = state.room if state.room and not state.room.needed_bytes.keys() & fixed else None
+        own_bytes = room.own_bytes(state.targets_bytes) if room is not None else {}
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]

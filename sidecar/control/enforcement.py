@@ -17,6 +17,7 @@ from sidecar.servers.budget_fit import (
 )
 from sidecar.servers.first_cut import check_first_cut
 from sidecar.servers.initial_sizes import sizes_to_begin_with
+from sidecar.servers.returned_room import can_shrink
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Asked
 from sidecar.state.state_store import StateStore
@@ -191,7 +192,8 @@ class Enforcement:
         fixed = {
             name
             for name, reading in readings.items()
-            if not reading.evicts or state.control.holds(name, reading.maxmemory_bytes)
+            if not can_shrink(reading, name, state.room)
+            or state.control.holds(name, reading.maxmemory_bytes)
         }
         budget_bytes = self._actuator.budget.bytes
         servers = with_minima_that_fit(self.config.servers, budget_bytes)
@@ -220,7 +222,8 @@ class Enforcement:
         self._actuator.engage(sizes, targets, purpose, asked)
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
-            state.room = None if before_room else state.room
+            if before_room and state.room is not None:
+                state.room = state.room.returned(before_room)
         self._tell_changes({**sizes, **counted}, sizes, "SPREDS began to keep sizes")
         return sizes
 

@@ -65,7 +65,7 @@ def problems_of(
         f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
         for name, hold in state.control.held.items()
     ]
-    if state.room is not None:
+    if state.room is not None and not state.room.is_returned:
         found += [
             f"{name} needs {format_size(size)} for what it cannot evict (replies that clients do "
             "not read, scripts, a module), so the others gave it room, and get it back when it "

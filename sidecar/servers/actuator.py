@@ -130,10 +130,8 @@ class Actuator:
         self._thread.hurry()
 
     def stop(self) -> None:
-        """Finish the current transition, put gentle servers back to normal, turn samplers off.
-
-        A server that does not answer is not waited for: what it needs is on file.
-        """
+        """Finish the current transition, put gentle servers back to normal, turn samplers off. A
+        server that does not answer is not waited for: what it needs is on file."""
         self.hurry()
         if not self._thread.join(STOP_SECONDS):
             log.warning("a server hangs: the servers could not be left in order")
@@ -151,12 +149,13 @@ class Actuator:
             self.guard.judge(targets_bytes, asked)
             with self._store.update() as state:
                 targets = {**state.targets_bytes, **targets_bytes}
-                state.targets_bytes = {name: targets[name] for name in self._watches}
+                targets = state.targets_bytes = {name: targets[name] for name in self._watches}
                 state.settled = False
-                if sum(state.targets_bytes.values()) > self.budget.bytes:
+                if sum(targets.values()) > self.budget.bytes:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
-            self.guard.take(self._store.now.targets_bytes)
-            self.intermediate_sizes.retarget(self._store.now.targets_bytes)
+                self.guard.expect(targets)
+            self.guard.take(targets)
+            self.intermediate_sizes.retarget(targets)
             self._convergence.depart(purpose)
         self._thread.wake()
 

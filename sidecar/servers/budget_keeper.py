@@ -127,8 +127,9 @@ class BudgetKeeper:
             self._set(targets, sizes, f"less room beside {names}", made, at_once=not needed)
         else:
             # Who grew for a need has filled what it got: it gives as the others fill.
-            at_once = room is None or not room.needed_bytes
-            self._set(targets, sizes, "room that was made is given back", None, at_once=at_once)
+            left = room.returned(sizes) if room is not None else None
+            purpose = "room that was made is given back"
+            self._set(targets, sizes, purpose, left, at_once=left is None)
 
     def _fitted(
         self,
@@ -162,11 +163,34 @@ class BudgetKeeper:
         room = self._store.now.room
         if room is None:
             return None
-        if room.made_bytes != targets_bytes:
+        if room.made_bytes != targets_bytes or self._is_returned(room):
             with self._store.update() as state:
-                state.room = None
+                state.room = self._kept_room(room, targets_bytes)
             return None
         return room.before_bytes if room.is_needed_less(beside_bytes, least_bytes) else None
+
+    def _is_returned(self, room: RoomMade) -> bool:
+        """Until it is done, who does not evict any more may be shrunk for that alone."""
+        has = {state.name: state.maxmemory_bytes for state in self._actuator.latest}
+        return room.is_returned and all(
+            has[name] <= room.before_bytes[name] for name in room.needed_bytes
+        )
+
+    def _kept_room(self, room: RoomMade, targets_bytes: Mapping[str, int]) -> RoomMade | None:
+        """What a plan leaves of it: it gives no other size to who does not evict."""
+        if room.made_bytes == targets_bytes:
+            return None
+        readings = self._actuator.readings
+        kept = {
+            name: size
+            for name, size in room.needed_bytes.items()
+            if name in readings and not readings[name].evicts
+        }
+        before = {
+            name: min(size, room.before_bytes[name]) if name in kept else size
+            for name, size in targets_bytes.items()
+        }
+        return RoomMade(before, dict(targets_bytes), {}, kept) if kept else None
 
     def _set(
         self,

@@ -14,6 +14,7 @@ from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.intermediate_sizes import MemoryNeed
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
+from sidecar.servers.returned_room import can_shrink, least_size_bytes
 from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
 from sidecar.servers.server_reading import ServerReading
@@ -21,7 +22,7 @@ from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.transitions import ServerState
-from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
+from sidecar.servers.unevictable import is_too_small
 from sidecar.state.state_store import StateStore, note_installed
 from solver_lambda.documents.units import format_size
 
@@ -141,13 +142,12 @@ class ServerWatch:
     def is_held(self) -> bool:  # has the size that somebody gave it by hand, to stay
         return self._store.now.control.holds(self.name, self._at_most_bytes)
 
-    def evicts_now(self) -> bool:
-        """Asked once more just before a shrink: others may have held up the step since. What one
-        that is slow has just said has to do."""
+    def can_shrink_now(self) -> bool:
+        """Asked just before a shrink. What one that is slow has just said has to do."""
         if self.contact.is_slow and self._last is not None:
-            return self._last.evicts
+            return can_shrink(self._last, self.name, self._store.now.room)
         reading = self._read_now(PATIENCE_SECONDS)
-        return reading is not None and reading.evicts
+        return reading is not None and can_shrink(reading, self.name, self._store.now.room)
 
     def _read_now(self, patience_seconds: float) -> ServerReading | None:
         if self.contact.ask() is not None:
@@ -169,7 +169,8 @@ class ServerWatch:
             return ServerState(self.name, most, 0, target_bytes, reachable=False)
         last = self._last
         refuses = self.refusal.reason is not None or self.contact.taken_by is not None
-        shrinks = self._at_most_bytes > target_bytes and last.evicts and not refuses
+        gives = can_shrink(last, self.name, self._store.now.room)
+        shrinks = self._at_most_bytes > target_bytes and gives and not refuses
         state = ServerState(
             self.name,
             self._at_most_bytes,
@@ -178,7 +179,7 @@ class ServerWatch:
             reachable=self.contact.is_free,
             # What was noted may not have been done.
             in_shrink_mode=self._shrink_mode.is_on(last) and (last.tenacity == 0 or not shrinks),
-            evicts=last.evicts,
+            evicts=gives,
             refuses=refuses,
             held=self.is_held,
             contested=last.evicts and self._contested_bytes == self._at_most_bytes,
@@ -201,10 +202,9 @@ class ServerWatch:
         return MemoryNeed(self._last.counted_bytes if self._last else 0, self.least_bytes() or 0)
 
     def least_bytes(self) -> int | None:
-        """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if unknown."""
-        if self._last is None or not self._last.evicts:
-            return None
-        return least_maxmemory_bytes(self._last.maxmemory_bytes, self._last.unevictable_bytes)
+        """See ``least_size_bytes``."""
+        last, room = self._last, self._store.now.room
+        return least_size_bytes(last, self.name, room) if last is not None else None
 
     @property
     def is_too_small(self) -> bool:

@@ -30,6 +30,7 @@ class ShrinkGuard:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._judged_bytes: dict[str, int] = {}
+        self._expected_bytes: Sizes = {}
         self._refused_bytes: Sizes = {}
         self.problem: str | None = None
 
@@ -42,9 +43,13 @@ class ShrinkGuard:
         if asked is not None:
             check_ranges(sizes_bytes, asked)
 
+    def expect(self, sizes_bytes: Sizes) -> None:
+        """They were judged, and may be wanted before they are taken."""
+        self._expected_bytes = dict(sizes_bytes)
+
     def take(self, sizes_bytes: Sizes) -> None:
         """They were judged, and are wanted from now on."""
-        self._judged_bytes = dict(sizes_bytes)
+        self._judged_bytes, self._expected_bytes = dict(sizes_bytes), {}
         self.problem = None
 
     def rest(self) -> None:
@@ -57,7 +62,7 @@ class ShrinkGuard:
         nobody ``sets_sizes``, anything may be wanted."""
         judged = self._judged_bytes if sets_sizes else {}
         lowered = [name for name, size in judged.items() if wanted_bytes.get(name, size) < size]
-        if not lowered:
+        if not lowered or wanted_bytes == self._expected_bytes:
             return dict(wanted_bytes)
         if wanted_bytes != self._refused_bytes:
             self._refused_bytes = wanted_bytes

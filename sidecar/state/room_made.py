@@ -27,6 +27,17 @@ class RoomMade:
     beside_bytes: dict[str, int]
     needed_bytes: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def is_returned(self) -> bool:
+        """Whether it is planned to go back, to be done as the others fill."""
+        return self.made_bytes == self.before_bytes
+
+    def returned(self, sizes_bytes: Mapping[str, int]) -> RoomMade | None:
+        """From now on these sizes are planned; ``None`` where there was no need, but another that
+        could not be given another size."""
+        sizes = dict(sizes_bytes)
+        return RoomMade(sizes, sizes, {}, self.needed_bytes) if self.needed_bytes else None
+
     def is_needed_less(
         self, beside_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
     ) -> bool:
@@ -42,6 +53,10 @@ class RoomMade:
         """Of those for which it was made, who does not work with what it had before."""
         least = {name: least_bytes.get(name, size) for name, size in self.needed_bytes.items()}
         return {name: size for name, size in least.items() if size > self.before_bytes[name]}
+
+    def is_left_by(self, name: str, least_bytes: int) -> bool:
+        """Whether it was made for this server, which worked before with what it needs now."""
+        return name in self.needed_bytes and least_bytes <= self.before_bytes[name]
 
     def own_bytes(self, targets_bytes: Mapping[str, int]) -> dict[str, int]:
         """The sizes before, where it was made for needs alone, and is what is planned now. Such

@@ -5,17 +5,19 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
+import pytest
 import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
+from sidecar.daemon import Sidecar
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, settled_sizes
 
 CYCLES = '[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "500ms"\n'
 
@@ -121,7 +123,47 @@ def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and
         for client in clients:
             client.close()
         wait_until(lambda: sidecar._actuator.targets() == before, sidecar.metrics.snapshot)
-        assert sidecar._store.now.room is None
+        assert not any("cannot evict" in one for one in sidecar.status()["problems"])
+
+
+@pytest.mark.parametrize("then", ["nothing", "a plan", "a restart"])
+def test_room_goes_back_from_one_that_does_not_evict_any_more(
+    start_server: StartServer, write_node: WriteNode, then: str
+) -> None:
+    """A client that filled buffers and then took work from a queue kept it for good."""
+    servers = {name: start_server("16mb") for name in "abc"}
+    for name in "bc":
+        fill(servers[name], 12)
+    path = write_node({name: server.url for name, server in servers.items()}, budget="48mb")
+
+    def gives_as_the_others_fill(sidecar: Sidecar) -> None:
+        def is_back() -> bool:
+            for name in "bc":
+                fill(servers[name], 16)
+            return sidecar._store.now.room is None
+
+        wait_until(is_back, sidecar.metrics.snapshot)
+        assert settled_sizes(servers) == sidecar._actuator.targets()
+        assert settled_sizes(servers)["a"] == 16 * MB
+
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        clients = unread_replies(servers["a"], 4 * MB, 12)
+        wait_until(lambda: sidecar._actuator.targets()["a"] > 30 * MB, sidecar.metrics.snapshot)
+        servers["a"].client.lpop("queue")
+        if then == "a plan":
+            # It leaves the one that cannot be given another size as it is.
+            targets = sidecar._actuator.targets()
+            moved = {**targets, "b": targets["b"] - MB, "c": targets["c"] + MB}
+            sidecar._actuator.set_targets(moved, "plan")
+        for client in clients:
+            client.close()
+        wait_until(lambda: sidecar._actuator.targets()["a"] == 16 * MB, sidecar.metrics.snapshot)
+        if then != "a restart":
+            gives_as_the_others_fill(sidecar)
+    if then == "a restart":
+        with sidecar_in_thread(path) as sidecar:
+            gives_as_the_others_fill(sidecar)
 
 
 def test_keys_without_a_ttl_and_scripts_stay_in_what_plans_leave(

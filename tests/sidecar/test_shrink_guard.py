@@ -79,6 +79,10 @@ def test_who_is_not_wanted_any_more_holds_up_nobody() -> None:
     assert guard.held({"s1": 7 * MIB}, sets_sizes=False) == {"s1": 7 * MIB}
     assert guard.problem is None
     wanted = {"s0": 6 * MIB, "s1": 7 * MIB}
+    guard.expect(wanted)
+    assert guard.held(wanted, sets_sizes=True) == wanted
+    guard.take({"s0": 8 * MIB, "s1": 8 * MIB})
+    assert guard.problem is None
     with quiet_log():
         assert guard.held(wanted, sets_sizes=True) == {"s0": 8 * MIB, "s1": 8 * MIB}
     assert "s0 6 MiB instead of 8 MiB, s1 7 MiB instead of 8 MiB" in str(guard.problem)

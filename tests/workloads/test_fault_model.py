@@ -196,7 +196,7 @@ BREAKS = {
     ),
     "a shrink without another look at the policy": (
         server_watch.ServerWatch,
-        "evicts_now",
+        "can_shrink_now",
         lambda _watch: True,
         "does not evict",
     ),

@@ -1,0 +1,21 @@
+"""What a server can give that others made room for, also when it does not evict any more."""
+
+from __future__ import annotations
+
+from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.unevictable import least_maxmemory_bytes
+from sidecar.state.room_made import RoomMade
+
+
+def can_shrink(reading: ServerReading, name: str, room: RoomMade | None) -> bool:
+    """Whether it evicts, or has so little that what others gave for it can go back to them."""
+    least = least_maxmemory_bytes(0, reading.counted_bytes)
+    return reading.evicts or (room is not None and room.is_left_by(name, least))
+
+
+def least_size_bytes(reading: ServerReading, name: str, room: RoomMade | None) -> int | None:
+    """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if it cannot shrink."""
+    if not can_shrink(reading, name, room):
+        return None
+    stays_bytes = reading.unevictable_bytes if reading.evicts else reading.counted_bytes
+    return least_maxmemory_bytes(reading.maxmemory_bytes, stays_bytes)
