@@ -94,6 +94,17 @@ def who_else_may_write(folder: Path, user: int | None = None) -> str | None:
     return _who_else(at, user)
 
 
+def whose_alone(folder: Path) -> int | None:
+    """The user who alone, beside root, can have made a folder, and may write to it; ``None``:
+    there may be others, as below a folder in which everybody may make some."""
+    try:
+        user = folder.stat().st_uid
+        shared = any(one.stat().st_mode & stat.S_IWOTH for one in folder.resolve().parents)
+    except OSError:
+        return None
+    return None if shared or who_else_may_write(folder, user) else user
+
+
 def _who_else(folder: Path, user: int | None) -> str | None:
     """By its mode."""
     found = folder.lstat()
@@ -111,7 +122,7 @@ def _make(folder: Path, mode: int) -> None:
 
 
 def _has_others(group: int, user: int | None) -> bool:
-    """Whether a group may have members beside the user: it is not his own, or names some."""
+    """Whether a group may have members beside the user: it is not his own, or not his alone."""
     if group == 0:
         return False  # root's
     try:
@@ -120,10 +131,10 @@ def _has_others(group: int, user: int | None) -> bool:
         return group != os.getegid()
     if group != (os.getegid() if user is None else account.pw_gid):
         return True
-    try:
-        members = set(grp.getgrgid(group).gr_mem)
-    except KeyError:
-        return False
+    # Several users of the system may have the same group, such as nogroup.
+    members = {one.pw_name for one in pwd.getpwall() if one.pw_gid == group}
+    with suppress(KeyError):
+        members |= set(grp.getgrgid(group).gr_mem)
     return bool(members - {account.pw_name})
 
 

@@ -17,7 +17,18 @@ def client_of(config: SidecarConfig) -> SidecarClient:
         raise SidecarSilentError(
             "a sidecar without state_file cannot be asked: its socket would lie beside that file"
         )
-    return SidecarClient(path, runs=lambda: _runs(config))
+    return SidecarClient(
+        path, runs=lambda: _runs(config), runs_as=lambda user: _runs_as(config, user)
+    )
+
+
+def _runs_as(config: SidecarConfig, user: int) -> bool:
+    """Whether the sidecar may run as a user: root, who asks, or whose alone its folder is."""
+    if user in (0, os.geteuid()) or config.state_file is None:
+        return True
+    from sidecar.base.private_files import whose_alone
+
+    return whose_alone(config.state_file.parent) == user
 
 
 def _runs(config: SidecarConfig) -> bool:

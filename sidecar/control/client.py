@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.control.order import Order, OrderRefusedError
+from solver_lambda.http.message import user_of
+from solver_lambda.http.peer import peer_credentials
 
 # As in sidecar/config/addresses.py, which knows this folder.
 MOST_SOCKET_PATH_BYTES = 107
@@ -41,11 +43,13 @@ class SidecarClient:
         path: Path,
         limit_seconds: float = LIMIT_SECONDS,
         runs: Callable[[], bool] = lambda: False,
+        runs_as: Callable[[int], bool] = lambda _user: True,
     ) -> None:
-        """``runs``: whether it is known to run, asked if there is no socket."""
+        """``runs``: whether it is known to run, asked if there is no socket; ``runs_as``: whether
+        it may run as a user: nobody else is told or believed anything."""
         self._path = path
         self._limit_seconds = limit_seconds
-        self._runs = runs
+        self._runs, self._runs_as = runs, runs_as
 
     def status(self) -> dict[str, Any]:
         """The status document."""
@@ -89,6 +93,7 @@ class SidecarClient:
 
     def _ask(self, method: str, target: str, body: object = None) -> tuple[int, Any]:
         connection = _UnixConnection(self._path, self._limit_seconds)
+        connection.runs_as = self._runs_as
         headers = {"Content-Type": "application/json"} if body is not None else {}
         text = None if body is None else json.dumps(body)
         try:
@@ -122,8 +127,18 @@ class _UnixConnection(HTTPConnection):
     def __init__(self, path: Path, limit_seconds: float) -> None:
         super().__init__("localhost", timeout=limit_seconds)
         self._path = path
+        self.runs_as: Callable[[int], bool] = lambda _user: True
 
     def connect(self) -> None:
+        self._connect()
+        _, user = peer_credentials(self.sock)
+        if not self.runs_as(user):
+            raise ConnectionAbortedError(
+                f"{user_of(user)} listens there, and was told nothing: only root, you, or the user "
+                "whose alone the folder of state_file is may be the sidecar"
+            )
+
+    def _connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         if len(os.fsencode(self._path)) <= MOST_SOCKET_PATH_BYTES:

@@ -10,7 +10,7 @@ from typing import Any
 from sidecar.base.plain_text import plain
 from sidecar.servers.figures import Figures, figure_of, number_of
 from sidecar.servers.memory_figures import memory_of
-from sidecar.servers.unevictable import is_too_small
+from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.servers.work_queue import taking_commands
 from solver_lambda.documents.reader import shown
 
@@ -201,7 +201,8 @@ class ServerReading:
     @property
     def why_no_eviction(self) -> str | None:
         """For people, ``None`` if it evicts. Where only keys with a TTL are evicted and none has
-        one, a server that refuses writes already must not keep its size all the same."""
+        one, a server that refuses writes already must not keep its size all the same, and one that
+        has room for twice what it holds need not."""
         if self.role == "slave":
             return "a replica"
         if self.maxmemory_policy == "noeviction":
@@ -214,6 +215,8 @@ class ServerReading:
         if self.keys_with_ttl or not self.keys or not self.maxmemory_policy.startswith("volatile-"):
             return None
         if is_too_small(self.maxmemory_bytes, self.unevictable_bytes):
+            return None
+        if least_maxmemory_bytes(0, 2 * self.unevictable_bytes) <= self.maxmemory_bytes:
             return None
         return f"{self.maxmemory_policy}, and no key has a TTL"
 

@@ -207,6 +207,24 @@ def _as_nobody(path: Path) -> None:
         os.seteuid(0)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_another_user_at_the_socket_is_told_and_believed_nothing(
+    path: Path, socket_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where the socket's folder lies below /tmp, and he made it first."""
+    with closing(socket.socket(socket.AF_UNIX)) as stranger:
+        stranger.bind(os.fspath(socket_path))
+        os.seteuid(65534)
+        try:
+            stranger.listen()  # from then on the peer is who listens
+        finally:
+            os.seteuid(0)
+        assert main(["pause", os.fspath(path)]) == 1
+        assert "nobody (uid 65534) listens there, and was told nothing" in capsys.readouterr().err
+        with stranger.accept()[0] as connected:
+            assert connected.recv(1) == b""
+
+
 def test_a_path_longer_than_a_sockets_address_works(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     with pytest.raises(SidecarNotRunningError):

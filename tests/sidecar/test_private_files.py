@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import socket
 import subprocess
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.base.metrics import Metrics
-from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write
+from sidecar.base.private_files import make_own_folder, open_lock, who_else_may_write, whose_alone
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.controllers.configured_controller import make_controller
@@ -313,3 +314,29 @@ def test_root_may_ask_for_the_user_of_a_sidecar(tmp_path: Path) -> None:
     assert who_else_may_write(folder, NOBODY) is None
     folder.chmod(0o777)
     assert "everybody" in (who_else_may_write(folder, NOBODY) or "")
+
+
+@as_root
+def test_a_primary_group_that_others_have_too_is_not_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    os.chown(folder, NOBODY, NOBODY)
+    folder.chmod(0o770)
+    own = [one for one in pwd.getpwall() if one.pw_gid != NOBODY or one.pw_uid == NOBODY]
+    monkeypatch.setattr(pwd, "getpwall", lambda: own)
+    assert who_else_may_write(folder, NOBODY) is None
+    # As Debian has it for users of the system that were made without a group.
+    other = pwd.struct_passwd(("other", "x", 998, NOBODY, "", "/", "/bin/false"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [*own, other])
+    assert "group" in (who_else_may_write(folder, NOBODY) or "")
+
+
+def test_only_the_user_whose_alone_a_folder_is_can_be_told_from_others(sticky: Path) -> None:
+    assert whose_alone(Path("/usr/lib")) == 0
+    assert whose_alone(sticky) is None
+    (sticky / "own").mkdir(mode=0o700)
+    # Whoever came first could have made it.
+    assert whose_alone(sticky / "own") is None
+    assert whose_alone(sticky / "nothing") is None

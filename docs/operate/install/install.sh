@@ -5,6 +5,8 @@
 #   docs/operate/install/install.sh           install
 #   docs/operate/install/install.sh remove    remove what it installed; state and configuration stay
 set -eu
+# Whatever the shell has: others may read what is installed, and not write.
+umask 022
 
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 home=/opt/spreds
