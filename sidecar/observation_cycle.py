@@ -106,7 +106,7 @@ class ObservationCycle:
         """Again and again: take note of plans that came or did not, and observe when it is due."""
         now = time.monotonic()
         self._planning_basis.may_go_back(self._store.now.control.engaged)
-        self._planning_basis.look(now, self._actuator.targets())
+        self._planning_basis.look(now, self._actuator.targets() | self._own_bytes())
         if self._outstanding is not None:
             observation, asked_at = self._outstanding
             if self._store.now.applied_cycle >= observation.cycle:
@@ -158,7 +158,8 @@ class ObservationCycle:
         is_stopped: Callable[[], bool],
     ) -> None:
         now_seconds = time.time()
-        self._planning_basis.look(self._observed_at, self._actuator.targets(), at_once=True)
+        planned = self._actuator.targets() | self._own_bytes()
+        self._planning_basis.look(self._observed_at, planned, at_once=True)
         self.before_observation()
         seen = self._snapshots(settings)
         if is_stopped():
@@ -209,6 +210,14 @@ class ObservationCycle:
             if one.reachable and sizes.get(one.name, math.inf) < one.maxmemory_bytes < math.inf
         }
 
+    def _own_bytes(self) -> dict[str, int]:
+        """What servers gave for a while, as it was planned before."""
+        state = self._store.now
+        fixed = {one.name for one in self._actuator.latest if not one.moves}
+        if state.room is None or state.room.needed_bytes.keys() & fixed:
+            return {}
+        return state.room.own_bytes(state.targets_bytes)
+
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
         """Of the servers that answer, as they are now."""
         readings = self._actuator.read_all()
@@ -218,9 +227,7 @@ class ObservationCycle:
         under_way = self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
-        fixed = {one.name for one in states if not one.moves}
-        room = state.room if state.room and not state.room.needed_bytes.keys() & fixed else None
-        own_bytes = room.own_bytes(state.targets_bytes) if room is not None else {}
+        own_bytes = self._own_bytes()
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 
 from sidecar.mrc.trace_curve import TraceCurve
@@ -20,7 +21,9 @@ def draw(file: str, curves: Sequence[tuple[str, TraceCurve]], *, in_bytes: bool)
         TraceError: it cannot be drawn or written.
     """
     try:
-        from matplotlib.figure import Figure
+        # Its settings may hold code, and it takes them from where we are, which may be anybody's.
+        with chdir("/"):
+            from matplotlib.figure import Figure
     except ImportError as error:
         raise TraceError(
             "--plot needs the Python package 'matplotlib' (pip install matplotlib, or spreds with "

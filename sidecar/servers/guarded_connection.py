@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -51,6 +52,11 @@ def _refuse_stranger(connected: socket.socket) -> None:
     ends = {end.user_id for end in other_ends(connected) if end.inode != "0"}
     if not ends:
         return
+    if _nobody_in_particular() in ends:
+        raise OSError(
+            f"who has our connection to {host}:{port} cannot be told in this user namespace, and "
+            "nothing was sent: take unix:// and a socket in a folder of the server's own"
+        )
     users = {listening.user_id for listening in listening_sockets((address,), port)}
     for stranger in ends - users:
         listens = " and ".join(user_of(one) for one in sorted(users)) or "nobody"
@@ -58,3 +64,10 @@ def _refuse_stranger(connected: socket.socket) -> None:
             f"our connection to {host}:{port} has {user_of(stranger)}, where {listens} listens, "
             "and nothing was sent: take unix:// and a socket in a folder of the server's own"
         )
+
+
+def _nobody_in_particular() -> int | None:
+    """The number that all users have here who have none of their own; ``None``: all have one."""
+    if Path("/proc/self/uid_map").read_text().split() == ["0", "0", str(2**32 - 1)]:
+        return None
+    return int(Path("/proc/sys/kernel/overflowuid").read_text())

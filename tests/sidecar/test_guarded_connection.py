@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -29,6 +31,34 @@ def test_a_stranger_with_the_connection_is_sent_nothing(
         words = r"our connection to .* has nobody \(uid 65534\), where root .* listens, and nothing"
         with pytest.raises(ServerDownError, match=words):
             server.read()
+        assert stranger.recv(100) == b""
+
+
+_ASKS = """
+import sys
+import redis
+from sidecar.config.node import ServerConfig
+from sidecar.servers.redis_server import RedisServer, ServerDownError
+from tests.sidecar.opened_from_both_sides import connect_from
+port, at = int(sys.argv[1]), ("127.0.0.1", int(sys.argv[2]))
+redis.Connection._connect = lambda _: connect_from(port, at)
+try:
+    RedisServer(ServerConfig("a", f"redis://127.0.0.1:{at[1]}", password="a-password")).read()
+except ServerDownError as error:
+    print(error)
+"""
+_UNSHARED = ["unshare", "--user", "--map-root-user"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_where_users_have_no_numbers_of_their_own_nobody_is_believed() -> None:
+    """As with systemd's PrivateUsers: there all other users are one."""
+    if subprocess.run([*_UNSHARED, "true"], check=False).returncode:
+        pytest.skip("no user namespace can be had here")
+    with stranger_beside_a_server(with_decoy=False) as (listening, stranger, port):
+        command = [sys.executable, "-c", _ASKS, str(port), str(listening.getsockname()[1])]
+        said = subprocess.run([*_UNSHARED, *command], check=True, capture_output=True, text=True)
+        assert "cannot be told in this user namespace, and nothing was sent" in said.stdout
         assert stranger.recv(100) == b""
 
 
