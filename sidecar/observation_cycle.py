@@ -106,7 +106,7 @@ class ObservationCycle:
         """Again and again: take note of plans that came or did not, and observe when it is due."""
         now = time.monotonic()
         self._planning_basis.may_go_back(self._store.now.control.engaged)
-        self._planning_basis.look(now, self._actuator.targets() | self._own_bytes())
+        self._planning_basis.look(now, self._planned_bytes())
         if self._outstanding is not None:
             observation, asked_at = self._outstanding
             if self._store.now.applied_cycle >= observation.cycle:
@@ -158,8 +158,7 @@ class ObservationCycle:
         is_stopped: Callable[[], bool],
     ) -> None:
         now_seconds = time.time()
-        planned = self._actuator.targets() | self._own_bytes()
-        self._planning_basis.look(self._observed_at, planned, at_once=True)
+        self._planning_basis.look(self._observed_at, self._planned_bytes(), at_once=True)
         self.before_observation()
         seen = self._snapshots(settings)
         if is_stopped():
@@ -209,6 +208,9 @@ class ObservationCycle:
             for one in states
             if one.reachable and sizes.get(one.name, math.inf) < one.maxmemory_bytes < math.inf
         }
+
+    def _planned_bytes(self) -> dict[str, int]:
+        return self._actuator.targets() | self._own_bytes()
 
     def _own_bytes(self) -> dict[str, int]:
         """What servers gave for a while, as it was planned before."""
