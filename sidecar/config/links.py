@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 
 from sidecar.config.addresses import is_own
 from sidecar.config.controller_config import CloudConfig, ControllerConfig, ServiceConfig
@@ -42,6 +44,12 @@ def links(config: SidecarConfig) -> list[Link]:
 def _server(server: ServerConfig) -> Link:
     name = f"server {server.name}"
     if server.url.startswith("unix:"):
+        folder = Path(server.url.removeprefix("unix://").partition("?")[0]).parent
+        if folder.is_dir() and folder.stat().st_mode & stat.S_IWOTH:
+            how = (
+                f"a Unix socket, whose place in {folder} every local user may take while it is down"
+            )
+            return Link(name, f"{how}: take a folder of the server's own", True)
         return Link(name, _SOCKET)
     if server.tls is not None:
         if server.tls.ssl_check_hostname:

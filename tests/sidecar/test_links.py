@@ -22,6 +22,7 @@ CLOUD = (
 # Name: (what the file has, the name of the link, whether it is open, what is said).
 LINKS = {
     "Unix socket": ("", "server unix", False, "this machine only, by a Unix socket"),
+    "shared folder": ("", "server shared", True, "a Unix socket, whose place in /tmp every local"),
     "loopback": ("", "server near", False, "this machine only, by its loopback address"),
     "far": ("", "server far", True, "plain text to another machine: take rediss://"),
     "TLS": ("", "server tls", False, "TLS"),
@@ -91,6 +92,7 @@ LINKS = {
 def write(write_node: WriteNode) -> Callable[[str], Path]:
     urls = {
         "unix": "unix:///run/redis.sock",
+        "shared": "unix:///tmp/redis.sock",
         "near": "redis://127.0.0.1:1",
         "far": "redis://10.0.0.5",
         "tls": "rediss://10.0.0.6",
