@@ -189,10 +189,13 @@ class Enforcement:
         if not state.control.engaged:
             check_first_cut(self._actuator.budget, readings)
         found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
+        least = self._actuator.least_bytes()
+        before_room = self._before_room(least)
+        goals = before_room or state.targets_bytes
         fixed = {
             name
             for name, reading in readings.items()
-            if not can_shrink(reading, name, state.room)
+            if not can_shrink(reading, name, state.room, goals.get(name, 0))
             or state.control.holds(name, reading.maxmemory_bytes)
         }
         budget_bytes = self._actuator.budget.bytes
@@ -205,8 +208,6 @@ class Enforcement:
             for name in fixed
         }
         counted = found | bounded_claims(servers, limits, budget_bytes)
-        least = self._actuator.least_bytes()
-        before_room = self._before_room(least)
         sizes, targets = sizes_to_begin_with(
             servers,
             counted,

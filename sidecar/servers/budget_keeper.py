@@ -164,8 +164,9 @@ class BudgetKeeper:
         if room is None:
             return None
         if room.made_bytes != targets_bytes or self._is_returned(room):
+            is_planned = room.made_bytes != targets_bytes
             with self._store.update() as state:
-                state.room = self._kept_room(room, targets_bytes)
+                state.room = room.after(targets_bytes) if is_planned else None
             return None
         return room.before_bytes if room.is_needed_less(beside_bytes, least_bytes) else None
 
@@ -175,22 +176,6 @@ class BudgetKeeper:
         return room.is_returned and all(
             has[name] <= room.before_bytes[name] for name in room.needed_bytes
         )
-
-    def _kept_room(self, room: RoomMade, targets_bytes: Mapping[str, int]) -> RoomMade | None:
-        """What a plan leaves of it: it gives no other size to who does not evict."""
-        if room.made_bytes == targets_bytes:
-            return None
-        readings = self._actuator.readings
-        kept = {
-            name: size
-            for name, size in room.needed_bytes.items()
-            if name in readings and not readings[name].evicts
-        }
-        before = {
-            name: min(size, room.before_bytes[name]) if name in kept else size
-            for name, size in targets_bytes.items()
-        }
-        return RoomMade(before, dict(targets_bytes), {}, kept) if kept else None
 
     def _set(
         self,

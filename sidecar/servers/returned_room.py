@@ -7,15 +7,20 @@ from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.state.room_made import RoomMade
 
 
-def can_shrink(reading: ServerReading, name: str, room: RoomMade | None) -> bool:
-    """Whether it evicts, or has so little that what others gave for it can go back to them."""
-    least = least_maxmemory_bytes(0, reading.counted_bytes)
-    return reading.evicts or (room is not None and room.is_left_by(name, least))
+def can_shrink(reading: ServerReading, name: str, room: RoomMade | None, to_bytes: int) -> bool:
+    """Whether it evicts, or what others gave for it can go back to them: all that it has fits."""
+    return reading.evicts or (
+        _is_for(name, room) and least_maxmemory_bytes(0, reading.counted_bytes) <= to_bytes
+    )
 
 
 def least_size_bytes(reading: ServerReading, name: str, room: RoomMade | None) -> int | None:
     """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if it cannot shrink."""
-    if not can_shrink(reading, name, room):
+    if not reading.evicts and not _is_for(name, room):
         return None
     stays_bytes = reading.unevictable_bytes if reading.evicts else reading.counted_bytes
     return least_maxmemory_bytes(reading.maxmemory_bytes, stays_bytes)
+
+
+def _is_for(name: str, room: RoomMade | None) -> bool:
+    return room is not None and name in room.needed_bytes

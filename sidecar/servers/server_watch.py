@@ -34,11 +34,7 @@ LOOK_PATIENCE_SECONDS = 0.01
 
 class ServerWatch:
     """One server, for one thread at a time: last reading, what may be in force, and how it is
-    being treated.
-
-    Attributes:
-        contact, refusal: asks it; why it does not take the size that it is given.
-    """
+    being treated; ``contact`` asks it, ``refusal`` is why it takes no other size."""
 
     def __init__(
         self,
@@ -110,12 +106,12 @@ class ServerWatch:
         return reading
 
     def follow_up(self, *, sets_sizes: bool) -> None:
-        """After a reading, and after its size, which others need: its sampler gets its settings,
-        and what it refused is tried again when it is time."""
+        """After a reading, and after its size, which others need: its sampler, unless it is another
+        sidecar's, gets its settings, and what it refused is tried again when it is time."""
         if not self._is_read or self._last is None or not self.contact.is_free:
             return
         if self.contact.taken_by:
-            return  # its sampler is the other sidecar's, too
+            return
         if sets_sizes:
             self.try_again()
         self._sampler.follow(self._last, self._is_new)
@@ -144,10 +140,13 @@ class ServerWatch:
 
     def can_shrink_now(self) -> bool:
         """Asked just before a shrink. What one that is slow has just said has to do."""
-        if self.contact.is_slow and self._last is not None:
-            return can_shrink(self._last, self.name, self._store.now.room)
-        reading = self._read_now(PATIENCE_SECONDS)
-        return reading is not None and can_shrink(reading, self.name, self._store.now.room)
+        is_slow = self.contact.is_slow and self._last is not None
+        reading = self._last if is_slow else self._read_now(PATIENCE_SECONDS)
+        return reading is not None and self._can_shrink(reading)
+
+    def _can_shrink(self, reading: ServerReading) -> bool:
+        state = self._store.now
+        return can_shrink(reading, self.name, state.room, state.targets_bytes.get(self.name, 0))
 
     def _read_now(self, patience_seconds: float) -> ServerReading | None:
         if self.contact.ask() is not None:
@@ -169,7 +168,7 @@ class ServerWatch:
             return ServerState(self.name, most, 0, target_bytes, reachable=False)
         last = self._last
         refuses = self.refusal.reason is not None or self.contact.taken_by is not None
-        gives = can_shrink(last, self.name, self._store.now.room)
+        gives = self._can_shrink(last)
         shrinks = self._at_most_bytes > target_bytes and gives and not refuses
         state = ServerState(
             self.name,

@@ -10,6 +10,8 @@ from typing import Any
 from sidecar.state.control_state import read_sizes
 from solver_lambda.documents.reader import Fields
 
+_CLEARLY_LESS = 3 / 4
+
 
 @dataclass(frozen=True)
 class RoomMade:
@@ -41,22 +43,38 @@ class RoomMade:
     def is_needed_less(
         self, beside_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
     ) -> bool:
-        """Whether one of them takes less by now, or works with what it had; ``beside_bytes`` as
-        they are now, without those that can be given another size again, and ``least_bytes`` of
-        servers that answer."""
-        return (
-            any(beside_bytes.get(name, 0) < size for name, size in self.beside_bytes.items())
-            or self.still_needed(least_bytes).keys() < self.needed_bytes.keys()
+        """Whether one of them takes less by now, or works with clearly less, or with what it had;
+        ``beside_bytes`` as they are now, without those that can be given another size again, and
+        ``least_bytes`` of servers that answer."""
+        needed = self.still_needed(least_bytes)
+        return any(
+            beside_bytes.get(name, 0) < size for name, size in self.beside_bytes.items()
+        ) or any(
+            needed.get(name, 0) < _CLEARLY_LESS * size for name, size in self.needed_bytes.items()
         )
+
+    def after(self, planned_bytes: Mapping[str, int]) -> RoomMade | None:
+        """What a plan leaves of it, that gave nobody more than he needs: when he needs less, it
+        goes back to those who gave it."""
+        needed = {
+            name: size
+            for name, size in self.needed_bytes.items()
+            if self.before_bytes[name] < planned_bytes.get(name, 0) <= self.made_bytes[name]
+        }
+        left = sum(planned_bytes[name] - self.before_bytes[name] for name in needed)
+        gave = {
+            name: max(0, self.before_bytes[name] - self.made_bytes[name])
+            for name in planned_bytes.keys() & self.made_bytes.keys() - needed.keys()
+        }
+        before = dict(planned_bytes) | {name: self.before_bytes[name] for name in needed}
+        for name, size in gave.items():
+            before[name] += left * size // max(1, sum(gave.values()))
+        return RoomMade(before, dict(planned_bytes), {}, needed) if needed else None
 
     def still_needed(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
         """Of those for which it was made, who does not work with what it had before."""
         least = {name: least_bytes.get(name, size) for name, size in self.needed_bytes.items()}
         return {name: size for name, size in least.items() if size > self.before_bytes[name]}
-
-    def is_left_by(self, name: str, least_bytes: int) -> bool:
-        """Whether it was made for this server, which worked before with what it needs now."""
-        return name in self.needed_bytes and least_bytes <= self.before_bytes[name]
 
     def own_bytes(self, targets_bytes: Mapping[str, int]) -> dict[str, int]:
         """The sizes before, where it was made for needs alone, and is what is planned now. Such
