@@ -30,24 +30,33 @@ def guard(connection: Any) -> None:
     is_tcp = isinstance(connection, redis.Connection)
     if is_tcp and not isinstance(connection, redis.SSLConnection):
         connect = connection._connect
-        connection._connect = lambda: _checked(connect())
+        connection._connect = lambda: _checked(connect(), connection.host)
 
 
-def _checked(connected: socket.socket) -> socket.socket:
+def _checked(connected: socket.socket, name: str) -> socket.socket:
     """Raises OSError."""
     try:
-        _refuse_stranger(connected)
+        _refuse_stranger(connected, name)
     except OSError:
         connected.close()
         raise
     return connected
 
 
-def _refuse_stranger(connected: socket.socket) -> None:
+def _refuse_stranger(connected: socket.socket, name: str) -> None:
     here, (host, port, *_) = connected.getsockname()[0], connected.getpeername()
     address = ip_address(host.partition("%")[0])
     if host != here and not address.is_loopback:
         return
+    # Whoever listens at another address of the name has the connection where the server does not.
+    found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found} | {address}
+    users = {listening.user_id for listening in listening_sockets(hosts, port)}
+    if len(hosts) > 1 and len(users) > 1:
+        raise OSError(
+            f"{' and '.join(user_of(one) for one in sorted(users))} listen at addresses of {name}, "
+            "and nothing was sent: write the server's address instead of its name"
+        )
     # Without one, the port is forwarded elsewhere; until it is accepted, it is the listener's.
     ends = {end.user_id for end in other_ends(connected) if end.inode != "0"}
     if not ends:
@@ -57,7 +66,6 @@ def _refuse_stranger(connected: socket.socket) -> None:
             f"who has our connection to {host}:{port} cannot be told in this user namespace, and "
             "nothing was sent: take unix:// and a socket in a folder of the server's own"
         )
-    users = {listening.user_id for listening in listening_sockets((address,), port)}
     for stranger in ends - users:
         listens = " and ".join(user_of(one) for one in sorted(users)) or "nobody"
         raise OSError(

@@ -17,6 +17,7 @@ _LOOKS = 20
 _LOOK_SECONDS = 0.01
 
 Host = IPv4Address | IPv6Address
+_AT_ALL: list[Host] = [IPv4Address(0), IPv6Address(0)]
 
 
 class ListeningSocket(NamedTuple):
@@ -36,18 +37,18 @@ class _Row(NamedTuple):
 
 
 def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket]:
-    """Return the sockets that listen at these addresses; if there are none, those at all addresses.
+    """Return the sockets that listen at these addresses: those at an address itself, else those at
+    all of its version, else, of version 4, those at all of version 6, which may take both.
 
     Raises OSError where the kernel does not tell.
     """
-    exact, at_all = set(), set()
-    hosts = {_plain(host) for host in hosts}
-    for host, found in _listening(port):
-        if host in hosts:
-            exact.add(found)
-        elif host.is_unspecified:
-            at_all.add(found)
-    return exact or at_all
+    listening = list(_listening(port))
+    sockets: set[ListeningSocket] = set()
+    for host in map(_plain, hosts):
+        places = [host, *(_AT_ALL if host.version == 4 else _AT_ALL[1:])]
+        found = ({one for at, one in listening if at == place} for place in places)
+        sockets |= next(filter(None, found), set())
+    return sockets
 
 
 def beside(listening: socket.socket) -> set[ListeningSocket]:

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import redis
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.redis_server import RedisServer, ServerDownError
+from solver_lambda.http.listening_sockets import listening_sockets
 from tests.sidecar.fixtures import LoadNode, StartServer
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
 from workloads.local_server import free_port
@@ -34,13 +36,23 @@ def test_a_stranger_with_the_connection_is_sent_nothing(
         assert stranger.recv(100) == b""
 
 
+def _strangers(port: int, host: str) -> socket.socket:
+    """Another user's that listens, at version 6 alone."""
+    os.seteuid(65534)
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6)
+    finally:
+        os.seteuid(0)
+
+
 _ASKS = """
 import sys
 import redis
 from sidecar.config.node import ServerConfig
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from tests.sidecar.opened_from_both_sides import connect_from
-port, at = int(sys.argv[1]), ("127.0.0.1", int(sys.argv[2]))
+print("ready", flush=True)
+port, at = int(input()), ("127.0.0.1", int(input()))
 redis.Connection._connect = lambda _: connect_from(port, at)
 try:
     RedisServer(ServerConfig("a", f"redis://127.0.0.1:{at[1]}", password="a-password")).read()
@@ -55,11 +67,18 @@ def test_where_users_have_no_numbers_of_their_own_nobody_is_believed() -> None:
     """As with systemd's PrivateUsers: there all other users are one."""
     if subprocess.run([*_UNSHARED, "true"], check=False).returncode:
         pytest.skip("no user namespace can be had here")
-    with stranger_beside_a_server(with_decoy=False) as (listening, stranger, port):
-        command = [sys.executable, "-c", _ASKS, str(port), str(listening.getsockname()[1])]
-        said = subprocess.run([*_UNSHARED, *command], check=True, capture_output=True, text=True)
-        assert "cannot be told in this user namespace, and nothing was sent" in said.stdout
-        assert stranger.recv(100) == b""
+    with subprocess.Popen(
+        [*_UNSHARED, sys.executable, "-c", _ASKS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as asks:
+        assert asks.stdout is not None
+        assert asks.stdout.readline() == "ready\n"
+        with stranger_beside_a_server(with_decoy=False) as (listening, stranger, port):
+            said, _ = asks.communicate(f"{port}\n{listening.getsockname()[1]}\n")
+            assert "cannot be told in this user namespace, and nothing was sent" in said
+            assert stranger.recv(100) == b""
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
@@ -100,3 +119,35 @@ def test_a_stranger_at_the_other_family_of_localhost_is_sent_nothing(
         stranger.settimeout(0)
         with pytest.raises(BlockingIOError):
             stranger.accept()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_a_stranger_at_another_address_of_a_name_is_sent_nothing(
+    load_node: LoadNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = socket.getaddrinfo
+
+    def both(host: str, *how: Any, **more: Any) -> Any:
+        names = ("::1", "127.0.0.1") if host == "cache" else (host,)
+        return [found for name in names for found in find(name, *how, **more)]
+
+    port = free_port()
+    start_server("12mb", port=port, bind="127.0.0.1")
+    monkeypatch.setattr(socket, "getaddrinfo", both)
+    with _strangers(port, "::1") as stranger:
+        config = load_node({"a": f"redis://cache:{port}"}).servers[0]
+        with pytest.raises(ServerDownError, match=r"root .* and nobody .* listen at addresses of"):
+            RedisServer(config).read()
+        with stranger.accept()[0] as connected:
+            assert connected.recv(1) == b""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_who_listens_at_all_of_version_6_does_not_listen_at_version_4() -> None:
+    """Else he who has the connection, too, would be taken for the server."""
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        port = server.getsockname()[1]
+        with _strangers(port, "::"):
+            for host, user in (("127.0.0.1", 0), ("::1", 65534)):
+                found = listening_sockets((ip_address(host),), port)
+                assert {one.user_id for one in found} == {user}
