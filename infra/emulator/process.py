@@ -26,6 +26,8 @@ from typing import Any
 
 import boto3
 
+from infra.emulator.own_user import for_own_user
+
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 DEFAULT_PORT = 4566
@@ -179,15 +181,16 @@ def serve(port: int) -> None:
     )
     # They read the environment when they are imported.
     from hypercorn.config import Config
-    from ministack.app import main
+    from ministack import app as ministack_app
 
     from infra.emulator import sns
 
     sns.install()
+    ministack_app.app = for_own_user(ministack_app.app)
     # ministack makes the configuration itself, so these are set as its defaults.
     Config.accesslog, Config.access_log_format = "-", ACCESS_LOG_FORMAT
     sys.argv = ["ministack"]
-    main()
+    ministack_app.main()
 
 
 def _main() -> None:

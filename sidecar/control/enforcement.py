@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.servers.actuator import Actuator
@@ -20,6 +21,7 @@ from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.returned_room import can_shrink
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Asked
+from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.units import format_size
@@ -208,23 +210,24 @@ class Enforcement:
             for name in fixed
         }
         counted = found | bounded_claims(servers, limits, budget_bytes)
-        sizes, targets = sizes_to_begin_with(
+        begun = partial(
+            sizes_to_begin_with,
             servers,
             counted,
             before_room or (state.targets_bytes if state.control.engaged else {}),
             fixed,
             budget_bytes,
-            least,
             interrupted=state.control.engaged and (bool(before_room) or not state.settled),
         )
+        sizes, targets = begun(least)
+        room = state.room or RoomMade.for_needs(begun({})[1], targets, least)
         log.info("%s: found %s", purpose, self._found_words(found, sizes))
         if targets_bytes is not None:
             targets = {**targets, **targets_bytes}
         self._actuator.engage(sizes, targets, purpose, asked)
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
-            if before_room and state.room is not None:
-                state.room = state.room.returned(before_room)
+            state.room = room.returned(before_room) if room and before_room else room
         self._tell_changes({**sizes, **counted}, sizes, "SPREDS began to keep sizes")
         return sizes
 

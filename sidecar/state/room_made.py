@@ -29,6 +29,21 @@ class RoomMade:
     beside_bytes: dict[str, int]
     needed_bytes: dict[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def for_needs(
+        cls,
+        without_bytes: Mapping[str, int],
+        sizes_bytes: Mapping[str, int],
+        least_bytes: Mapping[str, int],
+    ) -> RoomMade | None:
+        """Of sizes that are others than they would be if nobody needed anything at once."""
+        needed = {
+            name: least
+            for name, least in least_bytes.items()
+            if sizes_bytes.get(name, 0) > without_bytes.get(name, 0)
+        }
+        return cls(dict(without_bytes), dict(sizes_bytes), {}, needed) if needed else None
+
     @property
     def is_returned(self) -> bool:
         """Whether it is planned to go back, to be done as the others fill."""

@@ -123,7 +123,10 @@ def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and
         for client in clients:
             client.close()
         wait_until(lambda: sidecar._actuator.targets() == before, sidecar.metrics.snapshot)
-        assert not any("cannot evict" in one for one in sidecar.status()["problems"])
+        wait_until(
+            lambda: not any("cannot evict" in one for one in sidecar.status()["problems"]),
+            sidecar.metrics.snapshot,
+        )
 
 
 def test_room_of_one_that_needs_a_part_of_it_goes_back_but_for_that(
@@ -154,6 +157,29 @@ def test_room_of_one_that_needs_a_part_of_it_goes_back_but_for_that(
         wait_until(is_back, sidecar.metrics.snapshot)
         assert sum(sidecar._actuator.targets().values()) == 48 * MB
         assert int(servers["a"].client.info("stats")["evicted_keys"]) == 0
+
+
+def test_room_that_is_there_from_the_beginning_goes_back(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    """A client that filled buffers as the sidecar began kept what its server got by that."""
+    servers = {name: start_server("16mb") for name in "abc"}
+    for name in "bc":
+        fill(servers[name], 12)
+    path = write_node({name: server.url for name, server in servers.items()}, budget="48mb")
+    clients = unread_replies(servers["a"], 4 * MB, 7)
+    wait_until(
+        lambda: int(servers["a"].client.info("memory")["used_memory"]) > 28 * MB, lambda: "replies"
+    )
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(
+            lambda: sidecar._actuator.targets().get("a", 0) > 30 * MB, sidecar.metrics.snapshot
+        )
+        for client in clients:
+            client.close()
+        wait_until(
+            lambda: set(sidecar._actuator.targets().values()) == {16 * MB}, sidecar.metrics.snapshot
+        )
 
 
 @pytest.mark.parametrize("then", ["nothing", "a plan", "a plan before", "a restart"])

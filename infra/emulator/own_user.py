@@ -1,0 +1,57 @@
+"""Only who runs the emulator, or root, is served: it runs whatever code it is given."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+Message = dict[str, Any]
+App = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Any
+]
+_TIME_WAIT = "06"
+_MAPPED = "0000000000000000FFFF0000"
+
+
+def for_own_user(app: App) -> App:
+    """An ASGI application that refuses connections of other users of this machine."""
+
+    async def guarded(
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        if scope["type"] == "lifespan" or is_own(scope["client"], scope["server"]):
+            await app(scope, receive, send)
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 403, "headers": []})
+            await send({"type": "http.response.body", "body": b"this emulator is another user's\n"})
+        else:
+            await send({"type": "websocket.close"})
+
+    return guarded
+
+
+def is_own(client: tuple[str, int], server: tuple[str, int]) -> bool:
+    """Whether a connection's other end is a socket of ours or of root, by the kernel's table. Of
+    several with the same addresses all have to be; an end without a process is nobody's."""
+    ends = [
+        (fields[7], fields[9])
+        for table in ("tcp", "tcp6")
+        if (path := Path("/proc/net", table)).exists()
+        for fields in (line.split() for line in path.read_text().splitlines()[1:])
+        if fields[1].removeprefix(_MAPPED) == _place(*client)
+        and fields[2].removeprefix(_MAPPED) == _place(*server)
+        and fields[3] != _TIME_WAIT
+    ]
+    users = {"0", str(os.geteuid())}
+    return bool(ends) and all(user in users and inode != "0" for user, inode in ends)
+
+
+def _place(host: str, port: int) -> str:
+    """As the table has it."""
+    return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
