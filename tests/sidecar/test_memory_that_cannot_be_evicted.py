@@ -155,7 +155,7 @@ def test_room_of_one_that_needs_a_part_of_it_goes_back_but_for_that(
             return used <= sidecar._actuator.targets()["a"] < 20 * MB
 
         wait_until(is_back, sidecar.metrics.snapshot)
-        assert sum(sidecar._actuator.targets().values()) == 48 * MB
+        assert 48 * MB - 3 <= sum(sidecar._actuator.targets().values()) <= 48 * MB
         assert int(servers["a"].client.info("stats")["evicted_keys"]) == 0
 
 
