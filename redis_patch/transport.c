@@ -11,12 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #define IPC "ipc://"
 #define TCP "tcp://"
 #define RECONNECT_MS 100
 #define RECONNECT_MOST_MS 2000
+#define NEIGHBOUR_LOOKS 200
 
 int transport_is_local(const char *endpoint) {
     char host[16] = {0}; /* "255.255.255.255", and the end */
@@ -54,10 +57,22 @@ static int find_cpus(cpu_set_t *cpus) {
     return found;
 }
 
+/* The same, for a server that has CPUs of its own, until the thread has given itself its name. */
+static int wait_for_cpus(cpu_set_t *cpus) {
+    const struct timespec pause = {0, 1000000};
+    for (int look = 0; look < NEIGHBOUR_LOOKS; look++) {
+        nanosleep(&pause, NULL);
+        if (find_cpus(cpus)) return 1;
+    }
+    return 0;
+}
+
 /* The first socket starts ZeroMQ's threads, and they inherit the CPUs of the calling one. */
 static void *first_socket(void *context) {
     cpu_set_t own, cpus;
-    int moved = find_cpus(&cpus) && sched_getaffinity(0, sizeof own, &own) == 0 &&
+    int is_known = sched_getaffinity(0, sizeof own, &own) == 0;
+    int has_own = is_known && CPU_COUNT(&own) < sysconf(_SC_NPROCESSORS_ONLN);
+    int moved = is_known && (find_cpus(&cpus) || (has_own && wait_for_cpus(&cpus))) &&
                 sched_setaffinity(0, sizeof cpus, &cpus) == 0;
     void *socket = zmq_socket(context, ZMQ_PUSH);
     if (moved) sched_setaffinity(0, sizeof own, &own);

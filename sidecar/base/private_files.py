@@ -125,17 +125,18 @@ def _has_others(group: int, user: int | None) -> bool:
     """Whether a group may have members beside the user: it is not his own, or not his alone."""
     if group == 0:
         return False  # root's
-    try:
+    own_name, own_group = "", os.getegid()
+    # In a container numbers may have no names.
+    with suppress(KeyError):
         account = pwd.getpwuid(os.geteuid() if user is None else user)
-    except KeyError:  # as in a container, where numbers have no names
-        return group != os.getegid()
-    if group != (os.getegid() if user is None else account.pw_gid):
+        own_name, own_group = account.pw_name, own_group if user is None else account.pw_gid
+    if group != own_group:
         return True
     # Several users of the system may have the same group, such as nogroup.
     members = {one.pw_name for one in pwd.getpwall() if one.pw_gid == group}
     with suppress(KeyError):
         members |= set(grp.getgrgid(group).gr_mem)
-    return bool(members - {account.pw_name})
+    return bool(members - {own_name})
 
 
 def _group_name(group: int) -> str:

@@ -44,10 +44,10 @@ def _checked(connected: socket.socket, name: str) -> socket.socket:
 
 
 def _refuse_stranger(connected: socket.socket, name: str) -> None:
-    here, (host, port, *_) = connected.getsockname()[0], connected.getpeername()
-    address = ip_address(host.partition("%")[0])
-    if host != here and not address.is_loopback:
+    if not _is_of_this_machine(connected):
         return
+    host, port, *_ = connected.getpeername()
+    address = ip_address(host.partition("%")[0])
     # Whoever listens at another address of the name has the connection where the server does not.
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found} | {address}
@@ -72,6 +72,17 @@ def _refuse_stranger(connected: socket.socket, name: str) -> None:
             f"our connection to {host}:{port} has {user_of(stranger)}, where {listens} listens, "
             "and nothing was sent: take unix:// and a socket in a folder of the server's own"
         )
+
+
+def _is_of_this_machine(connected: socket.socket) -> bool:
+    """Whether the other end has an address of ours: then one can be bound to it."""
+    host, _, *more = connected.getpeername()
+    with socket.socket(connected.family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0, *more))
+        except OSError:
+            return False
+    return True
 
 
 def _nobody_in_particular() -> int | None:

@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from sidecar.config.node import ServerConfig
+from sidecar.servers.guarded_connection import _is_of_this_machine
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from solver_lambda.http.listening_sockets import listening_sockets
 from tests.sidecar.fixtures import LoadNode, StartServer
@@ -49,6 +50,7 @@ _ASKS = """
 import sys
 import redis
 from sidecar.config.node import ServerConfig
+from sidecar.servers.guarded_connection import _is_of_this_machine
 from sidecar.servers.redis_server import RedisServer, ServerDownError
 from tests.sidecar.opened_from_both_sides import connect_from
 print("ready", flush=True)
@@ -151,3 +153,22 @@ def test_who_listens_at_all_of_version_6_does_not_listen_at_version_4() -> None:
             for host, user in (("127.0.0.1", 0), ("::1", 65534)):
                 found = listening_sockets((ip_address(host),), port)
                 assert {one.user_id for one in found} == {user}
+
+
+def test_an_address_of_this_machine_is_one_whichever_we_connect_from() -> None:
+    """A second address of a network card is reached from the first one."""
+
+    class Connected:
+        family = socket.AF_INET
+
+        def __init__(self, host: str) -> None:
+            self.host = host
+
+        def getpeername(self) -> tuple[str, int]:
+            return self.host, 6379
+
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        with socket.create_connection(server.getsockname(), 5, ("127.0.0.1", 0)) as connected:
+            assert _is_of_this_machine(connected)
+    # Of the addresses for examples, which no machine has.
+    assert not _is_of_this_machine(Connected("192.0.2.1"))  # type: ignore[arg-type]
