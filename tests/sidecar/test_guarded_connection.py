@@ -167,8 +167,10 @@ def test_an_address_of_this_machine_is_one_whichever_we_connect_from() -> None:
         def getpeername(self) -> tuple[str, int]:
             return self.host, 6379
 
-    with socket.create_server(("127.0.0.2", 0)) as server:
-        with socket.create_connection(server.getsockname(), 5, ("127.0.0.1", 0)) as connected:
-            assert _is_of_this_machine(connected)
+    with (
+        socket.create_server(("127.0.0.2", 0)) as server,
+        socket.create_connection(server.getsockname(), 5, ("127.0.0.1", 0)) as connected,
+    ):
+        assert _is_of_this_machine(connected)
     # Of the addresses for examples, which no machine has.
     assert not _is_of_this_machine(Connected("192.0.2.1"))  # type: ignore[arg-type]
