@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 from sidecar.commands.arguments import add_command
@@ -87,7 +88,7 @@ def execute(options: argparse.Namespace) -> int:
         OrderRefusedError, SidecarSilentError
     """
     config = load_config(options.config, secrets=False)
-    done = client_of(config).order(_order(options, config))
+    done = client_of(config).order(replace(_order(options, config), node=config.node))
     print(json.dumps({"done": done}) if options.json else done)
     return 0
 

@@ -33,6 +33,7 @@ class Order:
         server: whose hold and wait ``resume`` ends; ``None``: all.
         to: the sizes of a rollback: ``last``: before the last plan that was carried out;
             ``installation``: as found before SPREDS set any.
+        node: whose sidecar is to do it; ``None``: whoever is asked.
     """
 
     what: str
@@ -41,6 +42,7 @@ class Order:
     for_seconds: float | None = None
     server: str | None = None
     to: str = "last"
+    node: str | None = None
 
     @classmethod
     def from_json(cls, fields: Fields, known_by: str = "") -> Order:
@@ -62,6 +64,7 @@ class Order:
             what=what,
             by=by,
             why=fields.text("why", most=MOST_WHY) if fields.value("why", "") else "",
+            node=fields.text("node", most=MOST_NAME) if fields.has("node") else None,
             **{key: read(fields) for key, (_, read) in _OF_ONE.items() if fields.has(key)},
         )
         fields.done()
@@ -70,6 +73,7 @@ class Order:
     def to_json(self) -> dict[str, Any]:
         """Without the fields of other orders."""
         others = {key for key, (owner, _) in _OF_ONE.items() if owner != self.what}
+        others |= set() if self.node else {"node"}
         return {key: value for key, value in self.__dict__.items() if key not in others}
 
 

@@ -54,6 +54,10 @@ class OrderHandler:
 
     def order(self, order: Order) -> str:
         """Carry it out; what was done, for people. Raises OrderRefusedError."""
+        if order.node not in (None, self.config.node):
+            raise OrderRefusedError(
+                f"it is for node {order.node}, and this is the sidecar of {self.config.node}"
+            )
         with self._lock:
             before = self._in_force()
             try:

@@ -28,6 +28,8 @@ _COMPRESSED = {b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ\0": ".xz", b"\x1f\x8b\x08
 
 # A multiple of the pages and of all records, and little enough to stay in a core's cache.
 BLOCK_BYTES = 3 << 17
+# Four times what xz -9 needs.
+MOST_XZ_BYTES = 256 << 20
 
 
 class TraceError(ValueError):
@@ -59,6 +61,8 @@ def trace_blocks(path: TracePath, progress: Progress | None = None) -> Iterator[
                 if progress:
                     progress(min(file.tell() / total, 1.0))
                 yield block
+            if progress:
+                progress(1.0)
     except OSError as error:
         raise _unreadable(path, error.strerror or error) from error
 
@@ -86,9 +90,21 @@ def _blocks(reader: _Reader) -> Iterator[bytes]:
 def _xz_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
     import lzma
 
+    data = file.read(BLOCK_BYTES)
     try:
-        with lzma.open(file) as reader:
-            yield from _blocks(reader)
+        while data:
+            # The library's own reader of files takes as much memory as the file asks for.
+            stream = lzma.LZMADecompressor(memlimit=MOST_XZ_BYTES)
+            while not stream.eof:
+                if stream.needs_input and not data:
+                    data = file.read(BLOCK_BYTES)
+                    if not data:
+                        raise EOFError("it ends within a stream")
+                block, data = stream.decompress(data, BLOCK_BYTES), b""
+                if block:
+                    yield block
+            # Streams may follow each other, with zeros between them.
+            data = stream.unused_data.lstrip(b"\0") or file.read(BLOCK_BYTES).lstrip(b"\0")
     except (lzma.LZMAError, EOFError) as error:
         raise _unreadable(path, error) from error
 

@@ -278,7 +278,7 @@ def test_an_order_arrives_as_it_was_given(
     wanted = ORDERS[words].to_json()
     assert wanted["by"] in order.by
     assert f"(uid {os.geteuid()})" in order.by
-    assert order.to_json() == {**wanted, "by": order.by}
+    assert order.to_json() == {**wanted, "by": order.by, "node": "n1"}
     assert json.loads(printed(command, *more, "--json")) == {"done": f"done: {order.what}"}
 
 

@@ -206,6 +206,8 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
     path: Path, servers: Servers
 ) -> None:
     with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        with pytest.raises(OrderRefusedError, match="it is for node other, and this is the sid"):
+            sidecar.order(Order("pause", "ann", node="other"))
         with pytest.raises(OrderRefusedError, match="there is no plan yet"):
             sidecar.order(Order("apply", "ann"))
         wait_for(lambda: takes_from_the_first(sidecar), sidecar)

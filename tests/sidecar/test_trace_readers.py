@@ -272,3 +272,21 @@ def test_the_real_traces():
     assert cachelib.texts is not None
     assert cachelib.texts[:4] == [b"82131353f9ddc8c6"] + [b"a54f88ab02ece24d"] * 3
     assert cachelib.sizes_bytes[:2].tolist() == [87 + 48, 24]
+
+
+def test_an_xz_file_that_asks_for_much_memory_is_refused_and_streams_follow_each_other(
+    tmp_path: Path,
+) -> None:
+    def packed(text: bytes, most_bytes: int) -> bytes:
+        filters = [{"id": lzma.FILTER_LZMA2, "dict_size": most_bytes}]
+        return lzma.compress(text, filters=filters)
+
+    path = tmp_path / "trace.csv.xz"
+    path.write_bytes(packed(b"1,a,1\n", 1 << 30))
+    with pytest.raises(TraceError, match=r"trace.csv.xz: cannot be read: Memory usage limit"):
+        b"".join(file.trace_blocks(path))
+    path.write_bytes(packed(b"1,a,1\n", 1 << 20) + bytes(4) + packed(b"2,b,1\n", 1 << 20))
+    assert b"".join(file.trace_blocks(path)) == b"1,a,1\n2,b,1\n"
+    path.write_bytes(packed(b"1,a,1\n" * 999, 1 << 20)[:-20])
+    with pytest.raises(TraceError, match="it ends within a stream"):
+        b"".join(file.trace_blocks(path))
