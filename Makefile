@@ -35,7 +35,7 @@ test: ## the whole gate
 
 # Or each of the six compiles all tests at the same time: 17 s of processor time each.
 compiled:
-	@mkdir -p build && { $(PYTHON) -m pytest --collect-only -q >build/collected || { cat build/collected; exit 1; }; }
+	@mkdir -p build && { $(PYTHON) -m pytest --collect-only -q >build/collected 2>&1 || { cat build/collected; exit 1; }; }
 
 check: ## format, lint and types
 	@.venv/bin/ruff format --check .
