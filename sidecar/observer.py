@@ -77,7 +77,11 @@ def observe(
     most_bytes = most_needed_bytes(
         len(config.servers), budget_bytes, max(budget_bytes, config.memory.budget_bytes)
     )
-    servers = tuple(_observe_server(item, most_bytes) for item in seen)
+    servers = _beside_needs(
+        tuple(_observe_server(item, most_bytes) for item in seen),
+        seen,
+        budget_bytes // (2 * max(1, len(config.servers))),
+    )
     budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
@@ -100,6 +104,31 @@ def observe(
         planning=config.planning,
     )
     return _with_minima_that_fit(observation)
+
+
+def _beside_needs(
+    servers: tuple[ServerObservation, ...], seen: list[ServerSnapshot], half_share_bytes: int
+) -> tuple[ServerObservation, ...]:
+    """Where one needs more than is planned for what it cannot evict, each other keeps what it has,
+    up to half of an equal share: a need may come of any client, and is no reason to empty them."""
+    in_need = {
+        server.name
+        for server, item in zip(servers, seen, strict=True)
+        if server.minimum_bytes
+        > max(server.maxmemory_bytes, effective(item.config, item.settings).minimum_bytes)
+    }
+    if not in_need:
+        return servers
+    kept = {
+        one.name: min(one.maxmemory_bytes, half_share_bytes, one.maximum_bytes or half_share_bytes)
+        for one in servers
+    }
+    return tuple(
+        server
+        if server.name in in_need
+        else replace(server, minimum_bytes=max(server.minimum_bytes, kept[server.name]))
+        for server in servers
+    )
 
 
 def _with_minima_that_fit(observation: Observation) -> Observation:

@@ -66,9 +66,10 @@ class RemoteWithFallback:
         if not self._goes_back:
             return None
         return (
-            f"the plans of {self._place} would have cost more than the sizes from before there "
-            f"were plans: the sidecar goes back to these by itself, and asks {self._place} again "
-            "when plans are better; who can write plans, or makes them?"
+            f"with the load as it was, the plans of {self._place} would have cost more than the "
+            "sizes from before there were plans: the sidecar goes back to these by itself, and "
+            f"asks {self._place} again when plans are better. Has the load changed much? If not, "
+            "who can write plans, or makes them?"
         )
 
     def start(self) -> None:

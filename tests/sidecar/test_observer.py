@@ -277,3 +277,28 @@ def test_the_minimum_is_what_cannot_be_evicted(
     other = dataclasses.replace(_seen(None), config=ServerConfig("b", ""))
     found = _observe(seen, other).servers[0].minimum_bytes
     assert minimum * MB <= found <= minimum * MB + HEADROOM_RATIO * minimum * MB
+
+
+@pytest.mark.parametrize(
+    ("lasting", "minimum", "others"),
+    [
+        pytest.param(20, 1, 16, id="beside a need each other keeps half of an equal share"),
+        pytest.param(4, 1, 1, id="what fits into its size needs nothing"),
+        pytest.param(20, 40, 1, id="what people want is theirs to say"),
+    ],
+)
+def test_a_need_is_no_reason_to_empty_the_others(lasting: int, minimum: int, others: int) -> None:
+    seen = _seen(None, minimum_bytes=minimum * MB)
+    seen = dataclasses.replace(
+        seen,
+        reading=dataclasses.replace(seen.reading, maxmemory_bytes=10 * MB),
+        unevictable_bytes=lasting * MB,
+        lasting_bytes=lasting * MB,
+    )
+    other = _seen(None, minimum_bytes=MB)
+    reading = dataclasses.replace(other.reading, maxmemory_bytes=30 * MB)
+    other = dataclasses.replace(
+        other, config=dataclasses.replace(other.config, name="b"), reading=reading
+    )
+    # Two servers share 64 MiB.
+    assert _observe(seen, other).servers[1].minimum_bytes == others * MB
