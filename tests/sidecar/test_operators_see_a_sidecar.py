@@ -103,6 +103,7 @@ def test_orders_over_the_socket_and_a_kill(node: LocalNode) -> None:
     assert path.is_socket()  # nobody could remove it
     with running(node) as (_, port):
         assert get(port, "/livez")[0] == 200
+        wait_until(lambda: get(port, "/readyz")[0] == 200, lambda: get(port, "/readyz"))
         assert ask(UnixConnection(path), "/livez")[0] == 200
 
 
