@@ -11,7 +11,7 @@ import numpy as np
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
 from sidecar.samples.wire_format import OLD_SAMPLER
-from sidecar.servers.budget_fit import most_needed_bytes
+from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
@@ -80,7 +80,7 @@ def observe(
     servers = _beside_needs(
         tuple(_observe_server(item, most_bytes) for item in seen),
         seen,
-        budget_bytes // (2 * max(1, len(config.servers))),
+        half_share_bytes(len(config.servers), budget_bytes),
     )
     budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
@@ -107,7 +107,7 @@ def observe(
 
 
 def _beside_needs(
-    servers: tuple[ServerObservation, ...], seen: list[ServerSnapshot], half_share_bytes: int
+    servers: tuple[ServerObservation, ...], seen: list[ServerSnapshot], half_bytes: int
 ) -> tuple[ServerObservation, ...]:
     """Where one needs more than is planned for what it cannot evict, each other keeps what it has,
     up to half of an equal share: a need may come of any client, and is no reason to empty them."""
@@ -120,7 +120,7 @@ def _beside_needs(
     if not in_need:
         return servers
     kept = {
-        one.name: min(one.maxmemory_bytes, half_share_bytes, one.maximum_bytes or half_share_bytes)
+        one.name: min(one.maxmemory_bytes, half_bytes, one.maximum_bytes or half_bytes)
         for one in servers
     }
     return tuple(

@@ -39,11 +39,8 @@ class PlainOutput:
 
     def __enter__(self) -> None:
         self._streams = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = (_plain_stream(stream) for stream in self._streams)
+        plain_streams: Any = map(_PlainStream, self._streams)
+        sys.stdout, sys.stderr = plain_streams
 
     def __exit__(self, *_: object) -> None:
         sys.stdout, sys.stderr = self._streams
-
-
-def _plain_stream(stream: IO[str]) -> Any:
-    return _PlainStream(stream)

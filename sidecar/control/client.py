@@ -23,6 +23,10 @@ LIMIT_SECONDS = 10.0
 MOST_ANSWER_BYTES = 64 * 1024 * 1024
 
 
+def _anybody(_user: int) -> bool:
+    return True
+
+
 class SidecarSilentError(OSError):
     """The sidecar cannot be spoken to; one sentence says why."""
 
@@ -43,7 +47,7 @@ class SidecarClient:
         path: Path,
         limit_seconds: float = LIMIT_SECONDS,
         runs: Callable[[], bool] = lambda: False,
-        runs_as: Callable[[int], bool] = lambda _user: True,
+        runs_as: Callable[[int], bool] = _anybody,
     ) -> None:
         """``runs``: whether it is known to run, asked if there is no socket; ``runs_as``: whether
         it may run as a user: nobody else is told or believed anything."""
@@ -92,8 +96,7 @@ class SidecarClient:
         )
 
     def _ask(self, method: str, target: str, body: object = None) -> tuple[int, Any]:
-        connection = _UnixConnection(self._path, self._limit_seconds)
-        connection.runs_as = self._runs_as
+        connection = _UnixConnection(self._path, self._limit_seconds, self._runs_as)
         headers = {"Content-Type": "application/json"} if body is not None else {}
         text = None if body is None else json.dumps(body)
         try:
@@ -124,15 +127,16 @@ class SidecarClient:
 
 
 class _UnixConnection(HTTPConnection):
-    def __init__(self, path: Path, limit_seconds: float) -> None:
+    def __init__(
+        self, path: Path, limit_seconds: float, runs_as: Callable[[int], bool] = _anybody
+    ) -> None:
         super().__init__("localhost", timeout=limit_seconds)
-        self._path = path
-        self.runs_as: Callable[[int], bool] = lambda _user: True
+        self._path, self._runs_as = path, runs_as
 
     def connect(self) -> None:
         self._connect()
         _, user = peer_credentials(self.sock)
-        if not self.runs_as(user):
+        if not self._runs_as(user):
             raise ConnectionAbortedError(
                 f"{user_of(user)} listens there, and was told nothing: only root, you, or the user "
                 "whose alone the folder of state_file is may be the sidecar"

@@ -68,6 +68,11 @@ def bounded_needs(
     return within_maxima(servers, needed)
 
 
+def half_share_bytes(servers: int, budget_bytes: int) -> int:
+    """Half of an equal share of the budget: what needs of others leave each of so many servers."""
+    return budget_bytes // (2 * max(1, servers))
+
+
 def most_needed_bytes(servers: int, budget_bytes: int, ceiling_bytes: int) -> int:
     """Of one of so many servers, where each other one keeps half of an equal share of the budget as
     it is without regard to resident memory; an equal share of what there is now in any case."""

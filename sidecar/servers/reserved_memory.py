@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.budget_fit import bounded_claims, with_minima_that_fit, within_maxima
+from sidecar.servers.budget_fit import (
+    bounded_claims,
+    half_share_bytes,
+    with_minima_that_fit,
+    within_maxima,
+)
 from sidecar.servers.sizes_in_words import limit_words
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size
@@ -110,7 +115,7 @@ def with_counted(
 def _held_bytes(state: ServerState, states: Sequence[ServerState], budget_bytes: int) -> int:
     if not state.stuck:
         return state.held_bytes
-    half_bytes = budget_bytes // (2 * len(states))
+    half_bytes = half_share_bytes(len(states), budget_bytes)
     others_bytes = sum(
         max(other.maxmemory_bytes, min(other.target_bytes, half_bytes))
         for other in states

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import redis
@@ -129,22 +130,33 @@ def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and
         )
 
 
-def test_room_of_one_that_needs_a_part_of_it_goes_back_but_for_that(
+@pytest.fixture
+def one_empty(
     start_server: StartServer, write_node: WriteNode
-) -> None:
-    """A client that filled buffers, and wrote nearly as much as fitted before, kept all of it."""
+) -> tuple[dict[str, LocalServer], Path]:
+    """Three servers that share a budget, of which ``a`` holds nothing; and the node's file."""
     servers = {name: start_server("16mb") for name in "abc"}
     for name in "bc":
         fill(servers[name], 12)
-    path = write_node(
-        {name: server.url for name, server in servers.items()},
-        budget="48mb",
-        memory='rss_wait = "0s"',
-    )
+    urls = {name: server.url for name, server in servers.items()}
+    return servers, write_node(urls, budget="48mb", memory='rss_wait = "0s"')
+
+
+def room_for_replies(sidecar: Sidecar, servers: Mapping[str, LocalServer]) -> list[socket.socket]:
+    """Have the others make room for replies of ``a``; the clients that do not read them."""
+    wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+    clients = unread_replies(servers["a"], 4 * MB, 7)
+    wait_until(lambda: settled_sizes(servers)["a"] > 30 * MB, sidecar.metrics.snapshot)
+    return clients
+
+
+def test_room_of_one_that_needs_a_part_of_it_goes_back_but_for_that(
+    one_empty: tuple[dict[str, LocalServer], Path],
+) -> None:
+    """A client that filled buffers, and wrote nearly as much as fitted before, kept all of it."""
+    servers, path = one_empty
     with sidecar_in_thread(path) as sidecar:
-        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
-        clients = unread_replies(servers["a"], 4 * MB, 7)
-        wait_until(lambda: settled_sizes(servers)["a"] > 30 * MB, sidecar.metrics.snapshot)
+        clients = room_for_replies(sidecar, servers)
         servers["a"].client.lpop("queue")
         for client in clients:
             client.close()
@@ -160,13 +172,10 @@ def test_room_of_one_that_needs_a_part_of_it_goes_back_but_for_that(
 
 
 def test_room_that_is_there_from_the_beginning_goes_back(
-    start_server: StartServer, write_node: WriteNode
+    one_empty: tuple[dict[str, LocalServer], Path],
 ) -> None:
     """A client that filled buffers as the sidecar began kept what its server got by that."""
-    servers = {name: start_server("16mb") for name in "abc"}
-    for name in "bc":
-        fill(servers[name], 12)
-    path = write_node({name: server.url for name, server in servers.items()}, budget="48mb")
+    servers, path = one_empty
     clients = unread_replies(servers["a"], 4 * MB, 7)
     wait_until(
         lambda: int(servers["a"].client.info("memory")["used_memory"]) > 28 * MB, lambda: "replies"
@@ -184,17 +193,10 @@ def test_room_that_is_there_from_the_beginning_goes_back(
 
 @pytest.mark.parametrize("then", ["nothing", "a plan", "a plan before", "a restart"])
 def test_room_goes_back_from_one_that_does_not_evict_any_more(
-    start_server: StartServer, write_node: WriteNode, then: str
+    one_empty: tuple[dict[str, LocalServer], Path], then: str
 ) -> None:
     """A client that filled buffers and then took work from a queue kept it for good."""
-    servers = {name: start_server("16mb") for name in "abc"}
-    for name in "bc":
-        fill(servers[name], 12)
-    path = write_node(
-        {name: server.url for name, server in servers.items()},
-        budget="48mb",
-        memory='rss_wait = "0s"',
-    )
+    servers, path = one_empty
 
     def gives_as_the_others_fill(sidecar: Sidecar) -> None:
         has = settled_sizes(servers)["a"]
@@ -203,9 +205,7 @@ def test_room_goes_back_from_one_that_does_not_evict_any_more(
         wait_until(lambda: settled_sizes(servers)["a"] < has, sidecar.metrics.snapshot)
 
     with sidecar_in_thread(path) as sidecar:
-        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
-        clients = unread_replies(servers["a"], 4 * MB, 7)
-        wait_until(lambda: settled_sizes(servers)["a"] > 30 * MB, sidecar.metrics.snapshot)
+        clients = room_for_replies(sidecar, servers)
         if then != "a plan before":
             servers["a"].client.lpop("queue")
         if then.startswith("a plan"):
