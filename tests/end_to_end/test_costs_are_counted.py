@@ -20,7 +20,7 @@ from tests.end_to_end.conftest import QUEUED_NODES
 from workloads.local_node import DEMANDS, LocalNode, wait_until
 
 NODE = QUEUED_NODES[0]
-CYCLES = 60
+CYCLES = 30
 TOLERANCE = 0.02
 
 

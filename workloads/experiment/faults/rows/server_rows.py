@@ -33,7 +33,6 @@ STARTS = "starts with its own file's size"
     gap=STARTS,
     bound_seconds=GAP_SECONDS,
     says=("restarted",),
-    quick=True,
 )
 def _restart(stage: FaultStage, mebibytes: float, times: int = 3) -> str:
     for number in range(times):
@@ -65,7 +64,6 @@ def _restart_while_another_hangs(stage: FaultStage) -> None:
     "server: SIGSTOP of each",
     "each hangs for 2.5 s in a swap",
     says=("out of reach", "answers again"),
-    quick=True,
 )
 def _hang_each(stage: FaultStage) -> None:
     for server in range(len(stage.servers)):
