@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 # So long an observation that is due waits for sizes on their way.
 LONGEST_UNREST_SECONDS = 60.0
+# Whoever installs it sees a first plan so soon, if it is only recommended.
+FIRST_PLAN_SECONDS = 300.0
 
 
 class ObservationCycle:
@@ -94,7 +96,7 @@ class ObservationCycle:
     def latest_at_seconds(self) -> float:
         """Unix time at which the next observation is due, if it is not earlier."""
         age_seconds = time.monotonic() - self._observed_at
-        return time.time() - age_seconds + self.config.cycle.maximum_age_seconds
+        return time.time() - age_seconds + self._longest_seconds
 
     def ask_again(self, controller: Controller) -> None:
         """Another controller has come: no cycle is lost, whichever plan comes first is taken."""
@@ -131,25 +133,28 @@ class ObservationCycle:
     def _is_at_rest(self, age_seconds: float) -> bool:
         """Whether sizes have come to rest, or were waited for long enough: one server that never
         does, whatever the reason, must not hold up the plans of all."""
-        overdue_seconds = age_seconds - self.config.cycle.maximum_age_seconds
+        overdue_seconds = age_seconds - self._longest_seconds
         is_at_rest = self._actuator.settled or self._actuator.pace.is_waiting
         return is_at_rest or overdue_seconds >= LONGEST_UNREST_SECONDS
 
     @property
-    def _is_early(self) -> bool:
-        """Whether a plan is due before the cycle's end, and would be carried out: one that is only
-        recommended can wait."""
-        control = self._store.now.control
-        return self._planning_basis.is_early and not control.objection(
-            self.config.mode, time.time()
-        )
+    def _is_only_recommended(self) -> bool:
+        return bool(self._store.now.control.objection(self.config.mode, time.time()))
+
+    @property
+    def _longest_seconds(self) -> float:
+        """Until the next observation."""
+        longest_seconds = self.config.cycle.maximum_age_seconds
+        is_first = self.last_observation is None and self._is_only_recommended
+        return min(longest_seconds, FIRST_PLAN_SECONDS) if is_first else longest_seconds
 
     def _is_due(self, age_seconds: float) -> bool:
-        longest_seconds = self.config.cycle.maximum_age_seconds
-        enough = self.samples >= self.config.cycle.samples or self._is_early
+        # One that is only recommended can wait for the cycle's end.
+        is_early = self._planning_basis.is_early and not self._is_only_recommended
+        enough = self.samples >= self.config.cycle.samples or is_early
         # Not earlier, whoever sends how much: rules count time in cycles.
-        enough = enough and age_seconds >= longest_seconds / STEPS_A_CYCLE
-        return enough or age_seconds >= longest_seconds
+        enough = enough and age_seconds >= self.config.cycle.maximum_age_seconds / STEPS_A_CYCLE
+        return enough or age_seconds >= self._longest_seconds
 
     def _observe(
         self,

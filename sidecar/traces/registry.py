@@ -43,6 +43,14 @@ _NAMED: dict[str, Sequence[str]] = {
 """In the order in which they are asked; the binary ones with what their files are called, for bytes
 alone never tell that it is not another record of the same length."""
 FORMATS = tuple(_NAMED)
+_NOT_READ = {
+    b"PK\x03\x04": "it is a zip archive, or a workbook, which is one: unpack it, or save it as CSV",
+    b"\xff\xfe": "it is UTF-16: iconv -f UTF-16 -t UTF-8 converts it",
+    b"\xfe\xff": "it is UTF-16: iconv -f UTF-16 -t UTF-8 converts it",
+    b"PAR1": "it is Parquet: write it as CSV",
+    b"SQLite format 3": "it is a database: write the table as CSV",
+}
+"""By what a file begins with, and how it becomes one that is read."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it first into a file of text
 _LACKS = {
     "size": "have no sizes, so nothing can be counted in bytes",
@@ -66,6 +74,9 @@ def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # n
         if format not in FORMATS:
             raise TraceError(f"{path}: format {format!r} is not one of {', '.join(FORMATS)}")
         return format
+    for mark, words in _NOT_READ.items():
+        if first.startswith(mark):
+            raise TraceError(f"{path}: {words}")
     beginning = Beginning(path, first)
     maybe, misnamed = [], []
     for name in FORMATS:

@@ -169,7 +169,6 @@ RECORDS = [(at, 1000 + key, 7) for at, key in enumerate(KEYS * 9)]
         ),
         ("a.bin", b"".join(struct.pack(">i", key) for key in KEYS)),
         ("a.csv", b"\x1f\x8b\x08" + bytes(range(200))),
-        ("a.csv", b"\xff\xfe" + TEXT.encode("utf-16-le")),
         ("a", "one\ntwo\n"),
         ("a.txt", lines("{key} 1 0 {at}")),
         ("a.dat", lines("{at} x {key}")),
@@ -183,6 +182,23 @@ def test_where_name_and_contents_disagree_a_format_is_asked_for(ask, name, conte
     assert "give --format, one of csv," in found
     if contents is TEXT:
         assert curve(ask(name, contents, "--format", "csv"))[0] == len(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "how"),
+    [
+        ("a.csv", TEXT.encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+        ("a.csv", b"\xfe\xff" + TEXT.encode("utf-16-be"), "iconv -f UTF-16 -t UTF-8"),
+        ("a.xlsx", b"PK\x03\x04" + bytes(range(200)), "save it as CSV"),
+        ("a.trace", b"PAR1" + bytes(range(200)), "it is Parquet"),
+        ("a.bin", b"SQLite format 3\0" + bytes(range(200)), "write the table as CSV"),
+    ],
+    ids=["utf-16", "utf-16-be", "workbook", "parquet", "database"],
+)
+def test_what_is_no_trace_is_told_with_what_makes_it_one(ask, name, contents, how):
+    found = ask(name, contents)
+    assert isinstance(found, str), found
+    assert how in found
 
 
 @pytest.mark.parametrize(
