@@ -85,7 +85,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "(as the file says)",
         "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
         "301,442 of 500,000 for the next observation, which comes by 2026-",
-        "in any case (cycle.maximum_age); 17 batches lost",
+        "in any case; 17 batches lost",
         "last plan: 30min ago, cycle 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): mean access time from 9.12 ms",
         "last check: the plan of cycle 1795354200 kept its promise",
