@@ -12,9 +12,9 @@ from sidecar.commands.running import status_of
 from sidecar.commands.status_words import print_status
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control.client import SidecarNotRunningError, SidecarSilentError
-from sidecar.servers.redis_server import (
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import (
     MissingRightError,
-    RedisServer,
     ServerDownError,
     ServerRefusedError,
     WrongPasswordError,

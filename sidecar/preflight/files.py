@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from sidecar.base.private_files import OWN_FOLDER, who_else_may_write
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.preflight.finding import Finding
-from sidecar.servers.redis_server import MissingRightError, RedisServer, ServerRefusedError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import MissingRightError, ServerRefusedError
 from sidecar.state.node_lock import own_folders
 
 # By what an ACL calls them. Without the others the sidecar works, and why they are wanted is said.

@@ -13,11 +13,10 @@ from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.preflight.files import OTHER_NAME, acl_line, check_rights
 from sidecar.preflight.finding import Finding
 from sidecar.samples.wire_format import OLD_SAMPLER
-from sidecar.servers.redis_server import (
+from sidecar.servers.redis_server import NONSENSE, RedisServer
+from sidecar.servers.server_errors import (
     MOST_WORDS,
-    NONSENSE,
     MissingRightError,
-    RedisServer,
     ServerDownError,
     ServerRefusedError,
     WrongPasswordError,
@@ -26,6 +25,9 @@ from sidecar.servers.server_lock import holder_of
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.node_lock import lock_paths
 from solver_lambda.documents.units import format_size
+
+# Balancers give connections in turn, or by lot.
+OTHER_CONNECTIONS = 3
 
 
 def check_taken(
@@ -61,6 +63,7 @@ def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> 
             readings[server_config.name] = reading
             yield from _check_reading(server_config, reading)
             yield from _check_latency(server_config)
+            yield from _check_address(server_config, reading.run_id)
             yield from check_rights(server_config, server)
         except (ServerDownError, ServerRefusedError) as error:
             yield Finding("problem", server_config.name, str(error), _remedy(server_config, error))
@@ -157,6 +160,24 @@ def _check_latency(config: ServerConfig) -> Iterator[Finding]:
             "memory to others",
             'say what a miss costs, if only roughly: backend_latency = "20ms"',
         )
+
+
+def _check_address(config: ServerConfig, run_id: str) -> Iterator[Finding]:
+    """Whether other connections come to the same process."""
+    for _ in range(OTHER_CONNECTIONS):
+        other = RedisServer(config)
+        try:
+            if other.read().run_id != run_id:
+                yield Finding(
+                    "problem",
+                    config.name,
+                    "is several servers: another connection comes to another one, as through a "
+                    "balancer",
+                    "name each server by its own address",
+                )
+                return
+        finally:
+            other.close()
 
 
 def _check_same(readings: dict[str, ServerReading]) -> Iterator[Finding]:

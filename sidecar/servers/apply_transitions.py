@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sidecar.base.metrics import Metrics
 from sidecar.servers.memory_budget import MemoryBudget
-from sidecar.servers.redis_server import ServerDownError, ServerRefusedError
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.transitions import (
     EnterShrinkMode,
@@ -68,7 +68,6 @@ def apply_transition(transition: Transition, watch: ServerWatch, metrics: Metric
                 watch.set_maxmemory(to_bytes)
                 metrics.config_set_maxmemory.labels(watch.name).inc()
     except ServerRefusedError as error:
-        metrics.transitions_failed.labels(watch.name).inc()
         watch.refused(error)
         return False
     except ServerDownError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from sidecar.servers.back_off import BackOff
-from sidecar.servers.redis_server import ServerDownError, ServerSilentError, WrongPasswordError
+from sidecar.servers.server_errors import ServerDownError, ServerSilentError, WrongPasswordError
 
 # A server that is down is asked again soon: a question that is refused costs nothing. One that
 # hangs finds all questions when it goes on.

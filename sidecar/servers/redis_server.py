@@ -12,7 +12,6 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
@@ -21,7 +20,16 @@ from sidecar.servers.bounded_replies import BoundedParser, BoundedReplies, Reply
 from sidecar.servers.connection_words import connection_words, wrong_password
 from sidecar.servers.figures import figure_of
 from sidecar.servers.guarded_connection import guard
+from sidecar.servers.server_errors import (
+    MissingRightError,
+    ServerDownError,
+    ServerError,
+    ServerRefusedError,
+    ServerSilentError,
+    WrongPasswordError,
+)
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
+from sidecar.servers.server_product import other_product
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret
@@ -34,38 +42,11 @@ REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens o
 MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
 MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 1 << 20}
-MOST_WORDS = 1000  # of an error
+SIZE = "maxmemory"
 # Where MEMORY STATS tells the tables' memory: such servers make none smaller while above maxmemory.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
 # What redis-py and the reading of its answers raise where a server answers something else.
 NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
-
-
-class _ServerError(Exception):
-    """Its words may be the server's: they are shortened, and made printable."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(plain(words[:MOST_WORDS]))
-
-
-class ServerDownError(_ServerError):
-    """The server did not answer in time, or at all; what was asked of it may still happen."""
-
-
-class ServerSilentError(ServerDownError):
-    """It may still be there, with the size that it had: it did not answer in time."""
-
-
-class ServerRefusedError(_ServerError):
-    """The server answered that it will not do it."""
-
-
-class WrongPasswordError(ServerRefusedError):
-    """It does not take the user's name or password; the message names file and key."""
-
-
-class MissingRightError(ServerRefusedError):
-    """Its user may not run the command."""
 
 
 class RedisServer:
@@ -175,11 +156,13 @@ class RedisServer:
             self.hung_up()  # and the process that has come instead is asked at once
         try:
             info = self._table("INFO", *INFO_SECTIONS, wait_seconds=wait_seconds)
+            if (product := other_product(info)) is not None:
+                raise ServerRefusedError(f"it is {product}: only Redis and Valkey are resized")
             config = self._table("CONFIG GET", *READ_SETTINGS)
             tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
             reading = ServerReading.parse(info, config, time.time(), tables_bytes)
             return replace(reading, taking_commands=()) if self.config.cache else reading
-        except _ServerError:
+        except ServerError:
             raise
         except Exception as error:  # whatever it is, a server cannot end the others' sidecar
             raise ServerRefusedError(f"its answer makes no sense: {error}") from error
@@ -200,9 +183,17 @@ class RedisServer:
             return 0
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """CONFIG SET, all or nothing."""
+        """CONFIG SET, all or nothing. Some programs say OK to a ``maxmemory``, and ignore it."""
         words = [str(word) for pair in settings.items() for word in pair]
         self._ask("CONFIG SET", *words)
+        wanted = settings.get(SIZE)
+        if (
+            wanted is not None
+            and (found := self._table("CONFIG GET", SIZE).get(SIZE)) != f"{wanted}"
+        ):
+            raise ServerRefusedError(
+                f"it says OK to CONFIG SET maxmemory {wanted}, and has {found}"
+            )
 
     def start_sampling(
         self, reading: ServerReading, sampling: SamplingConfig, *, anew: bool
@@ -262,7 +253,8 @@ class RedisServer:
         return found
 
     def _ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
-        more_seconds = 0 if command[0] == "CONFIG SET" else REPLY_SECONDS  # others wait meanwhile
+        others_wait = command[0] == "CONFIG SET" or command[1:] == (SIZE,)
+        more_seconds = 0 if others_wait else REPLY_SECONDS
         most_bytes = MOST_BYTES.get(command[0], MOST_REPLY_BYTES)
         self._replies.begin(most_bytes, wait_seconds + more_seconds)
         try:

@@ -9,9 +9,12 @@ from sidecar.base.log_setup import event_of
 from sidecar.base.metrics import Metrics
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import ControlState
-from solver_lambda.documents.units import format_size
+from solver_lambda.documents.units import format_duration, format_size
 
 log = logging.getLogger(__name__)
+
+# A server tells whole seconds.
+_CLOCKS_DIFFER_SECONDS = 5.0
 
 
 def tell_changes(
@@ -38,13 +41,14 @@ def tell_changes(
     then = then if control.sets_sizes else "nothing is set now"
     if last.run_id != reading.run_id:
         metrics.servers_restarted.labels(name).inc()
-        log.warning(
-            "server %s restarted with maxmemory %s; %s",
-            name,
-            _size(reading),
-            then,
-            extra=event_of(name),
-        )
+        how = "restarted"
+        if reading.uptime_seconds > reading.at_seconds - last.at_seconds + _CLOCKS_DIFFER_SECONDS:
+            how = (
+                f"is another one that has run for {format_duration(reading.uptime_seconds)} (has "
+                "its address moved, or is it a balancer's?), and answers"
+            )
+        words = f"server {name} {how} with maxmemory {_size(reading)}; {then}"
+        log.warning("%s", words, extra=event_of(name))
         return False
     if last.evicts and not reading.evicts:
         why = reading.why_no_eviction

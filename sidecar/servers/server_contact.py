@@ -13,12 +13,8 @@ from sidecar.base.metrics import Metrics
 from sidecar.servers.background_reading import PATIENCE_SECONDS, BackgroundReading
 from sidecar.servers.eviction_yield import EvictionYield
 from sidecar.servers.reachability import Reachability
-from sidecar.servers.redis_server import (
-    TIMEOUT_SECONDS,
-    RedisServer,
-    ServerDownError,
-    ServerRefusedError,
-)
+from sidecar.servers.redis_server import TIMEOUT_SECONDS, RedisServer
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_lock import (
     CurrentProcessLock,
     SameServerError,

@@ -86,6 +86,7 @@ class ServerReading:
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
         taking_commands: by which clients took work from it, if it has never evicted a key and
             nobody has said that it is a cache.
+        uptime_seconds: of the process.
         odd_figures: names of those that make no sense, for which a default stands in.
     """
 
@@ -115,6 +116,7 @@ class ServerReading:
     copied_bytes: int = 0
     unyielding_bytes: int = 0
     taking_commands: tuple[str, ...] = ()
+    uptime_seconds: int = 0
     odd_figures: tuple[str, ...] = ()
 
     @classmethod
@@ -137,7 +139,6 @@ class ServerReading:
         _check_tables(info, config)
         odd: set[str] = set()
         said, set_to = Figures(info, odd), Figures(config, odd)
-        samples = set_to.get("maxmemory-samples", 5, _MOST_INT)
         keys, with_ttl, average_ttl_seconds = _keys(info, odd)
         policy = _word(info, "maxmemory_policy", "noeviction", _POLICY)
         kept_share = (keys - with_ttl, max(1, keys)) if policy.startswith("volatile-") else (0, 1)
@@ -149,7 +150,7 @@ class ServerReading:
             role=_word(info, "role", "master", _ROLE),
             maxmemory_bytes=number_of(info, "maxmemory"),
             maxmemory_policy=policy,
-            maxmemory_samples=max(1, min(samples, _MOST_SAMPLES)),
+            maxmemory_samples=_samples(set_to),
             lfu_log_factor=set_to.get("lfu-log-factor", 10),
             lfu_decay_time_minutes=set_to.get("lfu-decay-time", 1),
             **memory_of(info, config, odd, kept_share, tables_bytes),
@@ -165,6 +166,7 @@ class ServerReading:
             freeing_objects=said.get("lazyfree_pending_objects"),
             copied_bytes=max(said.get(key) for key in _COPIED),
             taking_commands=taking_commands(info, odd),
+            uptime_seconds=said.get("uptime_in_seconds"),
             odd_figures=tuple(sorted(odd)),
         )
 
@@ -236,6 +238,10 @@ def _check_tables(*replies: object) -> None:
 
 def _is_plain(text: object) -> bool:
     return isinstance(text, str) and len(text) <= _MOST_SETTING and plain(text) == text
+
+
+def _samples(config: Figures) -> int:
+    return max(1, min(config.get("maxmemory-samples", 5, _MOST_INT), _MOST_SAMPLES))
 
 
 def _keys(info: Mapping[str, Any], odd: set[str]) -> tuple[int, int, float]:

@@ -9,7 +9,8 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.sampling import SamplingConfig
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.back_off import BackOff
-from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
 
 log = logging.getLogger(__name__)

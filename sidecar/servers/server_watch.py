@@ -13,10 +13,11 @@ from sidecar.servers.background_reading import PATIENCE_SECONDS
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.intermediate_sizes import MemoryNeed
 from sidecar.servers.reading_window import ReadingWindow
-from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
+from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.returned_room import can_shrink, least_size_bytes
 from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
@@ -58,7 +59,7 @@ class ServerWatch:
         self._held = HeldMemory(server.name, memory, metrics)
         self._by_hand_bytes: int | None = None
         self._contested_bytes: float | None = None
-        self.refusal = SizeRefusal(server.name)
+        self.refusal = SizeRefusal(server.name, metrics)
 
     @property
     def name(self) -> str:
@@ -272,7 +273,6 @@ class ServerWatch:
         try:
             self.contact.set({"maxmemory": self._seen().maxmemory_bytes})
         except ServerRefusedError as error:
-            self._metrics.transitions_failed.labels(self.name).inc()
             self.refused(error)
         except ServerDownError:
             pass  # noted and logged by then

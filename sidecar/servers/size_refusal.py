@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from sidecar.base.metrics import Metrics
 from sidecar.servers.back_off import BackOff
 
 log = logging.getLogger(__name__)
@@ -15,8 +16,9 @@ class SizeRefusal:
     Somebody else who keeps setting its size is no reason: that is put back each time.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, metrics: Metrics) -> None:
         self._server = server
+        self._failed = metrics.transitions_failed.labels(server)
         self._refused = BackOff()
         self.reason: str | None = None
 
@@ -28,6 +30,7 @@ class SizeRefusal:
     def refuse(self, why: str) -> None:
         """It refused a size."""
         self.reason = why
+        self._failed.inc()
         log.warning(
             "server %s keeps its size, the others go on: %s; next try in %.0f s",
             self._server,

@@ -15,13 +15,9 @@ import redis
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers import redis_server, server_lock
-from sidecar.servers.redis_server import (
-    RedisServer,
-    ServerDownError,
-    ServerRefusedError,
-    ServerSilentError,
-)
+from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_contact import ServerContact
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError, ServerSilentError
 from tests.sidecar.fixtures import StartServer
 
 

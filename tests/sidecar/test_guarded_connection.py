@@ -14,7 +14,8 @@ import redis
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.guarded_connection import _is_of_this_machine
-from sidecar.servers.redis_server import RedisServer, ServerDownError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import ServerDownError
 from solver_lambda.http.listening_sockets import listening_sockets
 from tests.sidecar.fixtures import LoadNode, StartServer
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server

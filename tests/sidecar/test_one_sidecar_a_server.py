@@ -13,7 +13,8 @@ import redis
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.servers import server_lock
-from sidecar.servers.redis_server import RedisServer, ServerRefusedError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import ServerRefusedError
 from sidecar.servers.server_lock import (
     CLIENT_NAME,
     SameServerError,

@@ -14,7 +14,8 @@ from sidecar.servers import (
     server_watch,
     side_by_side,
 )
-from sidecar.servers.redis_server import RedisServer, ServerDownError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import ServerDownError
 from sidecar.servers.unanswered_sizes import UnansweredSizes
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode
 from tests.sidecar.fixtures import MakeNode

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.config.node import ServerConfig, load_config
-from sidecar.servers.redis_server import RedisServer, ServerDownError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import ServerDownError
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process

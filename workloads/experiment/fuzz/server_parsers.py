@@ -13,7 +13,8 @@ from sidecar.config.node import ServerConfig
 from sidecar.samples.batch import SampleError, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import HEADER, RECORD_BYTES
-from sidecar.servers.redis_server import RedisServer, ServerDownError, ServerRefusedError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from workloads.experiment.fuzz.fuzzing import Parser
 from workloads.experiment.fuzz.mutators import changed_bytes
 from workloads.experiment.fuzz.seeds import CONFIG, INFO, ODD_NUMBERS

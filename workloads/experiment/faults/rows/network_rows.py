@@ -62,6 +62,23 @@ def _without_right(stage: FaultStage) -> None:
 
 
 @ROWS.add(
+    "CONFIG SET: said and not done",
+    "of the server that shrinks, each new maxmemory is answered with OK and ignored, for 4 s",
+    says=("says OK to CONFIG SET maxmemory",),
+    quick=True,
+)
+def _ignored(stage: FaultStage) -> None:
+    first = stage.servers[0]
+    assert first.proxy is not None
+    swap_and_wait(stage)
+    first.proxy.lie = lambda command: (
+        b"+OK\r\n" if b"SET\r\n$9\r\nmaxmemory\r\n" in command else None
+    )
+    swap(stage)
+    stage.wait(4.0)
+
+
+@ROWS.add(
     "network: 1.5 s late", "the same, more than the sidecar waits", 1.5, says=("out of reach",)
 )
 @ROWS.add("network: 0.3 s late", "each reply of one server, for 4 s", 0.3)

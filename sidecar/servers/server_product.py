@@ -1,0 +1,28 @@
+"""Which program answers, where it speaks Redis' protocol and is neither Redis nor Valkey.
+
+Such a program may count, evict and resize otherwise, so it is left alone and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sidecar.base.plain_text import plain
+
+# Fields of INFO that only it has; the value is its version.
+_VERSIONS = {
+    "dragonfly_version": "Dragonfly",
+    "garnet_version": "Garnet",
+    "kvrocks_version": "Kvrocks",
+}
+_MOST_VERSION = 32
+
+
+def other_product(info: Mapping[str, Any]) -> str | None:
+    """Return the name and version of such a program; ``None`` for Redis and Valkey."""
+    for field, name in _VERSIONS.items():
+        if field in info:
+            return f"{name} {plain(str(info[field]))[:_MOST_VERSION]}"
+    is_keydb = "keydb" in str(info.get("executable", "")) or info.get("role") == "active-replica"
+    return "KeyDB" if is_keydb else None
