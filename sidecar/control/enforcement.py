@@ -197,7 +197,7 @@ class Enforcement:
         fixed = {
             name
             for name, reading in readings.items()
-            if not can_shrink(reading, name, state.room, goals.get(name, 0))
+            if not can_shrink(reading, name, state.room, max(goals.get(name, 0), found[name]))
             or state.control.holds(name, reading.maxmemory_bytes)
         }
         budget_bytes = self._actuator.budget.bytes

@@ -62,7 +62,7 @@ def apply_transition(transition: Transition, watch: ServerWatch, metrics: Metric
             case Shrink(to_bytes=to_bytes) | Grow(to_bytes=to_bytes):  # pragma: no branch
                 # By now somebody else may have given it less: then it would grow, unasked.
                 if isinstance(transition, Shrink) and (
-                    not watch.can_shrink_now() or watch.grows_to(to_bytes)
+                    not watch.can_shrink_now(to_bytes) or watch.grows_to(to_bytes)
                 ):
                     return False
                 watch.set_maxmemory(to_bytes)

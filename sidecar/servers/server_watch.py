@@ -14,7 +14,7 @@ from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.intermediate_sizes import MemoryNeed
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.returned_room import can_shrink, least_size_bytes
+from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
@@ -139,15 +139,12 @@ class ServerWatch:
     def is_held(self) -> bool:  # has the size that somebody gave it by hand, to stay
         return self._store.now.control.holds(self.name, self._at_most_bytes)
 
-    def can_shrink_now(self) -> bool:
+    def can_shrink_now(self, to_bytes: int) -> bool:
         """Asked just before a shrink. What one that is slow has just said has to do."""
         is_slow = self.contact.is_slow and self._last is not None
         reading = self._last if is_slow else self._read_now(PATIENCE_SECONDS)
-        return reading is not None and self._can_shrink(reading)
-
-    def _can_shrink(self, reading: ServerReading) -> bool:
-        state = self._store.now
-        return can_shrink(reading, self.name, state.room, state.targets_bytes.get(self.name, 0))
+        room = self._store.now.room
+        return reading is not None and can_shrink(reading, self.name, room, to_bytes)
 
     def _read_now(self, patience_seconds: float) -> ServerReading | None:
         if self.contact.ask() is not None:
@@ -167,9 +164,10 @@ class ServerWatch:
             # said anything yet, it may be there, and nobody knows with how much.
             most = target_bytes if self.contact.is_down else math.inf
             return ServerState(self.name, most, 0, target_bytes, reachable=False)
-        last = self._last
+        last, room = self._last, self._store.now.room
         refuses = self.refusal.reason is not None or self.contact.taken_by is not None
-        gives = self._can_shrink(last)
+        target_bytes = reached_bytes(last, self.name, room, target_bytes)
+        gives = can_shrink(last, self.name, room, max(target_bytes, self._at_most_bytes))
         shrinks = self._at_most_bytes > target_bytes and gives and not refuses
         state = ServerState(
             self.name,
@@ -210,8 +208,10 @@ class ServerWatch:
     def is_too_small(self) -> bool:
         """Whether it can keep no key in the size that is planned."""
         last, target_bytes = self._last, self._store.now.targets_bytes[self.name]
-        if last is None or not last.evicts or not self.contact.is_up:
+        if last is None or not self.contact.is_up:
             return False
+        if not last.evicts:
+            return reached_bytes(last, self.name, self._store.now.room, target_bytes) > target_bytes
         # A shrink in vain ends where that is seen, whatever is planned.
         stays_bytes = last.maxmemory_bytes if last.unyielding_bytes else 0
         return is_too_small(max(target_bytes, stays_bytes), last.unevictable_bytes)

@@ -197,7 +197,7 @@ BREAKS = {
     "a shrink without another look at the policy": (
         server_watch.ServerWatch,
         "can_shrink_now",
-        lambda _watch: True,
+        lambda *_: True,
         "does not evict",
     ),
     "settings of a shrink that stay": (
