@@ -20,13 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import boto3
 
-from infra.emulator.own_user import for_own_user
+from infra.emulator.own_user import HEALTH_PATH, for_own_user, is_own
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -41,8 +40,8 @@ ACCESS_LOG_FORMAT = 'request %(m)s %(U)s "%(q)s" %(s)s "%({x-amz-target}i)s" "%(
 def client_environment(port: int) -> dict[str, str]:
     """Variables that send every AWS client, and the CDK command, to the emulator on ``port``."""
     return {
-        # The CDK command takes this name, but no address.
-        "AWS_ENDPOINT_URL": f"http://localhost:{port}",
+        # By its address: another user may listen at the other one of `localhost`.
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         # The emulator takes a key of twelve digits for the account.
         "AWS_ACCESS_KEY_ID": ACCOUNT,
         "AWS_SECRET_ACCESS_KEY": "emulated",
@@ -74,13 +73,17 @@ class RunningEmulator:
         self.endpoint_url = self.environment["AWS_ENDPOINT_URL"]
 
     def _is_up(self) -> bool:
-        """By an answer that nothing but ministack gives."""
-        url = f"{self.endpoint_url}/_ministack/health"
+        """By an answer that nothing but ministack gives, of a process of our user or of root."""
+        port = int(self.endpoint_url.rpartition(":")[2])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
         try:
-            with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
-                return "services" in json.load(answer)
+            connection.request("GET", HEALTH_PATH)
+            ends = connection.sock.getpeername(), connection.sock.getsockname()
+            return "services" in json.load(connection.getresponse()) and is_own(*ends)
         except (OSError, http.client.HTTPException, ValueError, TypeError):
             return False
+        finally:
+            connection.close()
 
     def client(self, service: str) -> Any:
         """A boto3 client of the emulated service."""
