@@ -7,6 +7,7 @@ and would get its user and password.
 
 from __future__ import annotations
 
+import errno
 import socket
 from ipaddress import ip_address
 from pathlib import Path
@@ -80,8 +81,9 @@ def _is_of_this_machine(connected: socket.socket) -> bool:
     with socket.socket(connected.family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((host, 0, *more))
-        except OSError:
-            return False
+        except OSError as error:
+            # Any other reason, such as that all ports are taken, is a stranger's to make.
+            return error.errno != errno.EADDRNOTAVAIL
     return True
 
 

@@ -52,7 +52,8 @@ import sys
 import redis
 from sidecar.config.node import ServerConfig
 from sidecar.servers.guarded_connection import _is_of_this_machine
-from sidecar.servers.redis_server import RedisServer, ServerDownError
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_errors import ServerDownError
 from tests.sidecar.opened_from_both_sides import connect_from
 print("ready", flush=True)
 port, at = int(input()), ("127.0.0.1", int(input()))
@@ -63,6 +64,20 @@ except ServerDownError as error:
     print(error)
 """
 _UNSHARED = ["unshare", "--user", "--map-root-user"]
+# In a network of its own, where all ports that one may be given are two.
+_ALL_PORTS_ARE_TAKEN = """
+import fcntl, socket, struct
+from sidecar.servers.guarded_connection import _is_of_this_machine
+SIOCSIFFLAGS, UP_AND_RUNNING = 0x8914, 0x41
+fcntl.ioctl(socket.socket(), SIOCSIFFLAGS, struct.pack("16sh", b"lo", UP_AND_RUNNING))
+with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as file:
+    file.write("40000 40001")
+taken = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]
+for place, one in enumerate(taken):
+    one.bind(("127.0.0.1", 40000 + place))
+listener = socket.create_server(("127.0.0.1", 30000))
+print(_is_of_this_machine(socket.create_connection(("127.0.0.1", 30000))))
+"""
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
@@ -82,6 +97,14 @@ def test_where_users_have_no_numbers_of_their_own_nobody_is_believed() -> None:
             said, _ = asks.communicate(f"{port}\n{listening.getsockname()[1]}\n")
             assert "cannot be told in this user namespace, and nothing was sent" in said
             assert stranger.recv(100) == b""
+
+
+def test_who_takes_all_ports_does_not_make_an_address_another_machines() -> None:
+    command = [*_UNSHARED, "--net", sys.executable, "-c", _ALL_PORTS_ARE_TAKEN]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr:
+        pytest.skip("no network namespace can be had here")
+    assert done.stdout == "True\n", done.stderr
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
