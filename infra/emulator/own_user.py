@@ -70,14 +70,15 @@ def is_own(client: tuple[str, int], server: tuple[str, int]) -> bool:
     """Whether a connection's other end is a socket of ours or of root, by the kernel's table. Of
     several with the same addresses all have to be; an end without a process is nobody's."""
     places = [_place(*client), _place(*server)]
-    ends = [
-        (fields[7], fields[9])
-        for table in ("tcp", "tcp6")
-        if (path := Path("/proc/net", table)).exists()
-        for fields in (line.split() for line in path.read_text().splitlines()[1:])
-        if [field.removeprefix(_MAPPED) for field in fields[1:3]] == places
-        and fields[3] != _TIME_WAIT
-    ]
+    ends = []
+    for path in filter(Path.exists, (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))):
+        with path.open() as lines:
+            ends += [
+                (fields[7], fields[9])
+                for fields in map(str.split, lines)
+                if [field.removeprefix(_MAPPED) for field in fields[1:3]] == places
+                and fields[3] != _TIME_WAIT
+            ]
     users = {"0", str(os.geteuid())}
     return bool(ends) and all(user in users and inode != "0" for user, inode in ends)
 

@@ -123,10 +123,11 @@ class Enforcement:
         in_force, state = self.sizes_in_force(), self._store.now
         if not state.control.engaged:
             return in_force
+        # What somebody needed just then is no size to come back to.
+        own = state.room.own_bytes(state.targets_bytes) if state.room else {}
+        planned = state.targets_bytes | own
         return {
-            name: state.targets_bytes.get(name, size)
-            if size and name not in state.control.held
-            else size
+            name: planned.get(name, size) if size and name not in state.control.held else size
             for name, size in in_force.items()
         }
 

@@ -100,16 +100,18 @@ def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:
 
 def _rows(port: int) -> Iterator[_Row]:
     """Of the sockets with this port at their own end."""
-    of_port = f"{port:04X}"
+    of_port = f":{port:04X}"
     for table in ("tcp", "tcp6"):
         path = Path(f"/proc/net/{table}")
         if table == "tcp6" and not path.exists():
             continue
-        for line in path.read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[1].endswith(f":{of_port}"):
-                made = ListeningSocket(fields[9], int(fields[7]))
-                yield _Row(_place(fields[1]), _place(fields[2]), fields[3], made)
+        # Line by line: any user can make a hundred thousand of them.
+        with path.open() as lines:
+            for line in filter(lambda line: of_port in line, lines):
+                fields = line.split()
+                if fields[1].endswith(of_port):
+                    made = ListeningSocket(fields[9], int(fields[7]))
+                    yield _Row(_place(fields[1]), _place(fields[2]), fields[3], made)
 
 
 def _place(text: str) -> tuple[Host, int]:

@@ -6,7 +6,10 @@ import os
 import socket
 import subprocess
 import sys
+import tracemalloc
+from contextlib import ExitStack
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +52,8 @@ def _strangers(port: int, host: str) -> socket.socket:
 
 _ASKS = """
 import sys
+import tracemalloc
+from contextlib import ExitStack
 import redis
 from sidecar.config.node import ServerConfig
 from sidecar.servers.guarded_connection import _is_of_this_machine
@@ -198,3 +203,18 @@ def test_an_address_of_this_machine_is_one_whichever_we_connect_from() -> None:
         assert _is_of_this_machine(connected)
     # Of the addresses for examples, which no machine has.
     assert not _is_of_this_machine(Connected("192.0.2.1"))  # type: ignore[arg-type]
+
+
+def test_a_long_table_of_sockets_is_not_kept() -> None:
+    """Any user can make it long, and each connection to a server reads it."""
+    with ExitStack() as stack:
+        for _ in range(400):
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        tracemalloc.start()
+        try:
+            port = listening.getsockname()[1]
+            assert len(listening_sockets([ip_address("127.0.0.1")], port)) == 1
+            peak_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak_bytes < len(Path("/proc/net/tcp").read_bytes())

@@ -217,6 +217,9 @@ def test_room_goes_back_from_one_that_does_not_evict_any_more(
 
     with sidecar_in_thread(path) as sidecar:
         clients = room_for_replies(sidecar, servers)
+        # A plan that is taken back later does not bring back what somebody needs now.
+        before = sidecar._control._enforcement.sizes_to_come_back_to()
+        assert set(before.values()) == {16 * MB}
         if then != "a plan before":
             servers["a"].client.lpop("queue")
         if then.startswith("a plan"):
