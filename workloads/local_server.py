@@ -48,6 +48,7 @@ class LocalServer:
 
     Raises:
         RuntimeError: the server did not come up; the message has the end of its log.
+        ValueError: it would load code at a port, which every user of the machine reaches.
     """
 
     def __init__(
@@ -56,6 +57,9 @@ class LocalServer:
         binary: Path | None = None,
         wrapper: Sequence[str] = (),
     ) -> None:
+        has = settings or {}
+        if has.get("port") and has.get("enable-module-command", "no") != "no":
+            raise ValueError("a server at a port may not have enable-module-command")
         # Not in the caller's folder: a Unix socket's path may have 107 bytes at most.
         self.folder = Path(tempfile.mkdtemp(prefix="spreds-redis-"))
         self.socket = self.folder / "redis.sock"
@@ -66,7 +70,7 @@ class LocalServer:
             "dir": self.folder,
             "logfile": self.log,
             "save": "",
-            **(settings or {}),
+            **has,
         }
         lines = [
             f'{key} "{value}"' if value == "" else f"{key} {value}"

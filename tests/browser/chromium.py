@@ -12,6 +12,8 @@ import pytest
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
+from tests.browser.own_network import own_network
+
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None,
@@ -24,7 +26,8 @@ PICTURES = Path(__file__).parents[2] / "build" / "page-pictures"
 
 @contextmanager
 def chromium() -> Iterator[Chrome]:
-    """A browser with a profile of its own, which asks nobody but whom it is sent to."""
+    """A browser with a profile of its own, which asks nobody but whom it is sent to: a server that
+    this thread starts meanwhile."""
     options = ChromeOptions()
     options.binary_location = CHROMIUM or ""
     for argument in (
@@ -38,11 +41,12 @@ def chromium() -> Iterator[Chrome]:
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = Chrome(options, Service(DRIVER))
-    try:
-        yield browser
-    finally:
-        browser.quit()
+    with own_network():
+        browser = Chrome(options, Service(DRIVER))
+        try:
+            yield browser
+        finally:
+            browser.quit()
 
 
 def show_as(browser: Chrome, width: int, scheme: str, height: int = 900) -> None:

@@ -6,9 +6,11 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from selenium.webdriver import Chrome
@@ -85,6 +87,15 @@ def _wait_for(browser: Chrome, selector: str, words: str) -> None:
         lambda: any(words in text for text in _texts(browser, selector)),
         lambda: _texts(browser, selector),
     )
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="a network of one's own takes root")
+def test_no_other_user_of_the_machine_reaches_its_driver() -> None:
+    with ThreadPoolExecutor(1) as elsewhere, socket.socket() as stranger:
+        elsewhere.submit(int).result()  # by now its thread is there
+        with chromium() as browser:
+            port = urlsplit(browser.service.service_url).port
+            assert elsewhere.submit(stranger.connect_ex, ("127.0.0.1", port)).result()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

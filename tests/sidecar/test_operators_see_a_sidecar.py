@@ -150,7 +150,7 @@ def test_the_page_of_a_real_sidecar_from_the_recommendation_to_the_order(
         wait_until(condition, lambda: (status(), text("body")))
 
     before = node.sizes_bytes()
-    with running(node) as (_, port), chromium() as browser:
+    with chromium() as browser, running(node) as (_, port):
         wait_until(lambda: can_be_applied(status()), status)
         show_as(browser, 1280, "light")
         browser.get(f"http://127.0.0.1:{port}/")

@@ -82,3 +82,8 @@ def test_what_the_server_itself_is_known_for_is_no_finding(tested: TestedServer)
     assert "sha1.c" in (tested.folder / "sanitizer.report").read_text()
     tested.check()
     tested.finish()
+
+
+def test_no_server_at_a_port_loads_code() -> None:
+    with pytest.raises(ValueError, match="at a port"):
+        LocalServer({"port": 1, "enable-module-command": "yes"})

@@ -98,8 +98,9 @@ class Play:
         return self._phase.has_replica
 
     def _settings(self) -> dict[str, object]:
-        port = {"port": _free_port()} if self._has_replica else {}
-        return {**_ALWAYS, "enable-module-command": "yes", **port, **self._phase.settings}
+        # Every user of the machine reaches a port: nobody may load code there.
+        way = {"port": _free_port()} if self._has_replica else {"enable-module-command": "yes"}
+        return {**_ALWAYS, **way, **self._phase.settings}
 
     def _replica(self, master: TestedServer) -> TestedServer:
         port = master.client.config_get("port")["port"]
