@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 
 from solver_lambda.http.connection import Connection
@@ -20,20 +20,30 @@ class LaneQueue:
         self._waiting: deque[Connection] = deque()
         self._answering: list[Connection] = []
 
-    def add(self, connection: Connection) -> None:
-        """Let it wait for ``take``. Raises RefusedError: there is no place for it."""
+    def add(self, connection: Connection) -> Connection | None:
+        """Let it wait for ``take``. Returns the one that has to leave for it: the last of the party
+        with the most that wait. Raises RefusedError: there is no place for it."""
+        pushed_out = None
         if not self._may_begin(connection):
-            if _count(self._waiting, connection) >= self._most_waiting_of_one:
+            own = _count(self._waiting, connection)
+            if own >= self._most_waiting_of_one:
                 raise crowded(f"{self._most_of_one} such requests of yours are being answered")
             if len(self._waiting) >= self._lane.most_waiting:
-                raise crowded(
-                    f"{self._lane.most} such requests are being answered, the most at a time"
-                )
+                crowd = Counter(one.peer.party for one in self._waiting)
+                pushed_out = max(reversed(self._waiting), key=lambda one: crowd[one.peer.party])
+                if crowd[pushed_out.peer.party] <= own + 1:
+                    raise crowded(
+                        f"{self._lane.most} such requests are being answered, the most at a time"
+                    )
+                self._waiting.remove(pushed_out)
         self._waiting.append(connection)
+        return pushed_out
 
     def take(self) -> Connection | None:
-        """The one that is answered next, until ``done``; ``None``: none may be now."""
-        found = next((one for one in self._waiting if self._may_begin(one)), None)
+        """The one that is answered next, until ``done``, of a party with the fewest that are;
+        ``None``: none may be now."""
+        may_begin = filter(self._may_begin, self._waiting)
+        found = min(may_begin, key=lambda one: _count(self._answering, one), default=None)
         if found is not None:
             self._waiting.remove(found)
             self._answering.append(found)

@@ -229,17 +229,17 @@ class HttpServer:
         if lane is None:
             self._write(connection, self._made(connection, connection.incoming.complete()))
             return
-        self._queues[lane].add(connection)
+        pushed_out = self._queues[lane].add(connection)
         self._watch(connection, 0, None)
-        connection.phase = Phase.WAITING
-        connection.until = time.monotonic() + lane.seconds
+        connection.phase, connection.until = Phase.WAITING, time.monotonic() + lane.seconds
+        if pushed_out is not None:
+            self._refuse(pushed_out, crowded("others wait with fewer requests"))
         self._dispatch(lane)
 
     def _dispatch(self, lane: Lane) -> None:
         while connection := self._queues[lane].take():
             connection.phase = Phase.ANSWERING
-            call = connection.incoming.complete()
-            name = f"{self._name} answer"
+            call, name = connection.incoming.complete(), f"{self._name} answer"
             thread = threading.Thread(
                 target=self._answer, args=(connection, lane, call), name=name, daemon=True
             )

@@ -238,6 +238,27 @@ def test_a_user_holds_his_share_of_a_lane_and_of_the_connections() -> None:
         with pytest.raises(RefusedError):
             queue.add(connection(7))
         queue.add(connection(8))
+        # Whom there is no place for takes that of the last of those who have the most.
+        queue = LaneQueue(Lane(1, 4, most_waiting_of_one=3))
+        many = [connection(7) for _ in range(4)]
+        for one in many:
+            queue.add(one)
+            queue.take()
+        few = connection(8)
+        assert queue.add(few) is None
+        late = connection(9)
+        assert queue.add(late) is many[3]
+        with pytest.raises(RefusedError):
+            queue.add(connection(8))
+        queue.done(many[0])
+        assert [queue.take() for _ in range(2)] == [many[1], None]
+        # Who has none that is answered goes before who has some.
+        queue = LaneQueue(Lane(3, 4))
+        for one in many[:3]:
+            queue.add(one)
+        assert [queue.take(), queue.take()] == many[:2]
+        queue.add(few)
+        assert queue.take() is few
 
 
 def test_who_does_not_take_his_answer_is_hung_up_on(front: Front) -> None:
