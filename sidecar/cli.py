@@ -71,10 +71,12 @@ def _options(arguments: list[str]) -> Namespace | MrcOptions:
 
             plain.execute = execute
             return plain
+    from sidecar.base.plain_text import PlainOutput
     from sidecar.commands.parser import COMMANDS, make_parser
 
     names = [name for name in COMMANDS if name in arguments[:1]]
-    return make_parser(names).parse_args(arguments)
+    with PlainOutput():
+        return make_parser(names).parse_args(arguments)
 
 
 def _warn_on_stderr() -> None:

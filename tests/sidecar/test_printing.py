@@ -99,3 +99,14 @@ def test_a_line_of_the_log_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failed.endswith("it failed")
     assert len(traceback) > 2
     assert "\x1b" not in said.getvalue()
+
+
+def test_an_argument_that_is_refused_is_shown_with_escapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A shell makes an argument of each file name of a folder, which may be a stranger's."""
+    with pytest.raises(SystemExit):
+        main(["check", "node.toml", "a\x1b[2J"])
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "a\\x1b[2J" in said
