@@ -97,15 +97,20 @@ class Enforcement:
         """
         if not self._store.now.control.sets_sizes:
             raise ValueError("nothing is set now")
-        sizes = fitted_sizes(
+        fitted = partial(
+            fitted_sizes,
             self.config.servers,
             {**self._store.now.targets_bytes, **sizes_bytes},
             unmovable_bytes(self._actuator.states()),
             self._actuator.budget.bytes,
-            self._actuator.least_bytes(),
         )
+        least = self._actuator.least_bytes()
+        sizes = fitted(least)
+        room = RoomMade.for_needs(fitted({}), sizes, least)
         before = self.sizes_in_force()
         self._actuator.engage(sizes, sizes, purpose)
+        with self._store.update() as state:
+            state.room = room or state.room
         self._tell_changes(before, sizes, purpose)
         return sizes
 

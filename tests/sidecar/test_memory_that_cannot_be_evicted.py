@@ -202,7 +202,7 @@ def test_room_that_is_there_from_the_beginning_goes_back(
         )
 
 
-@pytest.mark.parametrize("then", ["nothing", "a plan", "a plan before", "a restart"])
+@pytest.mark.parametrize("then", ["nothing", "a plan", "a plan before", "a rollback", "a restart"])
 def test_room_goes_back_from_one_that_does_not_evict_any_more(
     one_empty: tuple[dict[str, LocalServer], Path], then: str
 ) -> None:
@@ -220,7 +220,7 @@ def test_room_goes_back_from_one_that_does_not_evict_any_more(
         # A plan that is taken back later does not bring back what somebody needs now.
         before = sidecar._control._enforcement.sizes_to_come_back_to()
         assert set(before.values()) == {16 * MB}
-        if then != "a plan before":
+        if then not in ("a plan before", "a rollback"):
             servers["a"].client.lpop("queue")
         if then.startswith("a plan"):
             # It leaves the one that cannot be given another size as it is.
@@ -233,9 +233,16 @@ def test_room_goes_back_from_one_that_does_not_evict_any_more(
                 lambda: sidecar._store.now.room.made_bytes == moved, sidecar.metrics.snapshot
             )
             servers["a"].client.lpop("queue")
+        if then == "a rollback":
+            with sidecar._lock:
+                sidecar._control._enforcement.back_to(
+                    {"a": 16 * MB, "b": 10 * MB, "c": 22 * MB}, "rolled back"
+                )
         for client in clients:
             client.close()
         wait_until(lambda: sidecar._actuator.targets()["a"] == 16 * MB, sidecar.metrics.snapshot)
+        if then == "a rollback":
+            assert sidecar._actuator.targets() == {"a": 16 * MB, "b": 10 * MB, "c": 22 * MB}
         if then != "a restart":
             gives_as_the_others_fill(sidecar)
     if then == "a restart":
