@@ -50,9 +50,9 @@ SMALLER = np.concatenate((np.full(4000, 1500, np.uint32), np.full(4000, 400, np.
 CHANGED = np.concatenate((zipf(0.8, READS // 2), 4000 + zipf(0.8, READS // 2)))
 CASES = {
     "one size": Case(zipf(0.9), SIZES, (0.3,) * PARTS),
-    # Redis draws neighbours in its hash table, the simulation any keys: a loop shows it. Of a part's
-    # 5,000 reads Redis missed 4,473 to 4,571 in 14 runs, the simulation 4,660 to 4,744 with six
-    # salts. With what the baseline is uncertain by, 336 were seen between them once.
+    # Redis draws neighbours in its hash table, the simulation any keys: a loop shows it. Of a
+    # part's 5,000 reads Redis missed 4,473 to 4,571 in 14 runs, the simulation 4,660 to 4,744
+    # with six salts. With what the baseline is uncertain by, 336 were seen between them once.
     "a loop that does not fit": Case(
         np.arange(READS) % 4000, SIZES, (0.8,) * PARTS, tolerance_ratio=0.08
     ),
