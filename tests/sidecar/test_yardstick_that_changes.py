@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sidecar.config.node import read_config
+from sidecar.control.yardstick import Yardstick
 from sidecar.curves.growth_margin import GrowthMargin
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
@@ -115,6 +116,20 @@ def no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many objects are known that chance needs no margin."""
     step = GrowthMargin.step
     monkeypatch.setattr(GrowthMargin, "step", lambda one, *_: step(one, 1.0, 10**18))
+
+
+def test_a_measured_latency_is_another_one_once_it_has_moved_by_a_tenth() -> None:
+    yardstick, node = Yardstick(), Node(1)
+    assert yardstick.look(node.judge()) is None
+    told = []
+    for latency in (0.0215, 0.0225, 0.0215):
+        node.change("one", backend_latency_seconds=latency, backend_latency_source="measured")
+        told.append(yardstick.look(node.judge()))
+    assert told == [None, "latency changed: one 20 ms -> 22.5 ms", None]
+    # What people set is another one at once.
+    node.change("one", backend_latency_seconds=0.022, backend_latency_source="team", weight=2.0)
+    changed = "weights changed: one 1 -> 2; latency changed: one 22.5 ms -> 22 ms"
+    assert yardstick.look(node.judge()) == changed
 
 
 @pytest.mark.parametrize(
