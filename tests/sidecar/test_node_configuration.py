@@ -495,7 +495,11 @@ def test_by_default_there_is_a_socket_beside_the_state_file_and_no_port(
 def test_all_can_be_told(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'socket = "s"\ngroup = "root"\nlisten = "[::1]:9736"\ntoken_file = "token"'
     assert load(text) == OperatorsConfig(
-        socket=tmp_path / "s", group="root", listen=("::1", 9736), token=TOKEN
+        socket=tmp_path / "s",
+        group="root",
+        listen=("::1", 9736),
+        token=TOKEN,
+        token_path=tmp_path / "token",
     )
     assert TOKEN not in repr(load(text))
     monkeypatch.setenv("T", TOKEN)
