@@ -45,6 +45,7 @@ class ObservationCycle:
         last_observation: the last one that was made.
         last_settings: the teams' settings that it used, by server.
         before_observation: called each time before the servers are looked at for one.
+        observed: called with each that was made, before a plan is asked for.
         take_samples: called when they have been: what they served is to be in the samples. The
             same is done at the end of each step.
         asked: keeps them for those who judge plans.
@@ -69,6 +70,7 @@ class ObservationCycle:
         self.last_observation: Observation | None = None
         self.last_settings: Mapping[str, TeamSettings] = {}
         self.before_observation: Callable[[], None] = lambda: None
+        self.observed: Callable[[Observation], None] = lambda _: None
         self.take_samples: Callable[[], None] = lambda: None
         self.silent_seconds: Callable[[str], float] = lambda _: 0.0
         self.asked = AskedObservations(None)
@@ -196,10 +198,10 @@ class ObservationCycle:
                     server.name: ObservedLatency.of(server) for server in observation.servers
                 }
             # The last one that was answered may still be carried out by order.
-            waiting = {*self._store.now.asked, self._store.now.applied_cycle}
-            self.asked.keep(observation, waiting)
+            self.asked.keep(observation, {*self._store.now.asked, self._store.now.applied_cycle})
         self._outstanding = (observation, time.monotonic())
         self.last_observation, self.last_settings = observation, settings
+        self.observed(observation)
         self._metrics.observations.inc()
         servers = f"{len(seen)} of {len(self.config.servers)} servers"
         words = f"{servers}, window {format_duration(observation.window_seconds)}; by {basis}"

@@ -122,6 +122,7 @@ class Metrics:
     operators_sockets_gone = _Declared(
         "Times that the operators' socket had been removed and was made again"
     )
+    tokens_unread = _Declared("Times that operators.token_file had no token that could be read")
     operators_not_bound = _Declared(
         "Times that an address of [operators] could not be bound, and operators were not served",
         "key",

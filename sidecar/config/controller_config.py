@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from sidecar.config.addresses import is_own, numbered, shown_url
-from sidecar.config.fields import duration, secret
+from sidecar.config.fields import duration, secret, secret_path
 from sidecar.config.tls import check_ca_certs
 from solver_lambda.documents.document_key import check_key
 from solver_lambda.documents.reader import Fields
+from solver_lambda.secret import SecretError, read_secret
 
+_WORD = re.compile(r"[!-~]+")
+_NO_WORD = "must hold one word of printable ASCII characters, on one line"
 KINDS = ("auto", "lambda", "fargate", "http", "embedded")
 TOPIC_ARN = re.compile(
     r"arn:(aws|aws-cn|aws-us-gov):sns:(?P<region>[a-z0-9-]+):\d{12}:[A-Za-z0-9_-]{1,256}"
@@ -59,6 +62,7 @@ class ServiceConfig:
         key: by which observations are signed and plans must be; ``None``: none.
         ssl_ca_certs: PEM file by which an https service is believed; ``None``: the system's.
         allow_plain_http: whoever answers without a key and TLS is believed.
+        token_path, key_path: the files that they were read from.
     """
 
     url: str
@@ -66,6 +70,23 @@ class ServiceConfig:
     ssl_ca_certs: Path | None = None
     key: bytes | None = field(default=None, repr=False)
     allow_plain_http: bool = False
+    token_path: Path | None = None
+    key_path: Path | None = None
+
+    def read_again(self) -> ServiceConfig:
+        """With what the files of its secrets have now. Raises ValueError, which names the key."""
+        name, path, token, key = "token_file", self.token_path, self.token, self.key
+        try:
+            if path is not None:
+                token = read_secret(path)
+                if not _WORD.fullmatch(token):
+                    raise SecretError(_NO_WORD)
+            name, path = "key_file", self.key_path
+            if path is not None:
+                key = check_key(read_secret(path))
+        except ValueError as error:
+            raise ValueError(f"controller.{name} {str(path)!r} {error}") from error
+        return replace(self, token=token, key=key)
 
     @property
     def is_open(self) -> bool:
@@ -174,14 +195,16 @@ def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
             )
         check_ca_certs(fields, ca_certs)
     allows = url.startswith("http:") and fields.boolean("allow_plain_http", False)
-    return ServiceConfig(url, _token(fields, folder), ca_certs, _key(fields, folder), allows)
+    token, key = _token(fields, folder), _key(fields, folder)
+    paths = (secret_path(fields, "token", folder), secret_path(fields, "key", folder))
+    return ServiceConfig(url, token, ca_certs, key, allows, *paths)
 
 
 def _token(fields: Fields, folder: Path) -> str | None:
     token = secret(fields, "token", folder)
-    if token is not None and not re.fullmatch(r"[!-~]+", token):
+    if token is not None and not _WORD.fullmatch(token):
         key = "token_file" if fields.has("token_file") else "token_env"
-        raise fields.refuse(key, "must hold one word of printable ASCII characters, on one line")
+        raise fields.refuse(key, _NO_WORD)
     return token
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sidecar.config.addresses import place_of, read_server_url
@@ -124,7 +124,10 @@ class SidecarConfig:
             "[sampling]": self.sampling,
             "state_file": self.state_file,
             "planning.forecast": self.forecasts,
-            "[operators]": self.operators,
+            # A token is read again where its file changes.
+            "[operators]": replace(
+                self.operators, token=None if self.operators.token_path else self.operators.token
+            ),
             "[log]": self.log,
             "the servers or how to reach them": [
                 (item.name, item.url, item.username, item.password_from, item.tls)

@@ -7,7 +7,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sidecar.config.fields import secret
+from sidecar.config.fields import secret, secret_path
 from solver_lambda.documents.reader import Fields
 from solver_lambda.http.listening import LOCALHOST
 from solver_lambda.secret import why_no_token
@@ -25,6 +25,7 @@ class OperatorsConfig:
             127.0.0.1 and [::1], or the number of an address; ``None``: nowhere.
         anywhere: ``listen`` may be reached from other machines.
         token: without it no orders are taken over ``listen``.
+        token_path: the file that it was read from, and is read from again where that changes.
     """
 
     socket: Path | None = None
@@ -32,6 +33,7 @@ class OperatorsConfig:
     listen: tuple[str, int] | None = None
     anywhere: bool = False
     token: str | None = field(default=None, repr=False)
+    token_path: Path | None = None
 
 
 def read_operators(fields: Fields, folder: Path, state_file: Path | None) -> OperatorsConfig:
@@ -44,6 +46,7 @@ def read_operators(fields: Fields, folder: Path, state_file: Path | None) -> Ope
         listen=_listen(fields, anywhere) if fields.has("listen") else None,
         anywhere=anywhere,
         token=_token(fields, folder),
+        token_path=secret_path(fields, "token", folder),
     )
     fields.done()
     return operators

@@ -16,6 +16,7 @@ from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain
 from sidecar.control.series import Series
+from sidecar.control.yardstick import Yardstick
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
@@ -80,6 +81,7 @@ class ControlPlane:
         )
         self.series = Series(config.cycle.maximum_age_seconds)
         self.recommended = RecommendedGain(time.time())
+        self._yardstick = Yardstick()
         self._enforcement.changed = self._resized
         self.plans.on_carried_out = self._carried_out
         self.plans.on_recommended = self._recommended
@@ -87,7 +89,7 @@ class ControlPlane:
     def follow(self, cycle: ObservationCycle) -> None:
         """Judge plans by these observations."""
         self._cycle = cycle
-        cycle.before_observation = self._conclude
+        cycle.before_observation, cycle.observed = self._conclude, self._observed
         cycle.asked = self._asked
 
     @property
@@ -209,6 +211,14 @@ class ControlPlane:
         with self._lock:
             self.verification.look(self._actuator.read_all())
             self.verification.conclude(self._config.cycle.maximum_age_seconds)
+
+    def _observed(self, observation: Observation) -> None:
+        """Sums of milliseconds begin anew where these count otherwise from now on."""
+        with self._lock:
+            if words := self._yardstick.look(observation):
+                self.history.add("yardstick", words)
+                self.series.mark(observation.made_at_seconds, words)
+                self.recommended = RecommendedGain(time.time())
 
     def _carried_out(self, plan: AdaptationPlan, in_force_bytes: Mapping[str, int]) -> None:
         self.verification.begin(plan, in_force_bytes)

@@ -13,6 +13,7 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.effective_access_time import AccessCost
 
 MOST_POINTS = 1000
+_MOST_MARKS = 100
 # Points in a cycle.
 _POINTS_A_CYCLE = 60
 _LEAST_SECONDS = 1.0
@@ -42,6 +43,7 @@ class Series:
     def __init__(self, cycle_seconds: float) -> None:
         self._seconds = max(_LEAST_SECONDS, cycle_seconds / _POINTS_A_CYCLE)
         self._points: deque[_Point] = deque(maxlen=MOST_POINTS)
+        self._marks: deque[dict[str, Any]] = deque(maxlen=_MOST_MARKS)
         self._last: dict[str, ServerReading] = {}
         self.hit_ratios: dict[str, float] = {}
         self.reads_per_second: dict[str, float] = {}
@@ -82,6 +84,10 @@ class Series:
             )
         )
 
+    def mark(self, at_seconds: float, words: str) -> None:
+        """From then on (Unix time) mean access times are not to be compared with those before."""
+        self._marks.append({"at_seconds": at_seconds, "words": words})
+
     def _mean_seconds(
         self, servers: Mapping[str, ServerObservation], hit_ratios: Mapping[str, float]
     ) -> float | None:
@@ -109,6 +115,7 @@ class Series:
             "predicted_mean_access_time_seconds": [
                 point.predicted_mean_seconds for point in points
             ],
+            "marks": list(self._marks),
             "servers": {
                 name: {
                     "maxmemory_bytes": [point.sizes_bytes.get(name) for point in points],

@@ -39,8 +39,7 @@ from solver_lambda.http.message import user_of
 log = logging.getLogger(__name__)
 
 MAX_REASON_CHARACTERS = 300
-# Of a plan in chunks, whose lengths come with them.
-MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES
+MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES  # of a plan in chunks, whose lengths come with them
 MOST_HEAD_BYTES = 16 * 1024
 SHOWN_BYTES = 60
 
@@ -99,11 +98,11 @@ class SolverService:
 
     def answer(self, observation: bytes) -> bytes:
         """The plan's document, unchecked. Raises ServiceError."""
-        return self._exchange("POST", observation)
+        return self._ask("POST", observation)
 
     def look(self) -> None:
         """Ask whether it is there, is a solver, and believes us. Raises ServiceError."""
-        answer = self._exchange("GET", None)
+        answer = self._ask("GET", None)
         try:
             is_ready = json.loads(answer) == {"status": "ready"}
         except (ValueError, RecursionError):
@@ -111,6 +110,20 @@ class SolverService:
         if not is_ready:
             shown = answer[:SHOWN_BYTES].decode("utf-8", "replace")
             raise self._failure(f'is no solver: a GET gets {shown!r}, not {{"status": "ready"}}')
+
+    def _ask(self, method: str, body: bytes | None) -> bytes:
+        """Once more where it failed, and a file has another secret now. Raises ServiceError."""
+        try:
+            return self._exchange(method, body)
+        except ServiceError as error:
+            before = self._config
+            try:
+                self._config = before.read_again()
+            except ValueError as unread:
+                raise ServiceError(f"{error}; {unread}", error.status) from error
+            if self._config == before:
+                raise
+        return self._exchange(method, body)
 
     def _exchange(self, method: str, body: bytes | None) -> bytes:
         url = urlsplit(self._config.url)

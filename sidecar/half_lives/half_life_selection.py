@@ -98,6 +98,7 @@ class HalfLifeSelection:
         self._in_force = VirtualDivision(np.zeros(0))
         self._divisions: list[VirtualDivision] = []
         self._early: int | None = None
+        self._is_behind = False
 
     @property
     def is_early(self) -> bool:
@@ -149,14 +150,16 @@ class HalfLifeSelection:
             if total > 0:
                 # One does not go back from what is only being filled.
                 filled = cost_of(self._in_force.planned, costs)
+                longest = cost_of(self._divisions[_LONGEST].planned, costs)
+                self._is_behind &= filled - longest > _SLACK * total
                 self._judge(now - others, filled - others[_FIRST], total, steps)
         else:
-            # Plans for other servers or bounds say nothing.
+            # Plans for other servers, bounds or weights say nothing.
             self._planner = planner
             units = planner.units(sizes_bytes)
             self._in_force = VirtualDivision(units)
-            self._divisions = [VirtualDivision(units) for _ in MEMORIES]
-            self._divisions.append(VirtualDivision(self._first_units(planner)))
+            # The first sizes have to be filled, too.
+            self._divisions = [VirtualDivision(units) for _ in (*MEMORIES, _FIRST)]
         for division, memory in zip(self._divisions, MEMORIES, strict=False):
             division.planned = planner.plan(planner.miss_costs(counts, memory))
         self._divisions[_FIRST].planned = self._first_units(planner)
@@ -178,6 +181,12 @@ class HalfLifeSelection:
         self._lead_squares *= times**2
         self._in_force_saved_of_first *= times
         self._spent *= times
+
+    def reweigh(self) -> None:
+        """Misses cost otherwise beside each other from now on. The sizes in force follow by and by,
+        for moving has its price, and memories' plans at once, which is no sign of another load: so
+        until the former are about as good, a plan is early only if it is better than the latter."""
+        self._is_behind = True
 
     @property
     def _place(self) -> int:
@@ -211,6 +220,8 @@ class HalfLifeSelection:
         self._spent = trust * self._spent + steps * total
         self._spent_steps = trust * self._spent_steps + steps
         share = np.append(saved[:_FIRST], back) / total
+        if self._is_behind:
+            share -= max(0.0, share[_LONGEST])
         self._recent = np.maximum(0.0, self._recent + steps * (share - _SLACK))
         squares = self._recent_squares + steps * share**2
         self._recent_squares = np.where(self._recent > 0, squares, 0.0)

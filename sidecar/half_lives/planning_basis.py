@@ -175,7 +175,8 @@ class PlanningBasis:
         self._scores.planned(applied=applied, early=self._was_early)
 
     def _plan_by(self, servers: list[PlannedServer], budget_bytes: int) -> None:
-        """Only another planner for other servers: plans by one cannot be judged by another."""
+        """Only another planner for other servers or weights: plans by one cannot be judged by
+        another."""
         minima = sum(server.minimum_bytes for server in servers)
         if len(servers) < 2 or budget_bytes <= minima:
             self._planner = None
@@ -184,9 +185,11 @@ class PlanningBasis:
         if self._planner is not None and planner.divides_as(self._planner):
             before, now = (one.most_cost(self._counts()) for one in (self._planner, planner))
             self._scores.reprice(now / before if before > 0 and now > 0 else 1.0)
-            self._planner.reprice(planner.servers)
-        else:
-            self._planner = planner
+            if planner.weighs_as(self._planner):
+                self._planner.reprice(planner.servers)
+                return
+            self._scores.reweigh()
+        self._planner = planner
 
     def _counts(self) -> dict[str, ReadCounts]:
         return {name: monitor.counts for name, monitor in self._monitors.items()}

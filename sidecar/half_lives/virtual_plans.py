@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import HalfLife
+from sidecar.curves.remembered import MEMORIES, HalfLife
 from solver_lambda.solvers.hill_climbing import LookAhead
 from solver_lambda.solvers.lagrangian import lagrangian_bound
 from solver_lambda.solvers.partition_problem import PartitionProblem
@@ -69,13 +69,22 @@ class VirtualPlanner:
             self.unit_bytes, other.unit_bytes, rel_tol=_SAME_RATIO
         )
 
+    def weighs_as(self, other: VirtualPlanner) -> bool:
+        """Whether misses of the same servers cost about the same beside each other."""
+        mine, theirs = (
+            np.array([server.penalty_seconds for server in one.servers]) for one in (self, other)
+        )
+        return np.allclose(mine * theirs.sum(), theirs * mine.sum(), rtol=_SAME_RATIO, atol=0)
+
     def reprice(self, servers: Sequence[PlannedServer]) -> None:
         """Take what hits and misses cost now; the servers are the same."""
         self.servers = tuple(sorted(servers, key=lambda server: server.name))
 
     def most_cost(self, counts: Mapping[str, ReadCounts]) -> float:
-        """Of the last step, a second, had each server its minimum."""
-        return float(self.miss_costs(counts, None)[:, 0].sum()) + self.hit_costs(counts, None)
+        """By the longest memory, a second, had each server its minimum: in the last step, which may
+        be an instant, there may have been no read."""
+        longest = MEMORIES[-1]
+        return float(self.miss_costs(counts, longest)[:, 0].sum()) + self.hit_costs(counts, longest)
 
     def miss_costs(
         self, counts: Mapping[str, ReadCounts], memory: HalfLife | None, *, by_group: bool = False

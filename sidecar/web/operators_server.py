@@ -12,6 +12,7 @@ from sidecar.config.operators import OperatorsConfig
 from sidecar.control.order_rate import OrderRate
 from sidecar.control.sidecar_view import SidecarView
 from sidecar.web.routes import Documents, operators_router
+from sidecar.web.token_file import TokenFile
 from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.connection import Limits
 from solver_lambda.http.guards import NobodyGuard, PeerGuard, TokenGuard
@@ -42,11 +43,15 @@ class OperatorsServer:
         self.unix_router = operators_router(
             documents, watched, PeerGuard(), OrderRate(burst=30, seconds=1.0)
         )
+        guard = _tcp_guard(config.token)
+        self._token: TokenFile | None = None
+        if config.token_path is not None and isinstance(guard, TokenGuard):
+            self._token = TokenFile(config.token_path, guard, watched.metrics)
         # With a bucket of its own, so that a flood there does not lock out whoever is here.
         self.tcp_router = operators_router(
             documents,
             watched,
-            _tcp_guard(config.token),
+            guard,
             OrderRate(burst=10, seconds=2.0),
             anywhere=config.anywhere,
         )
@@ -74,6 +79,8 @@ class OperatorsServer:
         if now - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = now
+        if self._token is not None:
+            self._token.look()
         if self._unix is not None and self._unix[0].is_gone:
             self._watched.metrics.operators_sockets_gone.inc()
             self._close_unix()
@@ -84,8 +91,9 @@ class OperatorsServer:
         self._serve_what_is_not_served()
 
     def problems(self) -> list[str]:
-        """Where nobody can reach the sidecar, for people."""
-        return list(self._troubles.values())
+        """Where nobody can reach the sidecar, or with an old token, for people."""
+        old = self._token.problem if self._token else None
+        return [*self._troubles.values(), *([old] if old else [])]
 
     def not_served(self) -> list[str]:
         """The keys of ``[operators]`` whose address cannot be bound."""

@@ -51,17 +51,20 @@ class TokenGuard:
 
     Args:
         words: why nobody else passes, for people.
+
+    Attributes:
+        token: the one that counts now.
     """
 
     def __init__(self, token: str, words: str) -> None:
         if not token:
             raise ValueError("an empty token would let everybody pass")
-        self._token = token
+        self.token = token
         self._words = words
 
     def __call__(self, request: Request) -> Authorised:
         """Raises RefusedError."""
-        if not is_token(request.headers.get("authorization"), self._token):
+        if not is_token(request.headers.get("authorization"), self.token):
             raise RefusedError(
                 HTTPStatus.UNAUTHORIZED, "token", self._words, {"WWW-Authenticate": "Bearer"}
             )

@@ -243,6 +243,7 @@ def example_series() -> dict[str, Any]:
         "at_seconds": times,
         "mean_access_time_seconds": line(lambda place: 0.0094 + 0.0012 * math.sin(place / 11)),
         "predicted_mean_access_time_seconds": line(lambda place: 0.0091),
+        "marks": [{"at_seconds": times[60], "words": "weights changed: pages 1 -> 2"}],
         "servers": servers,
     }
 

@@ -64,6 +64,17 @@ def test_who_has_not_the_key_gets_no_plan(service: RunningService, key: str | No
         assert refused.value.status == 403
 
 
+def test_a_key_that_is_replaced_in_its_file_is_read_again_when_the_old_one_is_refused(
+    service: RunningService, tmp_path: Path
+) -> None:
+    file = write_secret(tmp_path / "key", OTHER)
+    solver = SolverService(ServiceConfig(service.url, key=OTHER.encode(), key_path=file), 30)
+    with pytest.raises(ServiceError, match="answered 403 without the key's"):
+        solver.look()
+    write_secret(file, KEY)
+    solver.look()
+
+
 def answered(body: bytes, signature: str | None, status: str = "200 OK") -> bytes:
     line = f"X-Spreds-Signature: {signature}\r\n" if signature else ""
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{line}\r\n".encode() + body

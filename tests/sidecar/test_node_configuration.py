@@ -334,6 +334,14 @@ def test_what_a_reload_cannot_change_is_named(tmp_path: Path) -> None:
         assert new.needs_restart_after(old) == named
 
 
+def test_a_page_token_that_is_replaced_in_its_file_needs_no_restart(tmp_path: Path) -> None:
+    path = _write(tmp_path, GOOD + '[operators]\ntoken_file = "token"\n')
+    tokens = ("a-token-of-some-length", "another-token-of-length")
+    old, new = (load_config(path) for token in tokens if write_secret(tmp_path / "token", token))
+    assert (old.operators.token, new.operators.token) == tokens
+    assert new.needs_restart_after(old) == []
+
+
 def test_who_plans_by_default_is_said_once(tmp_path: Path) -> None:
     controller = GOOD.partition("[controller]")[2].partition("[planning]")[0]
     config = load_config(_write(tmp_path, GOOD.replace(controller, "\n")))
@@ -487,7 +495,11 @@ def test_by_default_there_is_a_socket_beside_the_state_file_and_no_port(
 def test_all_can_be_told(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'socket = "s"\ngroup = "root"\nlisten = "[::1]:9736"\ntoken_file = "token"'
     assert load(text) == OperatorsConfig(
-        socket=tmp_path / "s", group="root", listen=("::1", 9736), token=TOKEN
+        socket=tmp_path / "s",
+        group="root",
+        listen=("::1", 9736),
+        token=TOKEN,
+        token_path=tmp_path / "token",
     )
     assert TOKEN not in repr(load(text))
     monkeypatch.setenv("T", TOKEN)

@@ -37,6 +37,7 @@ from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.guards import is_token
 from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.message import Peer, RefusedError
+from tests.secret_file import write_secret
 from tests.sidecar.example_sidecar import ExampleSidecar
 from tests.sidecar.no_threads import refuse_threads
 from tests.sidecar.set_clock import Clock
@@ -414,6 +415,39 @@ def test_over_tcp_the_token_is_enough(over_tcp: Ask, watched: ExampleSidecar) ->
     assert over_tcp("/api/orders", order, Authorization=f"Bearer {TOKEN}")[0] == 200
     (given_order,) = watched.orders
     assert given_order.by == "ana, as the holder of the token at 127.0.0.1"
+
+
+def test_a_token_that_is_replaced_in_its_file_counts_and_the_old_one_no_more(
+    serve: Serve, watched: ExampleSidecar, tmp_path: Path, looks_often: None
+) -> None:
+    file = write_secret(tmp_path / "token", TOKEN)
+    server = serve(listen=("127.0.0.1", 0), token=TOKEN, token_path=file)
+
+    def statuses() -> list[int]:
+        server.look()
+        return [
+            ask(
+                over_port(server.port or 0),
+                "/api/orders",
+                {"what": "resume"},
+                Authorization=f"Bearer {token}",
+            )[0]
+            for token in (TOKEN, "another-token-of-length")
+        ]
+
+    assert statuses() == [200, 401]
+    file.unlink()
+    assert statuses() == [200, 401]
+    (problem,) = server.problems()
+    assert problem.startswith(f"operators.token_file {str(file)!r} cannot be read: No such file")
+    assert "; the token read at 20" in problem
+    write_secret(file, "short")
+    assert statuses() == [200, 401]
+    assert "must hold one word" in server.problems()[0]
+    assert watched.metrics.value("tokens_unread") == 2
+    write_secret(file, "another-token-of-length")
+    assert statuses() == [401, 200]
+    assert server.problems() == []
 
 
 def test_without_a_token_no_order_is_taken_over_tcp(serve: Serve, watched: ExampleSidecar) -> None:

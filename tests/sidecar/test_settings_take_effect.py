@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
+from sidecar.control.history import history_path, read_history
 from sidecar.daemon import Sidecar
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings
 from sidecar.storage.store import FolderStore
@@ -69,6 +70,11 @@ def test_the_next_plan_says_which_version_it_used(path: Path, sidecar: Sidecar) 
     assert sidecar.metrics.value("settings_refused")
     assert main(["weights", "unset", "a", "--config", str(path)]) == 0
     assert _next_plan(sidecar)["a"].settings_version is None
+    # Sums in milliseconds are not to be compared across that.
+    told = ["weights changed: a 1 -> 4", "weights changed: a 4 -> 1"]
+    assert [mark["words"] for mark in sidecar.series()["marks"]] == told
+    entries = read_history(history_path(path.parent / "state.json"))
+    assert [entry["words"] for entry in entries if entry["kind"] == "yardstick"] == told
 
 
 def test_a_failure_of_the_actuator_ends_the_sidecar(

@@ -97,6 +97,20 @@ def test_the_token_is_shown_to_nobody(
     assert TOKEN not in said.out + said.err + repr(load_config(path))
 
 
+def test_a_token_that_is_replaced_in_its_file_is_read_again_when_the_old_one_is_refused(
+    service: RunningService, tmp_path: Path
+) -> None:
+    file = write_secret(tmp_path / "token", "wrong-" + TOKEN)
+    asked = SolverService(ServiceConfig(service.url, "wrong-" + TOKEN, token_path=file), 30)
+    with pytest.raises(ServiceError, match="says 401"):
+        asked.look()
+    file.unlink()
+    with pytest.raises(ServiceError, match=r"says 401: .*; controller.token_file '.*token' cannot"):
+        asked.look()
+    write_secret(file, TOKEN)
+    asked.look()
+
+
 @pytest.mark.parametrize("token", [TOKEN, "wrong"])
 def test_auto_plans_itself_where_the_service_gives_nothing(
     node: Callable[..., Path], servers: list[LocalServer], service: RunningService, token: str

@@ -2,6 +2,7 @@
 
 const KINDS = {
   plan: "plan", check: "check", order: "order", hand: "by hand", rollback: "taken back", budget: "budget", start: "start",
+  yardstick: "what counts",
 };
 
 const DECISIONS_A_STEP = 60;

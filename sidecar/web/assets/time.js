@@ -61,22 +61,29 @@ function runs(known) {
   return found;
 }
 
-function linesChart({ series, lines, width, y, label }) {
+function linesChart({ series, lines, width, y, label, marks = [] }) {
   const x = timeAxis(series.at_seconds, width);
   return chart({
     width, height: 200, x, y, label,
-    inside: (across, up) => lines.map(({ values, stroke, isDashed }) => line(
-      values.map((value, at) => [across(series.at_seconds[at]), value === null ? null : up(value)]),
-      { stroke, "stroke-dasharray": isDashed ? "5 4" : null, opacity: isDashed ? 0.8 : 1 },
-    )),
+    inside: (across, up) => [
+      ...marks.filter((mark) => mark.at_seconds >= x.low && mark.at_seconds <= x.high).map((mark) => drawn("line", {
+        x1: across(mark.at_seconds), x2: across(mark.at_seconds), y1: up(y.low), y2: up(y.high), stroke: "var(--soft)", "stroke-dasharray": "2 3",
+      }, drawn("title", {}, mark.words))),
+      ...lines.map(({ values, stroke, isDashed }) => line(
+        values.map((value, at) => [across(series.at_seconds[at]), value === null ? null : up(value)]),
+        { stroke, "stroke-dasharray": isDashed ? "5 4" : null, opacity: isDashed ? 0.8 : 1 },
+      )),
+    ],
   });
 }
 
 function meansChart(series, width) {
   const observed = series.mean_access_time_seconds, predicted = series.predicted_mean_access_time_seconds;
   const high = Math.max(...observed, ...predicted, 0) * 1.15 || 1;
+  const marks = series.marks ?? [];
+  const last = marks.length ? ` ${sentence(marks.at(-1).words)}` : "";
   return linesChart({
-    series, width, label: `Mean access time over time: ${latency(observed.findLast((value) => value !== null))} at last.`,
+    series, width, marks, label: `Mean access time over time: ${latency(observed.findLast((value) => value !== null))} at last.${last}`,
     y: { low: 0, high, format: latency },
     lines: [{ values: predicted, stroke: colour(1), isDashed: true }, { values: observed, stroke: colour(0) }],
   });
@@ -103,5 +110,6 @@ function renderTime(section, series, status, width) {
         y: { low: 0, high: 1, format: (ratio) => percent(ratio, 0), ticks: [0, 0.25, 0.5, 0.75, 1] },
       })),
     element("div", { class: "chart" }, element("h3", {}, "Mean access time"),
-      legend([[dashed(false, colour(0)), "as it came"], [dashed(true, colour(1)), "as predicted"]]), meansChart(series, width)));
+      legend([[dashed(false, colour(0)), "as it came"], [dashed(true, colour(1)), "as predicted"]]), meansChart(series, width),
+      series.marks?.length ? element("p", { class: "small soft" }, "A dotted line is where what counts changed, at last: ", sentence(series.marks.at(-1).words)) : null));
 }
