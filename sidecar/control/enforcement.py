@@ -110,7 +110,7 @@ class Enforcement:
         before = self.sizes_in_force()
         self._actuator.engage(sizes, sizes, purpose)
         with self._store.update() as state:
-            state.room = room or state.room
+            state.make_room(room or state.room)
         self._tell_changes(before, sizes, purpose)
         return sizes
 
@@ -203,7 +203,7 @@ class Enforcement:
         fixed = {
             name
             for name, reading in readings.items()
-            if not can_shrink(reading, name, state.room, max(goals.get(name, 0), found[name]))
+            if not can_shrink(reading, name, state.own_bytes, max(goals.get(name, 0), found[name]))
             or state.control.holds(name, reading.maxmemory_bytes)
         }
         budget_bytes = self._actuator.budget.bytes
@@ -233,7 +233,7 @@ class Enforcement:
         self._actuator.engage(sizes, targets, purpose, asked)
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
-            state.room = room.returned(before_room) if room and before_room else room
+            state.make_room(room.returned(before_room) if room and before_room else room)
         self._tell_changes({**sizes, **counted}, sizes, "SPREDS began to keep sizes")
         return sizes
 

@@ -162,13 +162,42 @@ class BudgetKeeper:
         be given back, perhaps because somebody has planned other sizes since."""
         room = self._store.now.room
         if room is None:
-            return None
+            return self._with_own(targets_bytes, least_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
             is_planned = room.made_bytes != targets_bytes
             with self._store.update() as state:
                 state.room = room.after(targets_bytes) if is_planned else None
             return None
         return room.before_bytes if room.is_needed_less(beside_bytes, least_bytes) else None
+
+    def _with_own(
+        self, targets_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        """With what is their own of servers that do not evict any more, where more is planned for
+        them: no plan can take it from them. The others share it."""
+        own, readings = self._store.now.own_bytes, self._actuator.readings
+        has = {name: reading.maxmemory_bytes for name, reading in readings.items()}
+        stay = {
+            name: size
+            for name, size in own.items()
+            if name in targets_bytes and size < max(targets_bytes[name], has.get(name, size + 1))
+        }
+        if stay != own:
+            with self._store.update() as state:
+                state.own_bytes = stay
+        sizes = {
+            name: size
+            for name in stay.keys() & has.keys() & least_bytes.keys()
+            if not readings[name].evicts
+            and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
+        }
+        others = {name: size for name, size in targets_bytes.items() if name not in sizes}
+        if not sizes or not others:
+            return None
+        freed = sum(targets_bytes[name] - size for name, size in sizes.items())
+        for name, size in others.items():
+            sizes[name] = size + freed * size // sum(others.values())
+        return sizes
 
     def _is_returned(self, room: RoomMade) -> bool:
         """Until it is done, who does not evict any more may be shrunk for that alone."""
@@ -191,7 +220,7 @@ class BudgetKeeper:
         else:
             self._actuator.set_targets(sizes_bytes, purpose)
         with self._store.update() as state:
-            state.room = room
+            state.make_room(room)
         self._tell(before_bytes, sizes_bytes, purpose)
 
     def _tell_exceeded(self, words: Mapping[str, str]) -> None:

@@ -143,8 +143,8 @@ class ServerWatch:
         """Asked just before a shrink. What one that is slow has just said has to do."""
         is_slow = self.contact.is_slow and self._last is not None
         reading = self._last if is_slow else self._read_now(PATIENCE_SECONDS)
-        room = self._store.now.room
-        return reading is not None and can_shrink(reading, self.name, room, to_bytes)
+        own = self._store.now.own_bytes
+        return reading is not None and can_shrink(reading, self.name, own, to_bytes)
 
     def _read_now(self, patience_seconds: float) -> ServerReading | None:
         if self.contact.ask() is not None:
@@ -164,10 +164,10 @@ class ServerWatch:
             # said anything yet, it may be there, and nobody knows with how much.
             most = target_bytes if self.contact.is_down else math.inf
             return ServerState(self.name, most, 0, target_bytes, reachable=False)
-        last, room = self._last, self._store.now.room
+        last, own = self._last, self._store.now.own_bytes
         refuses = self.refusal.reason is not None or self.contact.taken_by is not None
-        target_bytes = reached_bytes(last, self.name, room, target_bytes)
-        gives = can_shrink(last, self.name, room, max(target_bytes, self._at_most_bytes))
+        target_bytes = reached_bytes(last, self.name, own, target_bytes)
+        gives = can_shrink(last, self.name, own, max(target_bytes, self._at_most_bytes))
         shrinks = self._at_most_bytes > target_bytes and gives and not refuses
         state = ServerState(
             self.name,
@@ -201,20 +201,21 @@ class ServerWatch:
 
     def least_bytes(self) -> int | None:
         """See ``least_size_bytes``."""
-        last, room = self._last, self._store.now.room
-        return least_size_bytes(last, self.name, room) if last is not None else None
+        last, own = self._last, self._store.now.own_bytes
+        return least_size_bytes(last, self.name, own) if last is not None else None
 
     @property
     def is_too_small(self) -> bool:
         """Whether it can keep no key in the size that is planned."""
-        last, target_bytes = self._last, self._store.now.targets_bytes[self.name]
+        last, state = self._last, self._store.now
         if last is None or not self.contact.is_up:
             return False
+        size = state.targets_bytes[self.name]
         if not last.evicts:
-            return reached_bytes(last, self.name, self._store.now.room, target_bytes) > target_bytes
+            return reached_bytes(last, self.name, state.own_bytes, size) > size
         # A shrink in vain ends where that is seen, whatever is planned.
         stays_bytes = last.maxmemory_bytes if last.unyielding_bytes else 0
-        return is_too_small(max(target_bytes, stays_bytes), last.unevictable_bytes)
+        return is_too_small(max(size, stays_bytes), last.unevictable_bytes)
 
     def keep_reason(self, state: ServerState) -> str | None:
         """Why it cannot be given another size now, in an observation's words."""

@@ -91,6 +91,10 @@ class RoomMade:
         least = {name: least_bytes.get(name, size) for name, size in self.needed_bytes.items()}
         return {name: size for name, size in least.items() if size > self.before_bytes[name]}
 
+    def before_of_needs(self) -> dict[str, int]:
+        """What those had for which it was made."""
+        return {name: self.before_bytes[name] for name in self.needed_bytes}
+
     def own_bytes(self, targets_bytes: Mapping[str, int]) -> dict[str, int]:
         """The sizes before, where it was made for needs alone, and is what is planned now. Such
         needs pass, as most of them are clients' buffers: no plan is to go by them."""

@@ -96,6 +96,8 @@ class SidecarState:
         first_bytes: the sizes from before there were plans, by server.
         control: who decides over the sizes.
         room: that was made and is to be given back; ``None``: none.
+        own_bytes: of servers that others made room for, what was theirs before, until they are back
+            there, whatever became of the room.
         last_changes: by server.
     """
 
@@ -111,6 +113,7 @@ class SidecarState:
     first_bytes: dict[str, int] = field(default_factory=dict)
     control: ControlState = field(default_factory=ControlState)
     room: RoomMade | None = None
+    own_bytes: dict[str, int] = field(default_factory=dict)
     last_changes: dict[str, SizeChange] = field(default_factory=dict)
 
     def ask(self, asked: PendingRequest) -> None:
@@ -124,6 +127,12 @@ class SidecarState:
         """Remember that a plan was carried out: it and older ones are no longer waited for."""
         self.applied_cycle = cycle
         self.asked = {key: value for key, value in self.asked.items() if key > cycle}
+
+    def make_room(self, room: RoomMade | None) -> None:
+        """Remember it, in place of what was made before."""
+        self.room = room
+        if room is not None:
+            self.own_bytes = room.before_of_needs() | self.own_bytes
 
     def to_json(self) -> dict[str, Any]:
         asked = [dict(item.__dict__) for item in self.asked.values()]
@@ -142,6 +151,7 @@ class SidecarState:
         changed = fields.table("changed_at_seconds")
         replaced, latencies = fields.table("replaced"), fields.table("latencies", {})
         before, changes = fields.table("before_shrink", {}), fields.table("last_changes", {})
+        room = RoomMade.from_json(fields.table("room")) if fields.has("room") else None
         return cls(
             last_cycle=fields.integer("last_cycle", low=0, high=MOST_CYCLE),
             applied_cycle=fields.integer("applied_cycle", low=0, high=MOST_CYCLE),
@@ -158,7 +168,14 @@ class SidecarState:
                 if fields.has("control")
                 else _CONTROL_BEFORE_MODES
             ),
-            room=RoomMade.from_json(fields.table("room")) if fields.has("room") else None,
+            room=room,
+            own_bytes=(
+                read_sizes(fields.table("own_bytes"))
+                if fields.has("own_bytes")
+                else room.before_of_needs()
+                if room is not None
+                else {}
+            ),
             last_changes={name: _change(changes.table(name)) for name in changes.names()},
         )
 

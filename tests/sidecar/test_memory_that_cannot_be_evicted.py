@@ -202,7 +202,10 @@ def test_room_that_is_there_from_the_beginning_goes_back(
         )
 
 
-@pytest.mark.parametrize("then", ["nothing", "a plan", "a plan before", "a rollback", "a restart"])
+@pytest.mark.parametrize(
+    "then",
+    ["nothing", "a plan", "a plan before", "a rollback", "a plan that keeps it", "a restart"],
+)
 def test_room_goes_back_from_one_that_does_not_evict_any_more(
     one_empty: tuple[dict[str, LocalServer], Path], then: str
 ) -> None:
@@ -211,9 +214,13 @@ def test_room_goes_back_from_one_that_does_not_evict_any_more(
 
     def gives_as_the_others_fill(sidecar: Sidecar) -> None:
         has = settled_sizes(servers)["a"]
-        for name in "bc":
-            fill(servers[name], 16)
-        wait_until(lambda: settled_sizes(servers)["a"] < has, sidecar.metrics.snapshot)
+
+        def gives() -> bool:
+            for name in "bc":
+                fill(servers[name], 16)
+            return settled_sizes(servers)["a"] < has
+
+        wait_until(gives, sidecar.metrics.snapshot)
 
     with sidecar_in_thread(path) as sidecar:
         clients = room_for_replies(sidecar, servers)
@@ -241,6 +248,14 @@ def test_room_goes_back_from_one_that_does_not_evict_any_more(
         for client in clients:
             client.close()
         wait_until(lambda: sidecar._actuator.targets()["a"] == 16 * MB, sidecar.metrics.snapshot)
+        if then == "a plan that keeps it":
+            # By one that was made while it hung, and could not be given another size.
+            has = settled_sizes(servers)["a"]
+            rest = (48 * MB - has) // 2
+            sidecar._actuator.set_targets({"a": has, "b": rest, "c": rest}, "plan")
+            wait_until(
+                lambda: sidecar._actuator.targets()["a"] == 16 * MB, sidecar.metrics.snapshot
+            )
         if then == "a rollback":
             assert sidecar._actuator.targets() == {"a": 16 * MB, "b": 10 * MB, "c": 22 * MB}
         if then != "a restart":
