@@ -160,15 +160,31 @@ class PlanningBasis:
             return observation
         self._scores.find({server.name: server.maxmemory_bytes for server in free})
         self._scores.kept_bytes = {}
-        first = _going_back(observation, self._scores.back_bytes(self._planner))
+        now = {server.name: server.maxmemory_bytes for server in free}
+        first = _going_back(observation, self._back_bytes(self._planner, now))
         self._scores.kept_bytes = _kept_for_bounds(observation, first)
         if self._scores.goes_back:
-            return _going_back(observation, self._scores.back_bytes(self._planner))
+            return _going_back(observation, self._back_bytes(self._planner, now))
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
         chance = chance_ratio(
             self._planner, self._counts(), memory, observation.in_force_bytes, errors
         )
         return replace(observation, chance_ratio=min(1.0, chance))
+
+    def _back_bytes(self, planner: VirtualPlanner, now_bytes: Mapping[str, int]) -> dict[str, int]:
+        """The way back takes nobody below what it had at first, or has now if that is less: beside
+        one that hangs, less is left to go back to."""
+        back, first = self._scores.back_bytes(planner), self.first_bytes
+        floors = {
+            name: self._scores.kept_bytes.get(name, min(first.get(name, 0), now_bytes.get(name, 0)))
+            for name in back
+        }
+        kept = {name: max(size, floors[name]) for name, size in back.items()}
+        above = {name: size - floors[name] for name, size in kept.items()}
+        excess, total = sum(kept.values()) - sum(back.values()), sum(above.values())
+        if not 0 < excess <= total:
+            return back  # what a team's bounds keep leaves no more
+        return {name: size + above[name] * -excess // total for name, size in kept.items()}
 
     def planned(self, *, applied: bool) -> None:
         """The observation led to a plan, or to none in time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sidecar.servers.handover import Holding, attainable, handover
 from sidecar.servers.transitions import ServerState, left_bytes
@@ -116,7 +116,30 @@ class IntermediateSizes:
                     high,
                 )
             )
-        return holdings
+        return self._keeping(holdings, states)
+
+    def _keeping(self, holdings: list[Holding], states: Sequence[ServerState]) -> list[Holding]:
+        """Who is to give for one that cannot be given it now keeps that as long."""
+        waiting = sum(
+            max(0, state.target_bytes - self.sizes_bytes[state.name])
+            for state in states
+            if self._stays(state)
+        )
+        gives = {one.name: max(0, one.size_bytes - one.target_bytes) for one in holdings}
+        total = sum(gives.values())
+        if not waiting or not total:
+            return holdings
+        kept = {name: size * min(waiting, total) // total for name, size in gives.items()}
+        return [
+            replace(
+                one,
+                target_bytes=max(
+                    one.target_bytes,
+                    min(one.target_bytes + kept[one.name], one.allowed_bytes),
+                ),
+            )
+            for one in holdings
+        ]
 
     def _left_bytes(self, states: Sequence[ServerState]) -> float:
         """The budget without what those claim that are left out."""

@@ -59,6 +59,8 @@ def test_a_page_or_a_redirect_orders_nothing(port: int, target: str, method: str
     """Neither can sign: a browser asks first whether it may, and is refused."""
     assert status_of(port, target, method) == 403
     assert status_of(port, target, method, Host="evil.example", Authorization="x") == 403
+    here = f"http://127.0.0.1:{port}"
+    assert status_of(port, target, method, Origin=here, Authorization="x") == 403
 
 
 def test_what_nobody_signs_is_answered(port: int) -> None:

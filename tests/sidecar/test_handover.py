@@ -275,6 +275,31 @@ def test_who_holds_more_than_it_may_because_nothing_can_be_evicted_still_grows()
     assert sizes["a"] >= 28 * MB
 
 
+def test_nobody_gives_for_one_that_cannot_be_given_it_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hung while it got memory made the others give all of it at once, to nobody."""
+    monkeypatch.setattr(intermediate_sizes, "LOOK_SECONDS", 0.0)
+    way, follow = _way({"a": 20 * MB, "b": 40 * MB, "c": 40 * MB})
+    hangs = ServerState("a", 20 * MB, 0, 50 * MB, reachable=False)
+    others = [ServerState("b", 40 * MB, 0, 40 * MB), ServerState("c", 40 * MB, 0, 10 * MB)]
+    full = {name: MemoryNeed(40 * MB, 0) for name in "bc"}
+    for _ in range(3):
+        assert follow([hangs, *others], **full) == {"a": 20 * MB, "b": 40 * MB, "c": 40 * MB}
+    assert way.is_there([hangs, *others])
+    # Not what others are to get, nor above a maximum.
+    grows, gives = ServerState("b", 40 * MB, 0, 45 * MB), ServerState("c", 40 * MB, 0, 5 * MB)
+    assert follow([hangs, grows, gives], **full)["b"] > 40 * MB
+    for _ in range(9):
+        follow([hangs, grows, gives], b=MemoryNeed(way.sizes_bytes["b"], 0), c=full["c"])
+    assert way.sizes_bytes == {"a": 20 * MB, "b": 45 * MB, "c": 35 * MB}
+    way.begin({"a": 20 * MB, "b": 40 * MB, "c": 40 * MB})
+    way.bounds_bytes = {"c": (1, 25 * MB)}
+    assert follow([hangs, *others], **full)["c"] == 25 * MB
+    # When it answers it gets what is planned.
+    way.bounds_bytes = {}
+    answers = replace(hangs, reachable=True)
+    assert follow([answers, *others], a=MemoryNeed(20 * MB, 0), **full)["a"] > 20 * MB
+
+
 def test_without_gradual_the_targets_count_at_once() -> None:
     way = IntermediateSizes(BUDGET, gradual=False)
     way.begin({"a": 20 * MB, "b": 80 * MB})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -236,6 +237,18 @@ def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None
         assert judged.goes_back
         assert judged.servers[0].minimum_bytes == (50 * MEBIBYTE if kept else EQUAL["one"])
         assert sum(server.minimum_bytes for server in judged.servers) <= BUDGET
+
+
+def test_the_way_back_takes_nobody_below_what_it_had_at_first() -> None:
+    """Beside a server that hangs with more, less is left for the others than they had."""
+    basis = object.__new__(PlanningBasis)
+    back = {"one": 30, "two": 30, "three": 60}
+    basis._scores = SimpleNamespace(  # type: ignore[assignment]
+        back_bytes=lambda _: dict(back), first_bytes=dict.fromkeys(back, 40), kept_bytes={}
+    )
+    found = basis._back_bytes(None, {"one": 40, "two": 35, "three": 45})  # type: ignore[arg-type]
+    assert found == {"one": 40, "two": 35, "three": 45}
+    assert basis._back_bytes(None, {"one": 20, "two": 20, "three": 80}) == back  # type: ignore[arg-type]
 
 
 def test_the_basis_says_how_far_back_one_looks() -> None:

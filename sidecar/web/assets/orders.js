@@ -1,6 +1,5 @@
 // Orders: with the token if one is typed in, asked about once more, and told what was done.
 
-const KEPT = ["token", "by"];
 
 const ORDERS = [
   { title: "Carry out the last plan", main: true, order: { what: "apply" },
@@ -68,10 +67,9 @@ function askFor({ title, order, sure }) {
 }
 
 function startOrders() {
-  for (const key of KEPT) {
-    byId(key).value = sessionStorage.getItem(`spreds-${key}`) ?? "";
-    byId(key).addEventListener("input", () => sessionStorage.setItem(`spreds-${key}`, byId(key).value));
-  }
+  // Not the token: whoever has the port while the sidecar is down could read what a tab keeps.
+  byId("by").value = sessionStorage.getItem("spreds-by") ?? "";
+  byId("by").addEventListener("input", () => sessionStorage.setItem("spreds-by", byId("by").value));
   byId("buttons").replaceChildren(...ORDERS.map((item) => {
     const made = element("button", { type: "button", class: item.main ? "main" : null, "data-order": `${item.order.what}-${item.order.to ?? item.order.for_seconds ?? ""}` }, item.title);
     made.addEventListener("click", () => askFor(item));
