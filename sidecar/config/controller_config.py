@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sidecar.config.addresses import is_own, numbered, shown_url
-from sidecar.config.fields import duration, secret, secret_path
+from sidecar.config.fields import duration, lasting_secret_path, secret
 from sidecar.config.tls import check_ca_certs
 from solver_lambda.documents.document_key import check_key
 from solver_lambda.documents.reader import Fields
@@ -196,7 +196,10 @@ def _read_service(fields: Fields, folder: Path) -> ServiceConfig:
         check_ca_certs(fields, ca_certs)
     allows = url.startswith("http:") and fields.boolean("allow_plain_http", False)
     token, key = _token(fields, folder), _key(fields, folder)
-    paths = (secret_path(fields, "token", folder), secret_path(fields, "key", folder))
+    paths = (
+        lasting_secret_path(fields, "token", folder),
+        lasting_secret_path(fields, "key", folder),
+    )
     return ServiceConfig(url, token, ca_certs, key, allows, *paths)
 
 

@@ -115,6 +115,12 @@ def secret_path(fields: Fields, key: str, folder: Path) -> Path | None:
     return folder / fields.text(f"{key}_file") if fields.has(f"{key}_file") else None
 
 
+def lasting_secret_path(fields: Fields, key: str, folder: Path) -> Path | None:
+    """The same, if it can be read again: a pipe cannot."""
+    path = secret_path(fields, key, folder)
+    return path if path is not None and path.is_file() else None
+
+
 def secret_key(fields: Fields, key: str) -> str | None:
     """Where ``secret`` has it from, for messages; ``None`` if there is none."""
     for name in (f"{key}_file", f"{key}_env"):

@@ -12,10 +12,10 @@ from sidecar.config.controller_config import ControllerConfig, read_controller
 from sidecar.config.fields import (
     as_written,
     duration,
+    lasting_secret_path,
     reads_secrets,
     secret,
     secret_key,
-    secret_path,
     size,
 )
 from sidecar.config.log_config import LogConfig, read_log
@@ -250,7 +250,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         username=fields.text("username") if fields.has("username") else None,
         password=secret(fields, "password", folder),
         password_from=secret_key(fields, "password"),
-        password_path=secret_path(fields, "password", folder),
+        password_path=lasting_secret_path(fields, "password", folder),
         source=fields.source,
         tls=read_tls(fields, folder, url),
         cache=fields.boolean("cache", False),

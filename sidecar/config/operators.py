@@ -7,7 +7,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sidecar.config.fields import secret, secret_path
+from sidecar.config.fields import lasting_secret_path, secret
 from solver_lambda.documents.reader import Fields
 from solver_lambda.http.listening import LOCALHOST
 from solver_lambda.secret import why_no_token
@@ -46,7 +46,7 @@ def read_operators(fields: Fields, folder: Path, state_file: Path | None) -> Ope
         listen=_listen(fields, anywhere) if fields.has("listen") else None,
         anywhere=anywhere,
         token=_token(fields, folder),
-        token_path=secret_path(fields, "token", folder),
+        token_path=lasting_secret_path(fields, "token", folder),
     )
     fields.done()
     return operators

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.base.private_files import make_own_folder
+from sidecar.base.regular_file import open_regular
 from sidecar.control.history_entry import read_entry
 from sidecar.control.history_rooms import Rooms
 
@@ -43,7 +44,7 @@ def read_history(path: Path, limit: int = MOST_READ) -> list[dict[str, Any]]:
     """
     entries: dict[object, dict[str, Any]] = {}
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while line := file.readline(MOST_LINE_BYTES):
                 entry = read_entry(line)
                 if entry is None:
@@ -139,7 +140,7 @@ class History:
             self._failed = True
 
     def _prune(self, path: Path) -> None:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             self._lines = sum(1 for _ in file)
         if self._lines == len(self._rooms):
             return

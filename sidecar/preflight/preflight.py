@@ -18,7 +18,7 @@ from sidecar.preflight.machine import check_machine, check_sums
 from sidecar.preflight.servers import check_servers, check_taken, tcp_backlog
 from sidecar.preflight.service import check_service
 from sidecar.servers.server_reading import ServerReading
-from sidecar.state.node_lock import is_locked, lock_paths
+from sidecar.state.node_lock import is_locked, lock_paths, locked_by
 
 
 def preflight(config: SidecarConfig) -> list[Finding]:
@@ -60,7 +60,7 @@ def preflight(config: SidecarConfig) -> list[Finding]:
 def process_of(config: SidecarConfig) -> int:
     """Of the sidecar that runs with this configuration; 0: its lock cannot be read."""
     try:
-        text = next(iter(lock_paths(config).values())).read_text(errors="replace").strip()
+        text = locked_by(next(iter(lock_paths(config).values())))
     except OSError:
         return 0
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text or 0)

@@ -23,7 +23,7 @@ from sidecar.servers.server_errors import (
 )
 from sidecar.servers.server_lock import holder_of
 from sidecar.servers.server_reading import ServerReading
-from sidecar.state.node_lock import lock_paths
+from sidecar.state.node_lock import lock_paths, locked_by
 from solver_lambda.documents.units import format_size
 
 # Balancers give connections in turn, or by lot.
@@ -50,7 +50,7 @@ def check_taken(
 
 def _own_processes(config: SidecarConfig) -> set[str]:
     paths = [path for path in lock_paths(config).values() if path.exists()]
-    return {path.read_text(errors="replace").strip() for path in paths}
+    return {locked_by(path) for path in paths}
 
 
 def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 from pathlib import Path
 
+from sidecar.base.regular_file import open_regular
 from sidecar.storage.store import write_whole
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
 from solver_lambda.documents.reader import DocumentError
@@ -49,7 +50,7 @@ class AskedObservations:
         if self._path is None or not self._path.exists():
             return None
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 text = file.read(MAX_OBSERVATION_BYTES + 1)
             return Observation.loads(text, str(self._path))
         except (OSError, DocumentError) as error:

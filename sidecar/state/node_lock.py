@@ -15,12 +15,14 @@ from sidecar.base.private_files import (
     open_lock,
     who_else_may_write,
 )
+from sidecar.base.regular_file import open_regular
 from sidecar.config.node import SidecarConfig
 from sidecar.samples.endpoint import socket_path
 
 log = logging.getLogger(__name__)
 
 LOCKS = Path("/proc/locks")
+_MOST_PROCESS_BYTES = 20
 
 
 class NodeLockedError(OSError):
@@ -73,6 +75,13 @@ def is_locked(config: SidecarConfig) -> bool:
         at == inode and device in (None, (int(major, 16), int(minor, 16)))
         for major, minor, at in _locked_places()
     )
+
+
+def locked_by(path: Path) -> str:
+    """The process that a lock's file names, as far as it is one. Raises OSError."""
+    with open_regular(path) as file:
+        text = file.read(_MOST_PROCESS_BYTES).decode("ascii", errors="replace").strip()
+    return text if text.isdigit() else ""
 
 
 def _locked_places() -> Iterator[list[str]]:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sidecar.base.private_files import make_own_folder
+from sidecar.base.regular_file import open_regular
 from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.storage.store import remove_halves, write_whole
@@ -78,7 +79,7 @@ def load_state(path: Path) -> SidecarState:
 def _read(path: Path) -> SidecarState | None:
     """``None`` if it cannot be read, which is logged."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             text = file.read(MAX_STATE_BYTES + 1)
         return SidecarState.from_json(parse_json(text, str(path), MAX_STATE_BYTES))
     except FileNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 import sidecar
 from sidecar.cli import main
 from sidecar.config.controller_config import ControllerConfig
+from sidecar.config.fields import lasting_secret_path, secret_path
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.config.operators import OperatorsConfig
 from solver_lambda.documents.planning_settings import PlanningSettings
-from solver_lambda.documents.reader import MAX_SERVERS, DocumentError
+from solver_lambda.documents.reader import MAX_SERVERS, DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
 from tests.secret_file import write_secret
@@ -564,3 +566,10 @@ def test_localhost_is_the_number_that_is_looked_at(
     config = load_config(write_node({"a": url}, more=f"[controller]\n{more}\n"))
     found = config.controller.service.url if config.controller.service else config.servers[0].url
     assert found == asked
+
+
+def test_a_pipe_is_no_file_to_read_a_secret_from_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    fields = Fields({"token_file": "pipe"}, "node.toml")
+    assert lasting_secret_path(fields, "token", tmp_path) is None
+    assert secret_path(fields, "token", tmp_path) == tmp_path / "pipe"
