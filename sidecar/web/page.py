@@ -40,7 +40,8 @@ def load_page() -> Answer:
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
-    headers = {"Content-Security-Policy": policy}
+    # What somebody else who had the port before left in a browser: a worker answers in our place.
+    headers = {"Content-Security-Policy": policy, "Clear-Site-Data": '"storage"'}
     return Answer(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", headers)
 
 

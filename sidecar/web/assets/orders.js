@@ -67,9 +67,6 @@ function askFor({ title, order, sure }) {
 }
 
 function startOrders() {
-  // Not the token: whoever has the port while the sidecar is down could read what a tab keeps.
-  byId("by").value = sessionStorage.getItem("spreds-by") ?? "";
-  byId("by").addEventListener("input", () => sessionStorage.setItem("spreds-by", byId("by").value));
   byId("buttons").replaceChildren(...ORDERS.map((item) => {
     const made = element("button", { type: "button", class: item.main ? "main" : null, "data-order": `${item.order.what}-${item.order.to ?? item.order.for_seconds ?? ""}` }, item.title);
     made.addEventListener("click", () => askFor(item));
