@@ -175,7 +175,9 @@ class BudgetKeeper:
     ) -> dict[str, int] | None:
         """With what is their own of servers that do not evict any more, where more is planned for
         them: no plan can take it from them. The others share it."""
-        own, readings = self._store.now.own_bytes, self._actuator.readings
+        if not (own := self._store.now.own_bytes):
+            return None
+        readings = self._actuator.readings
         has = {name: reading.maxmemory_bytes for name, reading in readings.items()}
         stay = {
             name: size

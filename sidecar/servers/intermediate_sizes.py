@@ -120,10 +120,11 @@ class IntermediateSizes:
 
     def _keeping(self, holdings: list[Holding], states: Sequence[ServerState]) -> list[Holding]:
         """Who is to give for one that cannot be given it now keeps that as long."""
+        # What it has already, by hand or otherwise, it need not be given.
         waiting = sum(
-            max(0, state.target_bytes - self.sizes_bytes[state.name])
+            max(0, state.target_bytes - max(self.sizes_bytes[state.name], int(has)))
             for state in states
-            if self._stays(state)
+            if self._stays(state) and (has := state.maxmemory_bytes) < state.target_bytes
         )
         gives = {one.name: max(0, one.size_bytes - one.target_bytes) for one in holdings}
         total = sum(gives.values())
