@@ -16,7 +16,8 @@ def can_shrink(
 ) -> bool:
     """Whether it evicts, or what others gave for it can go back to them: all that it has fits."""
     return reading.evicts or (
-        name in own_bytes and least_maxmemory_bytes(0, reading.counted_bytes) <= to_bytes
+        _is_lent(reading, name, own_bytes)
+        and least_maxmemory_bytes(0, reading.counted_bytes) <= to_bytes
     )
 
 
@@ -25,14 +26,20 @@ def reached_bytes(
 ) -> int:
     """Where it is brought on the way to a size: of what others gave, it keeps what it has filled
     since that size was planned."""
-    if reading.evicts or name not in own_bytes:
+    if reading.evicts or not _is_lent(reading, name, own_bytes):
         return to_bytes
     return max(to_bytes, least_maxmemory_bytes(reading.maxmemory_bytes, reading.counted_bytes))
 
 
 def least_size_bytes(reading: ServerReading, name: str, own_bytes: Mapping[str, int]) -> int | None:
     """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if it cannot shrink."""
-    if not reading.evicts and name not in own_bytes:
+    if not reading.evicts and not _is_lent(reading, name, own_bytes):
         return None
     stays_bytes = reading.unevictable_bytes if reading.evicts else reading.counted_bytes
     return least_maxmemory_bytes(reading.maxmemory_bytes, stays_bytes)
+
+
+def _is_lent(reading: ServerReading, name: str, own_bytes: Mapping[str, int]) -> bool:
+    """Whether it has what others gave, and no operator has made of it what holds data."""
+    is_a_store = reading.role == "slave" or reading.maxmemory_policy == "noeviction"
+    return name in own_bytes and not is_a_store

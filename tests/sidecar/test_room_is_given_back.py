@@ -3,18 +3,23 @@ back when it is not needed any more: not with the next plan, an hour later."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
+from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
+from sidecar.servers.unevictable import HEADROOM_BYTES
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import Fields
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.monitored_load import STATS
 from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
@@ -115,3 +120,24 @@ def test_it_is_on_file(tmp_path: Path) -> None:
     assert StateStore(tmp_path / "state.json").now.room == made
     document = {**SidecarState().to_json(), "room": None}
     assert SidecarState.from_json(Fields(document, "state")).room is None
+
+
+@pytest.mark.parametrize(
+    ("told", "gives"),
+    [
+        ({"taking_commands": ("lpop",)}, True),
+        ({"maxmemory_policy": "noeviction"}, False),
+        ({"role": "slave"}, False),
+    ],
+)
+def test_a_store_of_data_gives_nothing_of_what_others_gave(
+    told: dict[str, Any], gives: bool
+) -> None:
+    """Clients can keep a cache from evicting; to make a store of it takes the operator."""
+    reading = replace(STATS, counted_bytes=2 * MB, maxmemory_bytes=32 * MB, **told)
+    own = {"a": 16 * MB}
+    assert not reading.evicts
+    assert can_shrink(reading, "a", own, 16 * MB) == gives
+    assert (least_size_bytes(reading, "a", own) is not None) == gives
+    assert reached_bytes(reading, "a", own, MB) == (2 * MB + HEADROOM_BYTES if gives else MB)
+    assert not can_shrink(reading, "a", {}, 16 * MB)
