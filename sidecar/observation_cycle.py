@@ -225,7 +225,7 @@ class ObservationCycle:
         fixed = {one.name for one in self._actuator.latest if not one.moves}
         if state.room is None or state.room.needed_bytes.keys() & fixed:
             return {}
-        return state.room.own_bytes(state.targets_bytes)
+        return state.room.before_passing_needs(state.targets_bytes)
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
         """Of the servers that answer, as they are now."""

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file to read its bytes. Raises OSError, also where it is no regular file."""
-    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 whoever asks closes it
+def open_regular(path: Path, *, more_flags: int = 0) -> BinaryIO:
+    """Open a file to read its bytes. Raises OSError, also where it is no regular file.
+
+    ``more_flags``: of ``os.open``, for example ``O_NOFOLLOW``.
+    """
+    at_once = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    file = os.fdopen(os.open(path, at_once | more_flags), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return file
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

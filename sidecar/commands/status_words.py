@@ -87,8 +87,7 @@ def _print_sidecar(told: dict[str, Any]) -> None:
     print_wrapped(
         f"samples: {samples['received']:,} received, {samples['since_observation']:,} of "
         f"{samples['wanted']:,} for the next observation, which comes by "
-        f"{next_observation_time(told)} in any case; "
-        f"{samples['lost_batches']:,} batches lost",
+        f"{next_observation_time(told)} in any case; {samples['lost_batches']:,} batches lost",
         indent="  ",
     )
     print_wrapped(f"last plan: {plan_in_short(told)}", indent="  ")

@@ -129,7 +129,7 @@ class Enforcement:
         if not state.control.engaged:
             return in_force
         # What somebody needed just then is no size to come back to.
-        own = state.room.own_bytes(state.targets_bytes) if state.room else {}
+        own = state.room.before_passing_needs(state.targets_bytes) if state.room else {}
         planned = state.targets_bytes | own
         return {
             name: planned.get(name, size) if size and name not in state.control.held else size
@@ -242,7 +242,7 @@ class Enforcement:
         state = self._store.now
         if state.room is None or state.room.still_needed(least_bytes):
             return {}
-        return state.room.own_bytes(state.targets_bytes)
+        return state.room.before_passing_needs(state.targets_bytes)
 
     def _found_words(self, found_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]) -> str:
         before = ", ".join(

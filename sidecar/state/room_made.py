@@ -95,7 +95,7 @@ class RoomMade:
         """What those had for which it was made."""
         return {name: self.before_bytes[name] for name in self.needed_bytes}
 
-    def own_bytes(self, targets_bytes: Mapping[str, int]) -> dict[str, int]:
+    def before_passing_needs(self, targets_bytes: Mapping[str, int]) -> dict[str, int]:
         """The sizes before, where it was made for needs alone, and is what is planned now. Such
         needs pass, as most of them are clients' buffers: no plan is to go by them."""
         passes = self.needed_bytes and not self.beside_bytes and self.made_bytes == targets_bytes

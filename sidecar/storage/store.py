@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 import tempfile
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
+
+from sidecar.base.regular_file import open_regular
 
 MOST_NAMES = 2000
 """Of a folder, which others may fill."""
@@ -88,9 +89,8 @@ class FolderStore:
     def get(self, key: str, max_bytes: int) -> bytes | None:
         path = self._folder / key
         try:
-            with open(path, "rb", opener=_open_at_once) as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise StoreError(f"{path}: is not a regular file")
+            # Teams put what they like into their folder: no link to what only the sidecar may read.
+            with open_regular(path, more_flags=os.O_NOFOLLOW) as file:
                 return file.read(max_bytes + 1)
         except FileNotFoundError:
             return None
@@ -115,12 +115,6 @@ class FolderStore:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from error
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Also a pipe that nobody writes to, and no link to a file that only the sidecar may read:
-    teams put what they like into their folder."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW)
 
 
 def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:
