@@ -30,11 +30,8 @@ class GuardedMonitor(ServerMonitor):
     def __init__(self, name: str, config: SidecarConfig, metrics: Metrics) -> None:
         self._live_objects = config.sampling.live_objects
         self._metrics = metrics
-        super().__init__(
-            name,
-            live_objects=self._live_objects,
-            cycle_seconds=config.cycle.maximum_age_seconds,
-        )
+        self.name, self.cycle_seconds = name, config.cycle.maximum_age_seconds
+        self._begin_anew()
 
     def take(self, batch: Batch) -> None:
         """Take a batch as ``ServerMonitor`` does."""
@@ -51,7 +48,13 @@ class GuardedMonitor(ServerMonitor):
         window: ReadingWindow | None = None,
         memory: HalfLife | None = None,
     ) -> Estimate | None:
-        """Close a window as ``ServerMonitor`` does; ``None`` also where that cannot be done."""
+        """Close a window as ``ServerMonitor`` does; ``None`` also where that cannot be done.
+
+        What a replica served tells nothing of what a primary does, nor the other way round.
+        """
+        if self._previous is not None and self._previous.role != reading.role:
+            log.info("server %s: its curve begins anew, for its role is another", self.name)
+            self._begin_anew()
 
         def observe() -> Estimate | None:
             found = super(GuardedMonitor, self).observe(reading, budget_bytes, window, memory)
@@ -73,7 +76,10 @@ class GuardedMonitor(ServerMonitor):
                 error,
                 extra=event_of(self.name),
             )
-            super().__init__(
-                self.name, live_objects=self._live_objects, cycle_seconds=self.cycle_seconds
-            )
+            self._begin_anew()
             return None
+
+    def _begin_anew(self) -> None:
+        super().__init__(
+            self.name, live_objects=self._live_objects, cycle_seconds=self.cycle_seconds
+        )

@@ -122,17 +122,35 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
             "loadmodule /path/to/spreds.so in its file (redis_patch/build.sh module builds it), or "
             "MODULE LOAD",
         )
+    yield from _check_role(config, reading)
+    yield from _check_eviction(config, reading)
+
+
+def _check_role(config: ServerConfig, reading: ServerReading) -> Iterator[Finding]:
+    for address in reading.replicas:
+        yield Finding(
+            "advice",
+            config.name,
+            f"{address} follows this server and grows with it",
+            "count its memory where it runs, unless it is a [[server]] of this node as well",
+        )
+
+
+def _check_eviction(config: ServerConfig, reading: ServerReading) -> Iterator[Finding]:
     if reading.why_no_eviction is not None:
         remedy = "set maxmemory-policy to allkeys-lru if it is a cache, and leave it if it is not"
         if reading.taking_commands:
             remedy = "cache = true in its [[server]] if it may lose keys, and nothing if not"
+        size = "keeps its size"
         if reading.role == "slave":
             remedy = "nothing, if it is to be one: it takes part once it is a master"
+        if reading.ignores_maxmemory:
+            size = "counts with what it uses, which its maxmemory follows"
         yield Finding(
             "advice",
             config.name,
-            f"does not evict ({reading.why_no_eviction}): it keeps its size, and only the others "
-            "share what is left",
+            f"does not evict ({reading.why_no_eviction}): it {size}, and only the others share "
+            "what is left",
             remedy,
         )
         if not reading.maxmemory_bytes:

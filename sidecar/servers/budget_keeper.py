@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
@@ -14,7 +14,7 @@ from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.reserved_memory import counted_bytes, hanging, reserved_bytes, takers
 from sidecar.servers.sizes_in_words import limit_words
 from sidecar.servers.transitions import ServerState
-from sidecar.state.room_made import RoomMade
+from sidecar.state.room_made import CLEARLY_LESS, RoomMade
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 
@@ -82,11 +82,13 @@ class BudgetKeeper:
         self._tell = tell
         self._too_little: str | None = None
         self._exceeded: set[str] = set()
+        self._replicas: set[str] = set()
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         if self._actuator.looks_on or not self._actuator.settled:
             return
+        self._follow_roles()
         states, too_small = self._actuator.latest, self._actuator.too_small
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
         self._tell_exceeded(not_put_back(states) | takers(states, budget_bytes))
@@ -111,14 +113,13 @@ class BudgetKeeper:
         self._metrics.sizes_fitted.inc()
         room = self._store.now.room
         needed = room.still_needed(least) if room is not None else {}
-        needed |= {name: least[name] for name in too_small & least.keys()}
+        # What a replica uses is no need that passes: when it is promoted, it serves that.
+        needed |= {name: least[name] for name in (too_small & least.keys()) - self._replicas}
         # Also of further room, the sizes from before any was made.
         before = room.before_bytes if room is not None else targets
-        made = RoomMade(before, sizes, beside, needed)
+        made = RoomMade(before, sizes, beside, needed) if beside or needed else room
         if too_small:
-            names = ", ".join(sorted(too_small))
-            log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
-            self._set(targets, sizes, f"room for what {names} cannot evict", made)
+            self._set(targets, sizes, self._tell_needs(too_small), made)
             return
         names = ", ".join(sorted(beside.keys() | needed.keys()))
         if wanted is None:
@@ -130,6 +131,32 @@ class BudgetKeeper:
             left = room.returned(sizes) if room is not None else None
             purpose = "room that was made is given back"
             self._set(targets, sizes, purpose, left, at_once=left is None)
+
+    def _follow_roles(self) -> None:
+        """Who was a replica and is none any more keeps what it has: that it needs less of it now is
+        no reason to give it back."""
+        readings = self._actuator.readings
+        replicas = {name for name, one in readings.items() if one.ignores_maxmemory}
+        promoted = (self._replicas & readings.keys()) - replicas
+        self._replicas = replicas | (self._replicas - readings.keys())
+        room = self._store.now.room
+        if room and any(room.before_bytes.get(one) != room.made_bytes.get(one) for one in promoted):
+            with self._store.update() as state:
+                state.room = None
+
+    def _tell_needs(self, too_small: Collection[str]) -> str:
+        """What the others make room for."""
+        names, replicas = (
+            ", ".join(sorted(found))
+            for found in (set(too_small) - self._replicas, self._replicas.intersection(too_small))
+        )
+        if names:
+            log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
+        if not replicas:
+            return f"room for what {names} cannot evict"
+        log.info("%s follows its primary, and uses more than it counts with: it grows", replicas)
+        held = f"room for what {replicas} holds as a replica"
+        return f"{held}, and for what {names} cannot evict" if names else held
 
     def _fitted(
         self,
@@ -174,10 +201,9 @@ class BudgetKeeper:
         self, targets_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
     ) -> dict[str, int] | None:
         """With what is their own of servers that do not evict any more, where more is planned for
-        them: no plan can take it from them. The others share it."""
-        if not (own := self._store.now.own_bytes):
-            return None
-        readings = self._actuator.readings
+        them, and with what replicas use, where that is clearly less: no plan can take it from them.
+        The others share it."""
+        own, readings = self._store.now.own_bytes, self._actuator.readings
         has = {name: reading.maxmemory_bytes for name, reading in readings.items()}
         stay = {
             name: size
@@ -192,6 +218,11 @@ class BudgetKeeper:
             for name in stay.keys() & has.keys() & least_bytes.keys()
             if not readings[name].evicts
             and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
+        }
+        sizes |= {
+            name: least_bytes[name]
+            for name in self._replicas & readings.keys() & least_bytes.keys()
+            if least_bytes[name] < CLEARLY_LESS * targets_bytes[name]
         }
         others = {name: size for name, size in targets_bytes.items() if name not in sizes}
         if not sizes or not others:

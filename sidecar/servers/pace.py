@@ -53,17 +53,18 @@ class Pace:
             floor = 0 if presses else self._floor_bytes(state, reading)
             if reading is not None and not presses and _shrinks_in_vain(state, reading):
                 floor = reading.maxmemory_bytes
-            slowed.append(replace(state, floor_bytes=floor))
-            self.is_waiting |= floor > state.target_bytes
+            slowed.append(replace(state, floor_bytes=max(floor, state.floor_bytes)))
+            self.is_waiting |= floor > max(state.target_bytes, state.floor_bytes)
         return slowed
 
     def _floor_bytes(self, state: ServerState, reading: ServerReading | None) -> int:
-        shrinks = state.moves and state.target_bytes < state.maxmemory_bytes < math.inf
+        lowest = max(state.target_bytes, state.floor_bytes)
+        shrinks = state.moves and lowest < state.maxmemory_bytes < math.inf
         if not shrinks or reading is None:
             self._portion_at.pop(state.name, None)
             return 0
         used = int(min(reading.counted_bytes, state.maxmemory_bytes))
-        if used <= state.target_bytes:
+        if used <= lowest:
             return 0
         now = self._now()
         last = self._portion_at.get(state.name)

@@ -1,4 +1,5 @@
-"""What a server can give that others made room for, also when it does not evict any more.
+"""What a server can give that does not evict: what others made room for, and what a replica has
+above what it uses, which is all that it takes.
 
 ``own_bytes``: ``SidecarState.own_bytes``; who is in it has, or had, what is not its own.
 """
@@ -15,7 +16,7 @@ def can_shrink(
     reading: ServerReading, name: str, own_bytes: Mapping[str, int], to_bytes: float
 ) -> bool:
     """Whether it evicts, or what others gave for it can go back to them: all that it has fits."""
-    return reading.evicts or (
+    return (reading.evicts or reading.ignores_maxmemory) or (
         _is_lent(reading, name, own_bytes)
         and least_maxmemory_bytes(0, reading.counted_bytes) <= to_bytes
     )
@@ -24,7 +25,7 @@ def can_shrink(
 def reached_bytes(
     reading: ServerReading, name: str, own_bytes: Mapping[str, int], to_bytes: int
 ) -> int:
-    """Where it is brought on the way to a size: of what others gave, it keeps what it has filled
+    """How far it is shrunk on the way to a size: of what others gave, it keeps what it has filled
     since that size was planned."""
     if reading.evicts or not _is_lent(reading, name, own_bytes):
         return to_bytes
@@ -40,6 +41,9 @@ def least_size_bytes(reading: ServerReading, name: str, own_bytes: Mapping[str, 
 
 
 def _is_lent(reading: ServerReading, name: str, own_bytes: Mapping[str, int]) -> bool:
-    """Whether it has what others gave, and no operator has made of it what holds data."""
+    """Whether it has what others gave, and no operator has made of it what holds data; or its size
+    is to be what it uses anyway."""
+    if reading.ignores_maxmemory:
+        return True
     is_a_store = reading.role == "slave" or reading.maxmemory_policy == "noeviction"
     return name in own_bytes and not is_a_store

@@ -36,6 +36,7 @@ _MOST_SETTING = 4096
 # Later servers may have other policies; none has other letters.
 _POLICY = re.compile(r"[a-z][a-z-]{0,31}")
 _ROLE = re.compile(r"master|slave")
+_REPLICA, _MOST_REPLICAS, _MOST_ADDRESS = re.compile(r"slave\d{1,4}"), 32, 300
 _RUN_ID = re.compile(r"[0-9a-f]{40}")
 # The patch's knobs and the module's.
 SAMPLER_PREFIXES = ("spreds-", "spreds.")
@@ -53,6 +54,7 @@ READ_SETTINGS = (
     "maxmemory-clients",
     "maxmemory-eviction-tenacity",
     "maxmemory-samples",
+    "replica-ignore-maxmemory",
     "tcp-backlog",
     *(f"{prefix}{knob}" for prefix in SAMPLER_PREFIXES for knob in _SAMPLER_KNOBS),
 )
@@ -87,6 +89,7 @@ class ServerReading:
         taking_commands: by which clients took work from it, if it has never evicted a key and
             nobody has said that it is a cache.
         uptime_seconds: of the process.
+        replicas: their addresses, as far as the server knows them.
         odd_figures: names of those that make no sense, for which a default stands in.
     """
 
@@ -117,6 +120,7 @@ class ServerReading:
     unyielding_bytes: int = 0
     taking_commands: tuple[str, ...] = ()
     uptime_seconds: int = 0
+    replicas: tuple[str, ...] = ()
     odd_figures: tuple[str, ...] = ()
 
     @classmethod
@@ -133,8 +137,7 @@ class ServerReading:
         those of a counter that overflowed. ``tables_bytes``: of hash tables.
 
         Raises:
-            ValueError: what it cannot be controlled without is missing or makes no sense; the
-                message names it.
+            ValueError: what it cannot be controlled without is missing or makes no sense, by name.
         """
         _check_tables(info, config)
         odd: set[str] = set()
@@ -167,6 +170,7 @@ class ServerReading:
             copied_bytes=max(said.get(key) for key in _COPIED),
             taking_commands=taking_commands(info, odd),
             uptime_seconds=said.get("uptime_in_seconds"),
+            replicas=_replicas(info),
             odd_figures=tuple(sorted(odd)),
         )
 
@@ -194,6 +198,11 @@ class ServerReading:
         """Whether it has one that cannot show a secret, so that its samples are not believed."""
         has_one = any(f"{prefix}endpoint" in self.config for prefix in SAMPLER_PREFIXES)
         return has_one and self.sampler_prefix is None
+
+    @property
+    def ignores_maxmemory(self) -> bool:
+        """A replica, by default: it takes what its primary sends, until it is promoted."""
+        return self.role == "slave" and self.config.get("replica-ignore-maxmemory", "yes") == "yes"
 
     @property
     def evicts(self) -> bool:
@@ -226,7 +235,7 @@ class ServerReading:
         """Why it must keep its size, in an observation's words."""
         if self.why_no_eviction is None:
             return None
-        if self.taking_commands:
+        if self.taking_commands or self.role == "slave":
             return f"no_eviction: {self.why_no_eviction}"
         return f"no_eviction: {self.why_no_eviction}; a smaller maxmemory would make writes fail"
 
@@ -255,6 +264,12 @@ def _keys(info: Mapping[str, Any], odd: set[str]) -> tuple[int, int, float]:
             keys, with_ttl = keys + here, with_ttl + expire
             ttl_sum += expire * database.get("avg_ttl")
     return keys, with_ttl, ttl_sum / with_ttl / 1000 if with_ttl else 0.0
+
+
+def _replicas(info: Mapping[str, Any]) -> tuple[str, ...]:
+    found = (value for key, value in info.items() if _REPLICA.fullmatch(key))
+    parts = ((one.get("ip", ""), one.get("port", "")) for one in found if isinstance(one, Mapping))
+    return tuple(plain(f"{host}:{port}")[:_MOST_ADDRESS] for host, port in parts)[:_MOST_REPLICAS]
 
 
 def _word(info: Mapping[str, Any], key: str, default: str, form: re.Pattern[str]) -> str:

@@ -109,9 +109,7 @@ class ServerWatch:
     def follow_up(self, *, sets_sizes: bool) -> None:
         """After a reading, and after its size, which others need: its sampler, unless it is another
         sidecar's, gets its settings, and what it refused is tried again when it is time."""
-        if not self._is_read or self._last is None or not self.contact.is_free:
-            return
-        if self.contact.taken_by:
+        if not (self._is_read and self._last and self.contact.is_free) or self.contact.taken_by:
             return
         if sets_sizes:
             self.try_again()
@@ -166,9 +164,9 @@ class ServerWatch:
             return ServerState(self.name, most, 0, target_bytes, reachable=False)
         last, own = self._last, self._store.now.own_bytes
         refuses = self.refusal.reason is not None or self.contact.taken_by is not None
-        target_bytes = reached_bytes(last, self.name, own, target_bytes)
-        gives = can_shrink(last, self.name, own, max(target_bytes, self._at_most_bytes))
-        shrinks = self._at_most_bytes > target_bytes and gives and not refuses
+        floor_bytes = reached_bytes(last, self.name, own, target_bytes)
+        gives = can_shrink(last, self.name, own, max(floor_bytes, self._at_most_bytes))
+        shrinks = self._at_most_bytes > floor_bytes and gives and not refuses
         state = ServerState(
             self.name,
             self._at_most_bytes,
@@ -181,6 +179,7 @@ class ServerWatch:
             refuses=refuses,
             held=self.is_held,
             contested=last.evicts and self._contested_bytes == self._at_most_bytes,
+            floor_bytes=floor_bytes,
         )
         # Where nothing is left to evict, there is nothing to wait for.
         stuck = self._held.is_stuck(state) or (

@@ -10,7 +10,7 @@ from typing import Any
 from sidecar.state.control_state import read_sizes
 from solver_lambda.documents.reader import Fields
 
-_CLEARLY_LESS = 3 / 4
+CLEARLY_LESS = 3 / 4
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class RoomMade:
         return any(
             beside_bytes.get(name, 0) < size for name, size in self.beside_bytes.items()
         ) or any(
-            needed.get(name, 0) < _CLEARLY_LESS * size for name, size in self.needed_bytes.items()
+            needed.get(name, 0) < CLEARLY_LESS * size for name, size in self.needed_bytes.items()
         )
 
     def after(self, planned_bytes: Mapping[str, int]) -> RoomMade | None:

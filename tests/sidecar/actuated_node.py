@@ -91,7 +91,6 @@ def fill(server: LocalServer, megabytes: int) -> None:
 
 
 def write(server: LocalServer, keys: range, prefix: str = "key") -> None:
-    pipe = server.client.pipeline(transaction=False)
-    for key in keys:
-        pipe.set(f"{prefix}{key}", b"x" * 1000)
-    pipe.execute()
+    """By the server itself: to send each key takes six times the processor time."""
+    text = "for key = ARGV[1], ARGV[2] - 1 do redis.call('SET', ARGV[3] .. key, ARGV[4]) end"
+    server.client.eval(text, 0, keys.start, keys.stop, prefix, b"x" * 1000)

@@ -42,14 +42,9 @@ class Load:
         while not self._stop.wait(PAUSE_SECONDS):
             for server, keys in zip(self._servers, self._keys, strict=True):
                 names = [f"key{int(keys * choice.random() ** 2)}" for _ in range(100)]
-                pipe = server.client.pipeline(transaction=False)
-                for name in names:
-                    pipe.get(name)
-                values = pipe.execute()
-                for name, value in zip(names, values, strict=True):
-                    if value is None:
-                        pipe.set(name, b"x" * 700)
-                pipe.execute()
+                found = zip(names, server.client.mget(names), strict=True)
+                if missed := {name: b"x" * 700 for name, value in found if value is None}:
+                    server.client.mset(missed)
 
     def __enter__(self) -> Load:
         self._thread.start()

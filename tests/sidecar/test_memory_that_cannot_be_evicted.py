@@ -182,6 +182,40 @@ def test_room_of_one_that_needs_a_part_of_it_goes_back_but_for_that(
         assert int(servers["a"].client.info("stats")["evicted_keys"]) == 0
 
 
+def test_a_burst_into_room_that_is_going_back_keeps_it_and_ends_nothing(
+    one_empty: tuple[dict[str, LocalServer], Path],
+) -> None:
+    """The others fill at the same time, and are to have what was just filled: the targets of one
+    moment exceeded the budget, which ended the sidecar."""
+    servers, path = one_empty
+    with sidecar_in_thread(path) as sidecar:
+        clients = room_for_replies(sidecar, servers)
+        servers["a"].client.lpop("queue")
+        for client in clients:
+            client.close()
+        wait_until(lambda: sidecar._actuator.targets()["a"] == 16 * MB, sidecar.metrics.snapshot)
+        fill(servers["a"], 22)
+
+        def used() -> int:
+            return int(servers["a"].client.info("memory")["used_memory"])
+
+        def others_grow() -> bool:
+            for name in "bc":
+                fill(servers[name], 14)
+            return min(sidecar._actuator.intermediate_sizes.sizes_bytes[name] for name in "bc") > (
+                10 * MB
+            )
+
+        wait_until(others_grow, sidecar.metrics.snapshot)
+        wait_until(lambda: used() <= sidecar._actuator.targets()["a"], sidecar.metrics.snapshot)
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        sidecar._actuator.check()
+        sizes = settled_sizes(servers)
+        assert sum(sizes.values()) <= 48 * MB
+        assert used() <= sizes["a"]
+        assert int(servers["a"].client.info("stats")["evicted_keys"]) == 0
+
+
 def test_room_that_is_there_from_the_beginning_goes_back(
     one_empty: tuple[dict[str, LocalServer], Path],
 ) -> None:
@@ -218,7 +252,8 @@ def test_room_goes_back_from_one_that_does_not_evict_any_more(
         def gives() -> bool:
             for name in "bc":
                 fill(servers[name], 16)
-            return settled_sizes(servers)["a"] < has
+            # On a slow machine it has given all by now.
+            return settled_sizes(servers)["a"] < max(has, 16 * MB + 1)
 
         wait_until(gives, sidecar.metrics.snapshot)
 

@@ -492,6 +492,15 @@ def test_it_begins_anew_after_what_it_cannot_compute_with(
     assert metrics.value("monitors_begun_anew") == 1
 
 
+def test_another_role_begins_another_curve(monitor: GuardedMonitor) -> None:
+    """What a replica served says nothing of a primary."""
+    monitor.observe(STATS, BUDGET)
+    take(monitor, batches(zipf(300, 3000)))
+    assert len(monitor.shards) > 0
+    assert monitor.observe(replace(later(STATS), role="slave"), BUDGET) is None
+    assert len(monitor.shards) == 0
+
+
 def test_a_rate_that_nobody_serves_is_no_estimate(
     monitor: GuardedMonitor, metrics: Metrics
 ) -> None:

@@ -37,6 +37,7 @@ from tests.secret_file import write_secret
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
 from tests.sidecar.sidecar_process import sidecar_process
+from tests.sidecar.test_roles_change import follow
 from workloads.experiment.attacks.stage.hostile_server import HostileServer, bulk
 from workloads.local_server import BUILD, LocalServer
 
@@ -89,6 +90,8 @@ def test_each_problem_has_its_remedy(
     boundless = start_server(0, **{"maxmemory-policy": "noeviction"})
     replica = start_server("1mb")
     replica.client.replicaof("127.0.0.1", 1)
+    follows = start_server("1mb")
+    follow(follows, good)
     urls = {
         "good": good.url,
         "again": f"{good.url}?db=1",
@@ -106,6 +109,8 @@ def test_each_problem_has_its_remedy(
     assert _one(found, "fixed", "does not evict (noeviction)")["level"] == "advice"
     remedy = _one(found, "replica", "does not evict (a replica)")["remedy"]
     assert remedy == "nothing, if it is to be one: it takes part once it is a master"
+    follower = f"127.0.0.1:{follows.client.config_get('port')['port']} follows this server"
+    assert _one(found, "good", follower)["level"] == "advice"
     assert "spreds.so" in _one(found, "stock", "has no sampler")["remedy"]
     assert _one(found, "boundless", "has no maxmemory and does not evict")["level"] == "problem"
     assert _one(found, "down", "Connection refused")["level"] == "problem"

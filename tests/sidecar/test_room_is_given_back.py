@@ -127,7 +127,7 @@ def test_it_is_on_file(tmp_path: Path) -> None:
     [
         ({"taking_commands": ("lpop",)}, True),
         ({"maxmemory_policy": "noeviction"}, False),
-        ({"role": "slave"}, False),
+        ({"role": "slave", "config": {"replica-ignore-maxmemory": "no"}}, False),
     ],
 )
 def test_a_store_of_data_gives_nothing_of_what_others_gave(

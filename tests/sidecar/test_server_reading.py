@@ -83,8 +83,21 @@ NO_TTL = {"db0": {"keys": 5, "expires": 0}, "db3": {}}
 def test_why_a_server_keeps_its_size(told: dict[str, Any], why: str | None) -> None:
     reading = ServerReading.parse({**INFO, **told}, {"latency-tracking": "no"}, 1.5)
     assert reading.evicts is (why is None)
-    words = f"no_eviction: {why}; a smaller maxmemory would make writes fail"
+    words = f"no_eviction: {why}"
+    if reading.role == "master":  # a replica takes what its primary sends
+        words += "; a smaller maxmemory would make writes fail"
     assert reading.keep_reason() == (words if why else None)
+
+
+def test_replicas_are_known_by_their_addresses_as_far_as_these_can_be_printed() -> None:
+    told = {
+        "slave0": {"ip": "10.0.0.7", "port": 6379, "state": "online"},
+        "slave1": {"ip": "\x1b[2J", "port": 1},
+        "slave2": "nonsense",
+        "slave_repl_offset": 7,
+    }
+    reading = ServerReading.parse({**INFO, **told}, {}, 1.5)
+    assert reading.replicas == ("10.0.0.7:6379", "\\x1b[2J:1")
 
 
 @pytest.mark.parametrize("key", ["run_id", "used_memory", "maxmemory"])
