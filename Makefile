@@ -7,6 +7,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # tests start compiles all of them again: half of the time of a start.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+# Node keeps compiled code below /tmp, and uv reads settings there if the clone is: others' perhaps.
+export NODE_DISABLE_COMPILE_CACHE := 1
+export UV_NO_CONFIG := 1
 CPPCHECK := cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
 	--enable=warning,style,performance,portability
 

@@ -53,6 +53,9 @@ def deploy(emulator: RunningEmulator, stack_file: Path = STACK_FILE) -> dict[str
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
         **emulator.environment,
         "CI": "1",
+        # What others may have put below /tmp is nothing to these programs.
+        "NODE_DISABLE_COMPILE_CACHE": "1",
+        "UV_NO_CONFIG": "1",
     }
     bootstrap = _start("bootstrap", f"aws://{ACCOUNT}/{REGION}", environment=environment, cwd=BUILD)
     assembly = _assembly(stack_file)
@@ -105,7 +108,8 @@ def _synthesise(stack_file: Path, assembly: Path, environment: dict[str, str]) -
         _finish(
             _start(
                 *("synth", "--quiet", "--output", str(made), "--context", context),
-                environment=environment,
+                # There Node looks for settings of what it runs.
+                environment={**environment, "TMPDIR": folder},
                 cwd=HERE,
             )
         )

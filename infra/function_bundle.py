@@ -45,7 +45,7 @@ def find_compiler(platform: tuple[str, ...]) -> str | None:
     found = subprocess.run(
         [
             *(sys.executable, "-m", "uv", "python", "find"),
-            *("--no-project", "--no-python-downloads", version),
+            *("--no-config", "--no-project", "--no-python-downloads", version),
         ],
         check=False,
         capture_output=True,
@@ -93,7 +93,8 @@ def bundle(output: Path, platform: tuple[str, ...], compiler: str | None) -> Non
     """
     subprocess.run(
         [
-            *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--only-binary", ":all:"),
+            *(sys.executable, "-m", "uv", "pip", "install", "--no-config", "--quiet"),
+            *("--only-binary", ":all:"),
             *platform,
             *("--target", str(output), "--requirement", str(REQUIREMENTS)),
         ],

@@ -97,16 +97,16 @@ take_program() ( # NAME WHEEL
     is_current "$output" "$wheel" && return
     python=$root/.venv/bin/python
     [ -x "$python" ] || python=python3
-    "$python" -m pip --version >/dev/null 2>&1 || fail "pip is missing: apt-get install python3-pip"
+    "$python" -I -m pip --version >/dev/null 2>&1 || fail "pip is missing: apt-get install python3-pip"
     work=$root/build/source/.$name
     rm -rf "$work"
     mkdir -p "$work" "$bin"
     echo "$wheel" >"$work/wheel.txt"
     # The same file on every machine: a package may have one for each version of Python.
-    "$python" -m pip download -q --disable-pip-version-check --require-hashes --no-deps \
+    "$python" -I -m pip download -q --disable-pip-version-check --require-hashes --no-deps \
         --only-binary :all: --python-version 3.11 --platform manylinux_2_28_x86_64 \
         --platform manylinux_2_17_x86_64 -d "$work" -r "$work/wheel.txt" >&2
-    "$python" -m zipfile -e "$work"/*.whl "$work/unpacked"
+    "$python" -I -m zipfile -e "$work"/*.whl "$work/unpacked"
     found=$(find "$work/unpacked" -type f -name "$program")
     [ -f "$found" ] || fail "$2 does not hold one $program"
     install "$found" "$output"

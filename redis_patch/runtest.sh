@@ -119,8 +119,12 @@ run_suite() { # TREE LOG UNITS [MORE ARGUMENTS]: the failed tests on stdout, sor
         done)
         shift 3
         cd "$work/$tree"
-        TERM=dumb HOME=$work $as_user ./runtest --durable --dont-clean --clients "$clients" \
-            --baseport "$ports" --portcount 4000 $chosen "$@" >"$log" 2>&1 </dev/null || true
+        # A session of its own: whoever breaks into its servers must not type at our terminal.
+        TERM=dumb HOME=$work setsid $as_user ./runtest --durable --dont-clean --clients "$clients" \
+            --baseport "$ports" --portcount 4000 $chosen "$@" >"$log" 2>&1 </dev/null &
+        suite=$!
+        trap 'kill -TERM -- "-$suite" 2>/dev/null; exit 130' INT TERM
+        wait "$suite" || true
     )
     # Without either of these lines the run ended before its end.
     grep -Eq 'All tests passed|The following tests failed' "$2" || {

@@ -173,8 +173,12 @@ def _free_port() -> int:
 
 def serve(port: int) -> None:
     """Run the emulator in this process until it is told to end."""
+    # In /tmp, where it would look, another user may have made these folders first.
+    folder = tempfile.mkdtemp(prefix="spreds-emulator-")
     os.environ.update(
         client_environment(port),
+        STATE_DIR=f"{folder}/state",
+        S3_DATA_DIR=f"{folder}/s3",
         BIND_HOST="127.0.0.1",
         GATEWAY_PORT=str(port),
         MINISTACK_REGION=REGION,

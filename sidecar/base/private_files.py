@@ -6,12 +6,16 @@ import grp
 import os
 import pwd
 import stat
+import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 OWN_FOLDER = "take a folder that only the sidecar's user may write to"
 _MOST_LINKS = 40  # as the kernel has it
+# As the kernel keeps an access control list: include/uapi/linux/posix_acl_xattr.h.
+_LIST_HEADER_BYTES, _WRITE_RIGHT = 4, 2
+_USER_TAG, _GROUP_TAG, _MASK_TAG = 0x02, 0x08, 0x10
 
 
 def open_lock(path: Path) -> BinaryIO:
@@ -106,12 +110,32 @@ def whose_alone(folder: Path) -> int | None:
 
 
 def _who_else(folder: Path, user: int | None) -> str | None:
-    """By its mode."""
+    """By its mode, and by its access control list, where it has one."""
     found = folder.lstat()
+    if name := _named_in_list(folder, os.geteuid() if user is None else user):
+        return f"an access control list lets {name} write to {folder}"
     if found.st_mode & stat.S_IWOTH:
         return f"everybody may write to {folder}"
     if found.st_mode & stat.S_IWGRP and _has_others(found.st_gid, user):
         return f"the members of group {_group_name(found.st_gid)} may write to {folder}"
+    return None
+
+
+def _named_in_list(folder: Path, user: int) -> str | None:
+    """Who may write to it beside the user and root by a POSIX list (acl(5)), by number."""
+    try:
+        text = os.getxattr(folder, "system.posix_acl_access")
+    except OSError:  # it has none, or the file system knows none
+        return None
+    entries = list(struct.iter_unpack("<HHI", text[_LIST_HEADER_BYTES:]))
+    mask = next((rights for tag, rights, _ in entries if tag == _MASK_TAG), _WRITE_RIGHT)
+    for tag, rights, number in entries:
+        if not rights & mask & _WRITE_RIGHT:
+            continue
+        if tag == _USER_TAG and number not in (0, user):
+            return f"the user {number}"
+        if tag == _GROUP_TAG and _has_others(number, user):
+            return f"the members of group {_group_name(number)}"
     return None
 
 

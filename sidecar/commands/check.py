@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -84,9 +83,7 @@ def _print_acl(config: SidecarConfig, as_json: bool) -> None:
         return
     for line, names in _grouped(lines).items():
         print(f"# {', '.join(names)}: then ACL SAVE, or CONFIG REWRITE where there is no aclfile")
-        print(
-            "# typed after redis-cli's prompt; for a shell: redis-cli " + shlex.join(line.split())
-        )
+        print("# typed after redis-cli's prompt: a shell's arguments are read by every local user")
         print(line)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
+from sidecar.base.private_files import who_else_may_write, whose_alone
 from sidecar.config.addresses import is_own
 from sidecar.config.controller_config import CloudConfig, ControllerConfig, ServiceConfig
 from sidecar.config.node import ServerConfig, SidecarConfig
@@ -45,9 +45,10 @@ def _server(server: ServerConfig) -> Link:
     name = f"server {server.name}"
     if server.url.startswith("unix:"):
         folder = Path(server.url.removeprefix("unix://").partition("?")[0]).parent
-        if folder.is_dir() and folder.stat().st_mode & stat.S_IWOTH:
+        if folder.is_dir() and who_else_may_write(folder) and whose_alone(folder) is None:
             how = (
-                f"a Unix socket, whose place in {folder} every local user may take while it is down"
+                f"a Unix socket, whose place in {folder} another local user may take, or may have "
+                "made"
             )
             return Link(name, f"{how}: take a folder of the server's own", True)
         return Link(name, _SOCKET)

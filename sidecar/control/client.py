@@ -8,6 +8,7 @@ import os
 import socket
 import urllib.parse
 from collections.abc import Callable
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,8 @@ class SidecarClient:
         return answer
 
     def _puzzled(self, status: int) -> SidecarSilentError:
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            return SidecarSilentError(f"{self._path}: the sidecar has too much to do to answer now")
         return SidecarSilentError(
             f"{self._path}: whoever listens there is no sidecar of this version (status {status})"
         )

@@ -16,6 +16,8 @@ from sidecar.samples.sampler_key import SamplerKey
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
+# Whoever shares the file system may have filled it.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LateEndpoint:
@@ -66,8 +68,9 @@ class LateEndpoint:
         try:
             self.receiver = self._held.enter_context(bound)
         except OSError as error:
-            is_taken = getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
-            if self.problem is None and not (is_taken and is_open(self._endpoint)):
+            number = getattr(error.__cause__, "errno", None)
+            is_taken = number == errno.EADDRINUSE and is_open(self._endpoint)
+            if self.problem is None and not (is_taken or number in _NO_ROOM):
                 raise
             self._metrics.listeners_not_bound.labels("sampling.endpoint").inc()
             self.problem = f"{error}, so no server is sampled; it is tried again"

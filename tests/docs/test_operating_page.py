@@ -38,4 +38,3 @@ def test_the_words_are_those_of_the_glossary() -> None:
 
 def test_the_user_is_the_one_that_is_printed() -> None:
     assert acl_line() in BLOCKS
-    assert f"redis-cli {shlex.join(acl_line().split())}" in BLOCKS

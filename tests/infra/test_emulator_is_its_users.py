@@ -18,9 +18,19 @@ CONFIRM = "/?Action=ConfirmSubscription&TopicArn=t&Token=t"
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def emulator() -> Iterator[Emulator]:
     with Emulator() as emulator:
-        yield int(emulator.endpoint_url.rpartition(":")[2])
+        yield emulator
+
+
+@pytest.fixture(scope="module")
+def port(emulator: Emulator) -> int:
+    return int(emulator.endpoint_url.rpartition(":")[2])
+
+
+def test_it_keeps_its_state_where_no_other_user_made_a_folder_first(emulator: Emulator) -> None:
+    assert list(emulator.log.parent.glob("spreds-emulator-*/state/cognito-*"))
+    assert emulator.log.parent.stat().st_mode & 0o077 == 0
 
 
 def status_of(port: int, target: str = HEALTH_PATH, method: str = "GET", **headers: str) -> int:

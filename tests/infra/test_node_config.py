@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -208,7 +209,9 @@ def test_it_takes_the_place_of_the_examples_own_table(files: list[str], tmp_path
     node = tmp_path / "node.toml"
     example = example_of("node-1")
     node.write_text(example)
-    node.chmod(0o600)
+    node.chmod(0o640)
+    group = node.stat().st_gid + (os.getuid() == 0)  # as install.sh has it: the service's group
+    os.chown(node, -1, group)
     command = [*files, "--into", str(node), "--node"]
     for _ in range(2):  # a second time changes nothing
         subprocess.run([*command, "node-1"], check=True)
@@ -217,7 +220,7 @@ def test_it_takes_the_place_of_the_examples_own_table(files: list[str], tmp_path
         assert config.controller.folder == tmp_path / "documents"
         assert config.controller.cloud is not None
         assert config.controller.cloud.queue_url == QUEUE_URL
-    assert node.stat().st_mode & 0o777 == 0o600
+    assert (node.stat().st_mode & 0o777, node.stat().st_gid) == (0o640, group)
     before, after = tomllib.loads(example), tomllib.loads(node.read_text())
     assert {k: v for k, v in before.items() if k != "controller"} == {
         k: v for k, v in after.items() if k != "controller"

@@ -61,6 +61,15 @@ def test_the_script_is_sound() -> None:
         assert path.stat().st_mode & 0o100
 
 
+def test_no_script_takes_a_module_from_where_its_caller_stands() -> None:
+    """``python -m`` looks in the current folder first, which may be /tmp."""
+    scripts = [*INSTALL.glob("*.sh"), *(INSTALL.parents[2] / "redis_patch").glob("*.sh")]
+    lines = [line for path in scripts for line in path.read_text().splitlines()]
+    calls = [line for line in lines if re.search(r"python\S* (-\w+ )*-m ", line)]
+    assert calls
+    assert [line for line in calls if " -I -m " not in line] == []
+
+
 @with_groups
 def test_the_first_file_is_one_that_only_recommends() -> None:
     config = load_config(INSTALL / "node.toml")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.delivery import http_delivery
 from sidecar.delivery.http_delivery import HttpDelivery
+from sidecar.samples import endpoint as endpoint_module
 from sidecar.samples import late_endpoint
 from sidecar.samples.late_endpoint import LateEndpoint
 from sidecar.samples.sampler_key import SamplerKey
@@ -46,6 +50,26 @@ def test_an_endpoint_of_samples_is_bound_when_it_can_be(
         assert endpoint.receiver is not None
         assert endpoint.problem is None
         assert keys[0].is_awaited
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_file_system_that_others_filled_keeps_nobody_from_running(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int
+) -> None:
+    monkeypatch.setattr(late_endpoint, "LOOK_SECONDS", 0.0)
+    where = f"ipc://{tmp_path}/own/samples"
+    with pytest.MonkeyPatch.context() as full:
+
+        def fails(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        full.setattr(endpoint_module, "_bound", fails)
+        endpoint = LateEndpoint(where, None, [], Metrics(), tuple).__enter__()
+        assert f"{os.strerror(number)}, so no server is sampled" in (endpoint.problem or "")
+    with endpoint:
+        endpoint.look()
+        assert endpoint.receiver is not None
+        assert endpoint.problem is None
 
 
 def test_an_endpoint_that_is_no_address_of_ours_is_refused() -> None:

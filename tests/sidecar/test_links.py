@@ -22,7 +22,12 @@ CLOUD = (
 # Name: (what the file has, the name of the link, whether it is open, what is said).
 LINKS = {
     "Unix socket": ("", "server unix", False, "this machine only, by a Unix socket"),
-    "shared folder": ("", "server shared", True, "a Unix socket, whose place in /tmp every local"),
+    "shared folder": (
+        "",
+        "server shared",
+        True,
+        "a Unix socket, whose place in /tmp another local user may take",
+    ),
     "loopback": ("", "server near", False, "this machine only, by its loopback address"),
     "far": ("", "server far", True, "plain text to another machine: take rediss://"),
     "TLS": ("", "server tls", False, "TLS"),

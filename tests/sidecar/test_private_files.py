@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import socket
+import struct
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -139,6 +140,33 @@ def test_a_group_or_an_owner_may_exchange_what_lies_below(tmp_path: Path) -> Non
     assert who_else_may_write(folder / "own") is None
     os.chown(folder, NOBODY, 0)
     assert f"belongs to the user {NOBODY}" in (who_else_may_write(folder / "own") or "")
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("tag", "number", "rights", "mask", "words"),
+    [
+        (0x02, NOBODY, 7, 7, f"an access control list lets the user {NOBODY} write to"),
+        (0x02, NOBODY, 7, 5, None),  # the mask takes it
+        (0x02, NOBODY, 5, 7, None),
+        (0x02, 0, 7, 7, None),
+        (0x08, NOBODY, 7, 7, "an access control list lets the members of group"),
+    ],
+)
+def test_an_access_control_list_counts_as_a_mode_does(
+    tmp_path: Path, tag: int, number: int, rights: int, mask: int, words: str | None
+) -> None:
+    """As ``setfacl -m u:nobody:rwx`` makes one: the mode has the mask in place of the group."""
+    nobody = 0xFFFFFFFF
+    owner, group, others = (0x01, 7, nobody), (0x04, 5, nobody), (0x20, 5, nobody)
+    entries = [owner, group, (tag, rights, number), (0x10, mask, nobody), others]
+    text = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in sorted(entries))
+    try:
+        os.setxattr(tmp_path, "system.posix_acl_access", text)
+    except OSError:
+        pytest.skip("the file system knows no access control lists")
+    found = who_else_may_write(tmp_path)
+    assert found is None if words is None else words in (found or "")
 
 
 def test_a_link_to_a_folder_is_judged_by_where_it_leads(tmp_path: Path) -> None:

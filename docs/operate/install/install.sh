@@ -51,7 +51,7 @@ install -D -m 755 "$root/build/lib/spreds.so" "$module"
 # Debian's, whatever comes first in root's PATH: one of root's own would be closed to the service.
 python=/usr/bin/python3
 [ "$(readlink -f "$home/bin/python")" = "$(readlink -f $python)" ] ||
-    $python -m venv --clear "$home"
+    $python -I -m venv --clear "$home"
 # Every package is the one that was tested, by its hash; and ours is built by one of them.
 "$home/bin/pip" install -q --disable-pip-version-check --require-hashes \
     -r "$root/docs/operate/install/requirements.txt"

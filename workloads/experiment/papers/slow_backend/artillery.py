@@ -104,7 +104,8 @@ async def _run(command: list[str], log: Path, limit_seconds: float) -> None:
     name = Path(command[0]).name
     # Its many packages get no secret of ours.
     known = [f"{key}={os.environ[key]}" for key in ("PATH", "HOME") if key in os.environ]
-    bare = ["env", "-i", *known, "ARTILLERY_DISABLE_TELEMETRY=true", "CI=true", *command]
+    ours = ("ARTILLERY_DISABLE_TELEMETRY=true", "CI=true", "NODE_DISABLE_COMPILE_CACHE=1")
+    bare = ["env", "-i", *known, *ours, *command]
     with running_command(bare, log, signal.SIGKILL) as process:
         try:
             async with asyncio.timeout(limit_seconds):
