@@ -33,6 +33,7 @@ from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.function.answering import RefusedError as ObservationRefusedError
 from solver_lambda.function.answering import log_event, plan_fields, plan_for
+from solver_lambda.function.large_observations import LargeObservations
 from solver_lambda.http.connection import Limits
 from solver_lambda.http.guards import Admitted, TokenGuard, anybody
 from solver_lambda.http.listening import listen_at
@@ -77,9 +78,12 @@ def solver_router(
     plans = Lane(MOST_AT_ONCE, MOST_WAITING, WAIT_SECONDS, MOST_AT_ONCE // 2, MOST_WAITING // 2)
     looks = Lane(most=4, most_waiting=16, most_of_one=2, most_waiting_of_one=8)
 
+    large = LargeObservations()
+
     def answer(request: Request, _: Admitted) -> Answer:
         try:
-            plan = plan_for(request.body, SOURCE, environment)
+            with large.reading(len(request.body)):
+                plan = plan_for(request.body, SOURCE, environment)
         except ObservationRefusedError as error:
             raise RefusedError(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "observation", str(error)

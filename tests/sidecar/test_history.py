@@ -187,6 +187,17 @@ def test_one_who_gives_orders_pushes_out_no_other(tmp_path: Path) -> None:
             assert words.count(whose) == 160
 
 
+def test_clients_of_one_server_push_out_no_change_of_size_for_another(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    made = History(path)
+    made.add("budget", "room beside pages: search 16 MiB -> 8 MiB")
+    for number in range(2000):
+        made.add("budget", f"room for what sessions cannot evict: pages {number} MiB")
+    for entries in (made.tail(10_000), History(path).tail(10_000)):
+        assert entries[0]["words"] == "room beside pages: search 16 MiB -> 8 MiB"
+        assert len(entries) == history_rooms.MOST_OF_OTHERS
+
+
 def test_equal_orders_without_effect_are_counted_in_one_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

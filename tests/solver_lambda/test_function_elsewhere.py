@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -23,12 +24,18 @@ import pytest
 
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.function import http_server, large_observations
+from solver_lambda.function.answering import RefusedError as ObservationRefusedError
 from solver_lambda.function.http_server import (
     MOST_LINES_A_MINUTE,
     MOST_SERVERS_IN_A_LINE,
     ServiceJournal,
+    solver_router,
 )
+from solver_lambda.function.large_observations import LARGE_BYTES
 from solver_lambda.function.openwhisk import main
+from solver_lambda.http.message import Peer, RefusedError, Request
+from solver_lambda.http.router import Router
 from solver_lambda.planning.planner import make_plan
 from tests.secret_file import write_secret
 from workloads.local_node import wait_until
@@ -177,6 +184,37 @@ def test_what_is_no_observation_is_refused(
     found, answer = ask(service, method, "/", body)
     assert found == status
     assert words in answer["error"]
+
+
+def posted(router: Router, body: bytes) -> int:
+    """The status of an answer."""
+    try:
+        return router.admit(Request("POST", "/", "", {}, Peer(), len(body))).answer(body).status
+    except RefusedError as refused:
+        return refused.answer.status
+
+
+def test_of_large_observations_one_is_read_at_a_time(observation: Observation) -> None:
+    """Each may take hundreds of megabytes while it is read."""
+    router, entered, go_on = solver_router(""), threading.Event(), threading.Event()
+    large = b'{"kind": "' + b"x" * LARGE_BYTES + b'"}'
+
+    def read_slowly(*_: object) -> AdaptationPlan:
+        entered.set()
+        assert go_on.wait(30)
+        raise ObservationRefusedError("it is none")
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
+        patch.setattr(http_server, "plan_for", read_slowly)
+        patch.setattr(large_observations, "WAIT_SECONDS", 0.0)
+        first = pool.submit(posted, router, large)
+        assert entered.wait(30)
+        assert posted(router, large) == 503
+        patch.undo()
+        assert posted(router, observation.dumps()) == 200
+        go_on.set()
+        assert first.result() == 422
+    assert posted(router, large) == 422
 
 
 def raw(service: SolverService, head: str, body: bytes = b"") -> bytes:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+from typing import Any
+
+import redis
 
 from workloads.experiment.faults.rows.row import RowFailedError, Rows
 from workloads.experiment.faults.rows.server_rows import STARTS
 from workloads.experiment.faults.rows.sidecar_rows import swap, swap_and_wait
-from workloads.experiment.faults.stage.node import WAIT_SECONDS
+from workloads.experiment.faults.stage.node import BUDGET_MIB, WAIT_SECONDS
+from workloads.experiment.faults.stage.node_servers import NodeServer
 from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, built
+from workloads.running_program import running_command
 
 ROWS = Rows()
 
@@ -54,6 +60,75 @@ def _becomes_replica(stage: FaultStage) -> None:
     swap(stage)
     stage.wait(3.0)
     stage.servers[1].ask("REPLICAOF", "NO", "ONE")
+
+
+_SENTINEL = """
+port {port}
+dir {folder}
+sentinel monitor pair 127.0.0.1 {first} 1
+sentinel down-after-milliseconds pair 500
+sentinel failover-timeout pair 3000
+"""
+_FAILOVERS = 4
+
+
+@ROWS.add(
+    "server: Sentinel fails over",
+    "one follows another, whose own file has less than that holds; by command and by kill -9, in "
+    "turn: who is promoted loses no key",
+    gap=STARTS,
+    bound_seconds=GAP_SECONDS,
+)
+def _sentinel_fails_over(stage: FaultStage) -> None:
+    # Plans go on, by which a primary keeps nearly all that it has.
+    stage.plan(1, 1, 1)
+    stage.converge()
+    pair, ports = stage.servers[:2], [_free_port(), _free_port()]
+    for server, port in zip(pair, ports, strict=True):
+        server.ask("CONFIG SET", "port", port)
+        file = server.local.folder / "redis.conf"
+        file.write_text(f"{file.read_text()}port {port}\n")
+    pair[1].ask("REPLICAOF", "127.0.0.1", ports[0])
+    file, sentinel = stage.folder / "sentinel.conf", _free_port()
+    file.write_text(_SENTINEL.format(port=sentinel, folder=stage.folder, first=ports[0]))
+    command = [str(built("bin/redis-server")), str(file), "--sentinel"]
+    with running_command(command, stage.folder / "sentinel.log", signal.SIGTERM):
+        for turn in range(_FAILOVERS):
+            _fail_over(stage, turn, sentinel)
+    for server in pair:
+        server.ask("REPLICAOF", "NO", "ONE")
+
+
+def _fail_over(stage: FaultStage, turn: int, sentinel: int) -> None:
+    """From one of the first two servers to the other."""
+    old, new = stage.servers[turn % 2], stage.servers[1 - turn % 2]
+
+    def replication(server: NodeServer) -> dict[str, Any]:
+        return dict(server.client.info("replication")) if server.runs else {}
+
+    def follows() -> bool:
+        """In step, with a size that holds what it has."""
+        said = replication(new)
+        used = int(new.client.info("memory")["used_memory"])
+        in_step = said.get("role") == "slave" and said.get("master_link_status") == "up"
+        return in_step and used < (new.maxmemory_bytes() or 0)
+
+    if not wait_for(follows, WAIT_SECONDS):
+        raise RowFailedError(f"{new.name} does not follow, or has less than it uses")
+    keys = int(new.client.dbsize())
+    if turn % 2:
+        stage.kill_server(stage.servers.index(old))
+    else:
+        with redis.Redis(port=sentinel) as client:
+            wait_for(lambda: client.execute_command("SENTINEL CKQUORUM pair"), WAIT_SECONDS)
+            client.execute_command("SENTINEL FAILOVER pair")
+    if not wait_for(lambda: replication(new).get("role") == "master", WAIT_SECONDS):
+        raise RowFailedError(f"{new.name} was not promoted")
+    stage.wait(1.0)
+    if (left := int(new.client.dbsize())) < 0.9 * keys:
+        raise RowFailedError(f"{new.name} was promoted with {keys} keys, and has {left}")
+    if turn % 2:
+        stage.start_server(stage.servers.index(old), BUDGET_MIB / len(stage.servers))
 
 
 @ROWS.add("server: BGSAVE under a shrink", "a slow BGSAVE of the one that shrinks")
