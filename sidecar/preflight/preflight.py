@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig
+from sidecar.preflight.cgroups import check_cgroups
 from sidecar.preflight.cloud import check_cloud
 from sidecar.preflight.endpoint import (
     check_endpoint,
@@ -37,12 +40,16 @@ def preflight(config: SidecarConfig) -> list[Finding]:
     findings += check_cloud(config.node, config.controller)
     endpoint = config.sampling.endpoint
     findings += check_endpoint(endpoint, process)
+    processes: dict[str, Path] = {}
     for name, reading in readings.items():
         findings += check_taken_by(name, reading, endpoint)
         server = server_process(name, reading.process_id) if reading.process_id else None
+        if server is not None:
+            processes[name] = Path(f"/proc/{reading.process_id}")
         obstacle = check_way_for(server, endpoint, config.sampling.group) if server else None
         if obstacle is not None:
             findings.append(obstacle)
+    findings += check_cgroups(config.memory, config.servers, processes)
     on_tcp = [
         tcp_backlog(readings[server.name])
         for server in config.servers
