@@ -16,7 +16,13 @@ from sidecar.controllers.controller import Controller
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.half_lives.planning_basis import PlanningBasis
-from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
+from sidecar.observer import (
+    ServerSnapshot,
+    observe,
+    pending_request,
+    reserved,
+    wanted_bounds,
+)
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import excess_bytes, to_put_back
 from sidecar.servers.reserved_memory import reserved_by_server
@@ -187,8 +193,7 @@ class ObservationCycle:
                 excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
                 self._actuator.budget.bytes,
             )
-            bounds_bytes = pending_request(observation).bounds_bytes
-            self._actuator.intermediate_sizes.bounds_bytes = bounds_bytes
+            self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
             basis = self._planning_basis.basis
             observation = _with_unlimited(self._planning_basis.judged(observation), seen)
             with self._store.update() as state:

@@ -249,21 +249,24 @@ def _no_curve(size_bytes: int) -> MissRatioCurve:
 
 def pending_request(observation: Observation) -> PendingRequest:
     """What the answer must respect; of the minima, as much as can be had."""
-    minima = attainable_minima(observation)
+    kept = {
+        one.name: (one.maxmemory_bytes, one.maxmemory_bytes)
+        for one in observation.servers
+        if one.keep_reason is not None
+    }
     return PendingRequest(
         cycle=observation.cycle,
         asked_at_seconds=observation.made_at_seconds,
         budget_bytes=observation.budget_bytes,
-        bounds_bytes={
-            server.name: _bounds(server, minima[server.name]) for server in observation.servers
-        },
+        bounds_bytes=wanted_bounds(observation) | kept,
     )
 
 
-def _bounds(server: ServerObservation, minimum_bytes: int) -> tuple[int, int | None]:
-    if server.keep_reason is not None:
-        return server.maxmemory_bytes, server.maxmemory_bytes
-    return minimum_bytes, server.maximum_bytes
+def wanted_bounds(observation: Observation) -> dict[str, tuple[int, int | None]]:
+    """What people want of each server's size, the least as far as it can be had: not that one keeps
+    what is planned for it, which it may still be on the way to."""
+    minima = attainable_minima(observation)
+    return {one.name: (minima[one.name], one.maximum_bytes) for one in observation.servers}
 
 
 def reserved(reserved_by_server: Mapping[str, int], seen: list[ServerSnapshot]) -> int:

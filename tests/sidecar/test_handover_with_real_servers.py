@@ -205,6 +205,21 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
         assert "planned" not in capsys.readouterr().out
 
 
+def test_one_of_which_too_little_is_known_goes_on_giving_as_the_others_fill(
+    path: Path, servers: Servers
+) -> None:
+    """A plan that leaves it what is planned for it took that at once, after a restart."""
+    path.write_text(path.read_text().replace('backend_latency = "50ms"\n', ""))
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar.cycles >= 2, sidecar.metrics.snapshot)
+        assert sidecar.last_observation is not None
+        kept = {one.name: one.keep_reason for one in sidecar.last_observation.servers}
+        assert all(str(reason).startswith("no_backend_latency") for reason in kept.values())
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        assert settled_sizes(servers) == {"donor": 12 * MB, "grower": 12 * MB}
+        assert sidecar._actuator.targets() == {"donor": 8 * MB, "grower": 16 * MB}
+
+
 @pytest.mark.parametrize("found", ["0", "20mb"])
 def test_a_sidecar_that_finds_more_than_the_budget_does_not_wait(
     path: Path, servers: Servers, found: str
