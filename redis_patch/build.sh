@@ -273,8 +273,13 @@ need_command make make
 need_command cc gcc
 need_command patch patch
 mkdir -p "$root/build"
-exec 9>"$root/build/.lock"
-flock 9 # two calls at once build one after the other
+# Two calls at once build one after the other; another user's hand is not waited for.
+(umask 077 && : >>"$root/build/.lock" && chmod 600 "$root/build/.lock")
+exec 9>>"$root/build/.lock"
+flock -n 9 || {
+    echo "build.sh: somebody else has $root/build/.lock: waiting for an hour at most" >&2
+    flock -w 3600 9 || fail "$root/build/.lock is still held: see who has it (fuser), or remove it"
+}
 
 [ $# -gt 0 ] || set -- redis-stock redis module empty-module sampler-driver
 if [ "$1" = all ]; then

@@ -108,7 +108,7 @@ class Sidecar:
             lambda: self._actuator.budget.bytes,
             {server.name: server.minimum_bytes for server in config.servers},
             holds=config.memory.holds_by_hand,
-            tell=lambda name, words: self._control.history.add("hand", words, server=name),
+            tell=self._note_hand,
         )
         return Actuator(
             servers,
@@ -119,6 +119,10 @@ class Sidecar:
             gradual=config.forecasts,
             manual_resizes=self._manual_resizes,
         )
+
+    def _note_hand(self, name: str, words: str) -> None:
+        self._control.history.add("hand", words, server=name)
+        self._planning_basis.begin_anew()
 
     @property
     def cycles(self) -> int:  # plans that passed every check, also those that keep all sizes
@@ -203,6 +207,7 @@ class Sidecar:
         make_room_for_descriptors(len(self.config.servers), 4 * LIMITS.connections)
         with self._endpoint as endpoint, self._operators:
             try:
+                self._control.orders.resized = self._planning_basis.begin_anew
                 self._planning_basis.take_samples = self._cycle.take_samples = self._take_samples
                 self._cycle.silent_seconds = self._samples.silent_seconds
                 self._begin()

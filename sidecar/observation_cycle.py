@@ -207,11 +207,16 @@ class ObservationCycle:
         self._outstanding = (observation, time.monotonic())
         self.last_observation, self.last_settings = observation, settings
         self.observed(observation)
-        self._metrics.observations.inc()
-        servers = f"{len(seen)} of {len(self.config.servers)} servers"
-        words = f"{servers}, window {format_duration(observation.window_seconds)}; by {basis}"
-        log.info("observed: cycle %d, %s", cycle, words, extra=ROUTINE)
+        self._tell(observation, len(seen), basis)
         controller.ask(observation)
+
+    def _tell(self, observation: Observation, seen: int, basis: str) -> None:
+        self._metrics.observations.inc()
+        servers = f"{seen} of {len(self.config.servers)} servers"
+        if self._is_only_recommended:  # that is never early
+            basis = basis.removesuffix(", early")
+        words = f"{servers}, window {format_duration(observation.window_seconds)}; by {basis}"
+        log.info("observed: cycle %d, %s", observation.cycle, words, extra=ROUTINE)
 
     def _note_shrinking(self, states: Sequence[ServerState]) -> None:
         now, sizes = time.monotonic(), self._actuator.intermediate_sizes.sizes_bytes

@@ -39,6 +39,9 @@ class PlainOutput:
 
     def __enter__(self) -> None:
         self._streams = sys.stdout, sys.stderr
+        for stream in self._streams:
+            if hasattr(stream, "reconfigure"):  # what it cannot show is shown as an escape, too
+                stream.reconfigure(errors="backslashreplace")
         plain_streams: Any = map(_PlainStream, self._streams)
         sys.stdout, sys.stderr = plain_streams
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
+from sidecar.commands.change_words import last_change
 from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
 from sidecar.commands.printing import ratio_or, size_or, time_or
 from sidecar.commands.state_words import state_words
@@ -26,8 +27,9 @@ _OTHER_SIZES = {
     "a quarter more": 1.25,
     "twice as much": 2.0,
 }
-_HOW_MUCH = re.compile(r"^[\d.,]+ [KMGT]?i?B (?:more|less)\b")
-_ONLY = "the last plan alone, which counts from the size that was planned before it: "
+# Below it a cache is not full.
+_FILLED_RATIO = 0.9
+_DEFAULTS = {one.name: one.default for one in fields(ServerConfig)}
 _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 
 
@@ -61,10 +63,13 @@ def server_sentences(
         ]
     plan = told["last_plan"]
     planned = {item["name"]: item for item in plan["servers"]} if plan else {}
+    by_plan = _is_by_last_plan(server, plan)
+    why = _why(planned.get(config.name), plan, dict(told), by_plan=by_plan)
+    change = last_change(server, told, history)
     return [
         *_size_now(server, told),
-        *_why(planned.get(config.name), plan, dict(told)),
-        *_last_change(server, told, history),
+        # What made the size that it has comes first.
+        *([*why, *change] if by_plan else [*change, *why]),
         *_worth(server, planned.get(config.name)),
         *_hits(server, plan),
         *([apart] if (apart := apart_words(server)) else []),
@@ -99,64 +104,28 @@ def _size_now(server: dict[str, Any], told: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def _is_by_last_plan(server: Mapping[str, Any], plan: Mapping[str, Any] | None) -> bool:
+    """Whether the last plan made the size in force, or the one that is recommended in its place."""
+    change = server["last_change"]
+    if plan is None or server["held"]:
+        return False
+    is_other = server["recommended_bytes"] not in (None, server["maxmemory_bytes"])
+    return is_other or change is None or change["cycle"] == plan["cycle"]
+
+
 def _why(
-    planned: Mapping[str, Any] | None, plan: Mapping[str, Any] | None, told: dict[str, Any]
+    planned: Mapping[str, Any] | None,
+    plan: Mapping[str, Any] | None,
+    told: dict[str, Any],
+    *,
+    by_plan: bool,
 ) -> list[str]:
     if plan is None or planned is None:
         return [f"No plan says yet which size is best: {plan_in_short(told)}."]
     return [
-        f"Why: {reason_words(planned['reason'])}.",
+        f"{'Why' if by_plan else 'The last plan says of it'}: {reason_words(planned['reason'])}.",
         f"The plan as a whole: {plan_in_short(told)}.",
     ]
-
-
-def _last_change(
-    server: dict[str, Any], told: Mapping[str, Any], history: Iterable[Mapping[str, Any]]
-) -> list[str]:
-    change = server["last_change"]
-    if change is None:
-        return ["SPREDS has not changed its size so far."]
-    at, words = time_of_day(change["at_seconds"]), reason_words(change["words"])
-    way = f"from {size_or(change['from_bytes'], '?')} to {size_or(change['to_bytes'], '?')}"
-    has = size_or(server["maxmemory_bytes"], "an unknown size")
-    text = f"SPREDS gave it another size at {at}, {way}, and it has {has} now"
-    if server["maxmemory_bytes"] == change["to_bytes"]:
-        text = f"It has had this size since {at}, when it went {way}"
-    elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
-        text = f"It is being brought {way} since {at}, and has {has} now"
-    found = [f"{text}: {of_which_change(words, change['from_bytes'], change['to_bytes'])}."]
-    moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
-    # Whether it was carried out at once or by an order later, it was.
-    moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
-    for entry in moved[-1:]:
-        others = _others(entry, server["name"])
-        found.append(f"In the same plan {others}." if others else "No other server changed then.")
-    return found
-
-
-def of_which_change(words: str, from_bytes: int | None, to_bytes: int | None) -> str:
-    """A reason, and whose it is where it begins with another amount than that between the sizes
-    that there were: a plan counts from the one before it, which perhaps was never reached, and its
-    milliseconds are of that amount only."""
-    amount = _HOW_MUCH.match(words)
-    if amount is None or not from_bytes or not to_bytes:
-        return words
-    change = to_bytes - from_bytes
-    much = f"{format_size(abs(change))} {'more' if change > 0 else 'less'}"
-    return words if amount[0] == much else f"{_ONLY}{words}"
-
-
-def _others(entry: Mapping[str, Any], name: str) -> str:
-    before, after = entry["sizes_before_bytes"], entry["sizes_bytes"]
-    moved = {
-        other: size - before[other]
-        for other, size in after.items()
-        if other != name and before.get(other, size) != size
-    }
-    return ", ".join(
-        f"{other} {'grew' if change > 0 else 'shrank'} by {format_size(abs(change))}"
-        for other, change in moved.items()
-    )
 
 
 def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list[str]:
@@ -244,10 +213,14 @@ def apart_words(server: Mapping[str, Any]) -> str | None:
     by_curve, error = hit_ratio_at(curve, size), server["curve_error_ratio"]
     if abs(by_curve - measured) <= error:
         return None
+    why = "the load has changed since, or the window is short"
+    used = server["used_bytes"]
+    if measured < by_curve and used is not None and used < _FILLED_RATIO * size:
+        why = f"it has filled only {format_size(used)} of {format_size(size)} so far"
     return (
         f"By its curve {server['name']} would hit {by_curve:.1%} with what it has, and "
         f"{measured:.1%} was measured in the last window, farther apart than the curve's error of "
-        f"{error:.1%}: the load has changed since, or the window is short."
+        f"{error:.1%}: {why}."
     )
 
 
@@ -255,15 +228,20 @@ def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     low = server["minimum_bytes"] or config.minimum_bytes
     high = server["maximum_bytes"]
     team = server["settings_by"]
-    whose = "the operator's"
+    whose = _whose(config, "minimum_bytes")
     if low != config.minimum_bytes:
-        whose = f"its team's, set by {team}" if team else "what it needs to work at all"
+        whose = f"its team's, signed {team}" if team else "what it needs to work at all"
     most = "as much as there is" if high is None else f"{format_size(high)} (the operator's)"
     found = [f"It may have from {format_size(low)} ({whose}) to {most}."]
     if server["weight"] is not None:
-        by = f"set by {team}" if team and server["weight"] != config.weight else "the operator's"
+        is_teams = team and server["weight"] != config.weight
+        by = f"its team's, signed {team}" if is_teams else _whose(config, "weight")
         found.append(f"A read of it counts with weight {server['weight']:g} ({by}).")
     return found
+
+
+def _whose(config: ServerConfig, key: str) -> str:
+    return "the default" if getattr(config, key) == _DEFAULTS[key] else "the operator's"
 
 
 def _backend(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 WORDS = {
     "access time": (
         "what a read takes on average, from the cache if it is there and from the backend if not; "
-        "with the misses that a move of memory causes counted, plans make it as small as they can"
+        "with the misses that a move of memory causes counted, plans make it as small as they can; "
+        "the thesis calls it EAT"
     ),
     "backend latency": "what it costs to get an object where it comes from, after a miss",
-    "budget": "the memory that all servers may have together; the sum of maxmemory stays below it",
+    "budget": "the memory that all servers may have together: maxmemory sums to that at most, but "
+    "for what `status` then names",
     "bound": "what its team or the operator wants of a server: at most so much access time, at "
     "most so many misses a second",
     "carried out": "the servers were given the plan's sizes; while memory is handed over, being "
@@ -33,6 +35,8 @@ WORDS = {
     "resident": "what the process takes of the machine's memory, which can be more than maxmemory",
     "sampler": "the part in each server, patch or module, that tells the sidecar of a few keys",
     "samples": "reads and writes of the few keys in a thousand that are followed",
+    "what counts": "weights and latencies, by which plans compare; where one changes, milliseconds "
+    "mean something else from then on",
     "weight": "how much a read of this server counts beside a read of the others",
     "window": (
         "of hits and reads, the time between two looks at the servers' counters: a sixtieth of a "

@@ -18,6 +18,8 @@ from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 
 _LIMIT, _MOST_LIMIT = 50, 10_000
+# As the page names them.
+_KINDS = {"yardstick": "what counts", "budget": "room"}
 _VERDICTS = {
     "kept": "the promise was kept",
     "too_early": "it is too early to tell",
@@ -120,7 +122,8 @@ def _words(entry: dict[str, Any]) -> str:
     times = ""
     if entry.get("times", 1) > 1 and "last_at_seconds" in entry:
         times = f" ({entry['times']} times, the last at {time_of_day(entry['last_at_seconds'])})"
-    words = f"{entry['kind']}{by}: {entry.get('words', '')}{times}"
+    kind = _KINDS.get(entry["kind"], entry["kind"])
+    words = f"{kind}{by}: {entry.get('words', '')}{times}"
     return f"{time_of_day(entry['at_seconds'])}  {words}"
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sidecar.commands.arguments import add_command
-from sidecar.commands.running import client_of
+from sidecar.commands.running import client_despite, client_of
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.order import LONGEST_PAUSE_SECONDS, Order
 from solver_lambda.documents.reader import DocumentError
@@ -81,26 +81,30 @@ def _duration(text: str) -> float:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Give the order and print what was done.
+    """Give the order and print what was done, also where the file has a mistake by now.
 
     Raises:
-        DocumentError: the node's file is refused, or has no such server.
+        DocumentError: the node's file has no such server, or does not say where the sidecar is.
         OrderRefusedError, SidecarSilentError
     """
-    config = load_config(options.config, secrets=False)
-    done = client_of(config).order(replace(_order(options, config), node=config.node))
+    try:
+        config = load_config(options.config, secrets=False)
+    except DocumentError as error:
+        done = client_despite(options.config, error).order(_order(options, None))
+    else:
+        done = client_of(config).order(replace(_order(options, config), node=config.node))
     print(json.dumps({"done": done}) if options.json else done)
     return 0
 
 
-def _order(options: argparse.Namespace, config: SidecarConfig) -> Order:
+def _order(options: argparse.Namespace, config: SidecarConfig | None) -> Order:
     what, by, why = options.command, options.by, options.why
     if what == "apply" and options.from_now_on:
         return Order("apply_from_now_on", by, why)
     if what == "pause":
         return Order(what, by, why, for_seconds=options.for_seconds)
     if what == "resume" and options.server is not None:
-        names = [server.name for server in config.servers]
+        names = [server.name for server in config.servers] if config else [options.server]
         if options.server not in names:
             raise DocumentError(
                 f"{options.config}: has no server {options.server!r}, only {', '.join(names)}"

@@ -49,6 +49,8 @@ def plan_in_short(told: dict[str, Any]) -> str:
         if told["pause"]:
             what = f"carried out in part ({on_their_way} on the way when the pause began)"
     what += f": {reason_words(plan['reason'])}"
+    if plan["decision"] == "apply" and (names := guessed(told)):
+        what += f"; that is a guess, as too little is known of {', '.join(names)} so far"
     if plan["known_words"]:
         what += f"; {plan['known_words']}"
     return f"{age}, cycle {plan['cycle']}{whose}, {what}"

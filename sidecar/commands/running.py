@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from sidecar.config.node import SidecarConfig
+from sidecar.config.operators import own_socket
 from sidecar.control.client import SidecarClient, SidecarSilentError
+from solver_lambda.documents.reader import DocumentError
 
 
 def client_of(config: SidecarConfig) -> SidecarClient:
@@ -22,13 +27,39 @@ def client_of(config: SidecarConfig) -> SidecarClient:
     )
 
 
+def client_despite(file: str, error: DocumentError) -> SidecarClient:
+    """For the sidecar that goes on with its file as it was, of which only is taken where the socket
+    is. Raises the error where it does not say that."""
+    try:
+        text = (path := Path(file)).read_text("utf-8", errors="replace")
+    except OSError:
+        raise error from None
+
+    def said(key: str) -> Path | None:
+        found = re.search(rf'^\s*{key}\s*=\s*"([^"\n]+)"', text, re.MULTILINE)
+        return path.parent / found[1] if found else None
+
+    state_file = said("state_file")
+    socket = said("socket") or (own_socket(state_file) if state_file else None)
+    if socket is None or not socket.is_socket():
+        raise error
+    print(
+        f"spreds: {error}; the sidecar that runs goes on with the file as it was", file=sys.stderr
+    )
+    return SidecarClient(socket, runs_as=lambda user: _is_users(state_file, user))
+
+
 def _runs_as(config: SidecarConfig, user: int) -> bool:
+    return _is_users(config.state_file, user)
+
+
+def _is_users(state_file: Path | None, user: int) -> bool:
     """Whether the sidecar may run as a user: root, who asks, or whose alone its folder is."""
-    if user in (0, os.geteuid()) or config.state_file is None:
+    if user in (0, os.geteuid()) or state_file is None:
         return True
     from sidecar.base.private_files import whose_alone
 
-    return whose_alone(config.state_file.parent) == user
+    return whose_alone(state_file.parent) == user
 
 
 def _runs(config: SidecarConfig) -> bool:

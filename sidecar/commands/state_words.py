@@ -23,7 +23,7 @@ def mode_words(told: dict[str, Any]) -> str:
     if told["mode"] == "recommend" and told["sets_sizes"]:
         words = "mode recommend: the sizes that were ordered are kept, and no plan is carried out"
     order = told["mode_by"]
-    return f"{words} ({_by(order) if order else 'as the file says'})"
+    return f"{words} ({_by(order) if order else 'as configured'})"
 
 
 def pause_words(told: dict[str, Any]) -> str:

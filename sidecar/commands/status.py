@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from sidecar.commands.arguments import add_command
-from sidecar.commands.running import status_of
+from sidecar.commands.running import client_despite, status_of
 from sidecar.commands.status_words import print_status
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control.client import SidecarNotRunningError, SidecarSilentError
@@ -21,6 +21,7 @@ from sidecar.servers.server_errors import (
 )
 from sidecar.state.sidecar_state import ObservedLatency, SidecarState
 from sidecar.state.state_store import load_state
+from solver_lambda.documents.reader import DocumentError
 
 _WHY = {WrongPasswordError: "wrong password", MissingRightError: "missing right"}
 
@@ -39,9 +40,13 @@ def execute(options: argparse.Namespace) -> int:
     stands still.
 
     Raises:
-        DocumentError: the node's file is refused.
+        DocumentError: the node's file is refused, and no sidecar goes on with it as it was.
     """
-    config = load_config(options.config)
+    try:
+        config = load_config(options.config)
+    except DocumentError as error:
+        _print(_as_told(client_despite(options.config, error).status()), as_json=options.json)
+        return 1
     state = load_state(config.state_file) if config.state_file else SidecarState()
     targets = {} if state.settled else state.targets_bytes
     told: dict[str, Any] | None = None
@@ -72,15 +77,53 @@ def execute(options: argparse.Namespace) -> int:
         "servers": servers,
         "sidecar": told,
     }
-    if options.json:
-        print(json.dumps(status, indent=1))
-    else:
-        print_status(status)
+    _print(status, as_json=options.json)
     planned_for = told is not None and told["controller"]["silence"] is None
     is_served = told is not None and not told.get("not_served")
     goes_on = told is not None and not told.get("stands_still")
     is_well = within and len(up) == len(servers) and planned_for and is_served and goes_on
     return 0 if is_well else 1
+
+
+def _print(status: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(status, indent=1))
+    else:
+        print_status(status)
+
+
+def _as_told(told: dict[str, Any]) -> dict[str, Any]:
+    """The same, where only the sidecar knows of servers."""
+    servers = [
+        {
+            "name": one["name"],
+            "error": one["error"],
+            "error_kind": "down",
+            "maxmemory_bytes": one["maxmemory_bytes"],
+            "planned_bytes": one["target_bytes"],
+            "used_memory_bytes": one["used_bytes"],
+            "rss_bytes": one["rss_bytes"],
+            "lifetime_hit_ratio": one["lifetime_hit_ratio"],
+            "sampler": one["sampler"],
+            "sampling_endpoint": None,
+            "maxmemory_policy": one["policy"],
+            "keep_reason": one["keep_reason"],
+            "backend_latency": None,
+            "configured_latency_seconds": None,
+        }
+        for one in told["servers"]
+    ]
+    total = sum(one["maxmemory_bytes"] or 0 for one in servers)
+    return {
+        "node": told["node"],
+        "running": True,
+        "silent": None,
+        "budget_bytes": told["budget"]["bytes"],
+        "total_maxmemory_bytes": total,
+        "within_budget": total <= told["budget"]["bytes"],
+        "servers": servers,
+        "sidecar": told,
+    }
 
 
 def _ask(

@@ -230,7 +230,7 @@ def settings_words(told: dict[str, Any]) -> str:
     weight = "" if told.get("weight") is None else f"weight {told['weight']:g}, "
     return (
         f"{weight}minimum {size_or(told.get('minimum_bytes'), 'none')}, by its team "
-        f"({told['settings_by']}, version {told['settings_version']})"
+        f"(signed {told['settings_by']}, version {told['settings_version']})"
     )
 
 

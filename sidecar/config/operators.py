@@ -36,10 +36,15 @@ class OperatorsConfig:
     token_path: Path | None = None
 
 
+def own_socket(state_file: Path) -> Path:
+    """Where the commands find a sidecar that nobody gave another place: beside its state."""
+    return state_file.with_name(f"{state_file.name}.sock")
+
+
 def read_operators(fields: Fields, folder: Path, state_file: Path | None) -> OperatorsConfig:
     """Relative paths start at ``folder``. Raises DocumentError."""
     anywhere = fields.boolean("listen_anywhere", False)
-    beside = state_file.with_name(f"{state_file.name}.sock") if state_file else None
+    beside = own_socket(state_file) if state_file else None
     operators = OperatorsConfig(
         socket=folder / fields.text("socket") if fields.has("socket") else beside,
         group=_group(fields) if fields.has("group") else None,

@@ -113,7 +113,8 @@ class SidecarClient:
                     "socket was removed, which it makes again within a minute"
                 ) from error
             raise SidecarNotRunningError(
-                f"the sidecar is not running: nobody listens at {self._path}"
+                f"the sidecar is not running: nobody listens at {self._path}; `spreds run FILE` or "
+                "`systemctl start spreds` starts it"
             ) from error
         except PermissionError as error:
             raise SidecarForbiddenError(_forbidden(self._path)) from error

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sidecar.base.log_setup import ALWAYS, EVENT
@@ -29,7 +29,11 @@ _AGAIN_SECONDS = 60.0
 
 
 class OrderHandler:
-    """Of one sidecar. ``lock`` keeps orders apart from plans and observations."""
+    """Of one sidecar. ``lock`` keeps orders apart from plans and observations.
+
+    Attributes:
+        resized: told that other sizes are planned now, by an order or the end of a pause.
+    """
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class OrderHandler:
         self._plans = plans
         self._verification = verification
         self._history = history
+        self.resized: Callable[[], None] = lambda: None
         self._pause_ends_at = math.inf
 
     def order(self, order: Order) -> str:
@@ -72,6 +77,8 @@ class OrderHandler:
             except (DocumentError, ValueError) as error:
                 raise OrderRefusedError(str(error)) from error
             has_effect = self._in_force() != before
+            if self._store.now.targets_bytes != before[-1]:
+                self.resized()
         if not self._store.is_saved:
             done += " (but it cannot be written to the state file, so a restart forgets it)"
         why = f" ({order.why})" if order.why else ""
@@ -111,7 +118,10 @@ class OrderHandler:
             return
         with self._lock:
             try:
+                before = self._store.now.targets_bytes
                 done = self._end_pause()
+                if self._store.now.targets_bytes != before:
+                    self.resized()
             except DocumentError as error:
                 # Until the file, or a server's size, is another one.
                 self._change(pause=replace(pause, until_seconds=now_seconds + _AGAIN_SECONDS))

@@ -5,6 +5,7 @@ Caches that nobody has: what they would hold had another plan been carried out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -94,6 +95,7 @@ class HalfLifeSelection:
         self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
         self._threshold = _LEAST_THRESHOLD
         self._steps = self._steps_since_plan = 0.0
+        self._judged_steps = math.inf  # since an order
         self._planner: VirtualPlanner | None = None
         self._in_force = VirtualDivision(np.zeros(0))
         self._divisions: list[VirtualDivision] = []
@@ -114,6 +116,11 @@ class HalfLifeSelection:
     def memory(self) -> HalfLife:
         """The one that makes the next plan, if it does not go back."""
         return MEMORIES[min(self._place, _LONGEST)]
+
+    @property
+    def lost_ratio(self) -> float:
+        """What the sizes in force have cost more than the first ones would have, of all cost."""
+        return float(max(0.0, -self._in_force_saved_of_first) / max(1e-9, self._spent))
 
     def back_bytes(self, planner: VirtualPlanner) -> dict[str, int]:
         """What going back comes to for its servers: the first sizes, or where these are more or
@@ -174,6 +181,15 @@ class HalfLifeSelection:
         self._steps_since_plan = 0.0
         self._recent[:] = self._recent_squares[:] = 0.0
 
+    def begin_anew(self) -> None:
+        """Somebody gave an order by which sizes are others, or the sidecar starts amid plans. What
+        is missed until caches are filled and known again is no loss by plans: for a cycle nobody
+        goes back."""
+        self._saved_of_first[:] = self._recent[:] = self._recent_squares[:] = 0.0
+        self._in_force_saved_of_first = self._spent = self._spent_steps = self._judged_steps = 0.0
+        self._early = None
+        self._planner = None
+
     def reprice(self, times: float) -> None:
         """The same reads cost so many times as much as they did."""
         for sums in (self._saved, self._saved_of_first, self._lead):
@@ -197,6 +213,8 @@ class HalfLifeSelection:
         return int(np.argmax(np.where(trusted, lead[:_FIRST], -np.inf))) if any(trusted) else _FIRST
 
     def _trusted(self) -> npt.NDArray[np.bool_]:
+        if self._judged_steps < STEPS_A_CYCLE:
+            return np.ones(_FIRST + 1, dtype=np.bool_)
         # What is moved is missed at first, also if it pays.
         least = -_FORGIVEN * self._spent / max(1e-9, self._spent_steps)
         trusted = self._saved_of_first + min(0.0, self._in_force_saved_of_first) >= least
@@ -219,6 +237,7 @@ class HalfLifeSelection:
         )
         self._spent = trust * self._spent + steps * total
         self._spent_steps = trust * self._spent_steps + steps
+        self._judged_steps += steps
         share = np.append(saved[:_FIRST], back) / total
         if self._is_behind:
             share -= max(0.0, share[_LONGEST])
@@ -233,7 +252,7 @@ class HalfLifeSelection:
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
         sure[_FIRST] = self._recent[_FIRST]
         sure = np.where(self._trusted(), sure, 0.0)
-        sure[_FIRST] *= self.may_go_back
+        sure[_FIRST] *= self.may_go_back and self._judged_steps >= STEPS_A_CYCLE
         place = int(np.argmax(sure))
         apart = np.abs(self._divisions[place].planned - self._in_force.planned).max()
         if sure[place] > self._threshold and apart >= 1:

@@ -80,6 +80,8 @@ class PlanningBasis:
         self._stepped_at_seconds = now_seconds
         self._scores = HalfLifeSelection(first_bytes or {})
         self._was_early = False
+        # A sidecar that starts amid plans knows no curve yet.
+        self._is_anew = bool(first_bytes)
         self.use(config)
         self._planner: VirtualPlanner | None = None
         self._plan_by(
@@ -120,7 +122,8 @@ class PlanningBasis:
             return "the last window"
         early = ", early" if self.is_early else ""
         if self._scores.goes_back:
-            return f"going back to the sizes from before there were plans{early}"
+            lost = f"which would have cost {self._scores.lost_ratio:.1%} less lately"
+            return f"going back to the sizes from before there were plans, {lost}{early}"
         cycle_seconds = self._step_seconds * STEPS_A_CYCLE
         rate, shape = (format_duration(cycle_seconds * HALF_LIVES_CYCLES[i]) for i in self.memory)
         return f"rates that count half after {rate}, curves after {shape}{early}"
@@ -128,6 +131,10 @@ class PlanningBasis:
     def may_go_back(self, may: bool) -> None:
         """Whether plans have been carried out, from which one could go back."""
         self._scores.may_go_back = may
+
+    def begin_anew(self) -> None:
+        """Sizes are others by an order, and by no plan; by any thread."""
+        self._is_anew = True
 
     def look(
         self, now_seconds: float, planned_bytes: Mapping[str, int], *, at_once: bool = False
@@ -141,6 +148,9 @@ class PlanningBasis:
         for monitor in self._monitors.values():
             monitor.step(seconds)
         self.on_step(self._counts(), seconds)
+        if self._is_anew:
+            self._is_anew = False
+            self._scores.begin_anew()
         if self._looks_ahead and self._planner is not None:
             steps = seconds / self._step_seconds
             self._scores.step(self._planner, self._counts(), planned_bytes, steps)

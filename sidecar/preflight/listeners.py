@@ -57,6 +57,10 @@ def check_listen(listen: tuple[str, int] | None, process: int | None) -> Iterato
     yield Finding("ok", _KEY, f"{shown} can be bound")
 
 
+# A queue of connections may be full.
+_PATIENCE_SECONDS = 1.0
+
+
 class Listener(Enum):
     """Who listens. It is ``UNKNOWN`` where only the sidecar's user and root can see it."""
 
@@ -88,9 +92,10 @@ def _open_files(process: int) -> Iterator[str]:
 def unix_listener(address: str, process: int) -> Listener:
     """At a path, or at an abstract name after a zero byte."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PATIENCE_SECONDS)
         try:
             probe.connect(address)
-        except PermissionError:
+        except (PermissionError, TimeoutError, BlockingIOError):
             return Listener.UNKNOWN
         except OSError:
             return Listener.NOBODY

@@ -136,8 +136,12 @@ def _remove_dead(path: Path) -> None:
     if not stat.S_ISSOCK(found.st_mode):
         raise OSError(f"{path} exists and is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        # Whoever listens there and takes nobody listens all the same.
+        probe.setblocking(False)
         try:
             probe.connect(str(path))
+        except BlockingIOError:
+            pass
         except ConnectionRefusedError:
             if found.st_uid != os.geteuid():
                 words = f"{path} was left behind by uid {found.st_uid}: remove it"

@@ -112,7 +112,7 @@ class SettingsReader:
         if self._good.get(server.name) != settings:
             self._good[server.name] = settings
             log.info(
-                "settings of %s: version %s, set by %s",
+                "settings of %s: version %s, signed %s",
                 server.name,
                 settings.version,
                 settings.set_by,

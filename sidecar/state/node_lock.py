@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,7 +22,8 @@ from sidecar.samples.endpoint import socket_path
 
 log = logging.getLogger(__name__)
 
-LOCKS = Path("/proc/locks")
+# fcntl(2): type, whence, start, length, process.
+_LOCK = "hhqqi4x"
 _MOST_PROCESS_BYTES = 20
 
 
@@ -68,13 +70,19 @@ def is_locked(config: SidecarConfig) -> bool:
     the endpoint does.
     """
     path = next(iter(lock_paths(config).values()), None)
-    if path is None or not path.exists():
+    if path is None:
         return False
-    inode, device = str(path.stat().st_ino), _device(path)
-    return any(
-        at == inode and device in (None, (int(major, 16), int(minor, 16)))
-        for major, minor, at in _locked_places()
-    )
+    try:
+        with open_regular(path) as file:
+            answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
+    except OSError:  # there is none, or it is another user's
+        return False
+    return bool(struct.unpack(_LOCK, answer)[0] != fcntl.F_UNLCK)
+
+
+def _whole_file(kind: int) -> bytes:
+    """``struct flock``: from the beginning to the end, of no process."""
+    return struct.pack(_LOCK, kind, os.SEEK_SET, 0, 0, 0)
 
 
 def locked_by(path: Path) -> str:
@@ -82,32 +90,6 @@ def locked_by(path: Path) -> str:
     with open_regular(path) as file:
         text = file.read(_MOST_PROCESS_BYTES).decode("ascii", errors="replace").strip()
     return text if text.isdigit() else ""
-
-
-def _locked_places() -> Iterator[list[str]]:
-    """Numbers of device and inode of each lock that is held, whoever has it."""
-    for line in LOCKS.read_text().splitlines():
-        _, kind, *rest = line.split()
-        place = rest[3].split(":") if kind != "->" and len(rest) > 3 else []  # "->": one who waits
-        if len(place) == 3:  # not "<none>:0", a file that is none
-            yield place
-
-
-def _device(path: Path) -> tuple[int, int] | None:
-    """Of a file's system, as the kernel numbers it where it tells of locks: ``stat`` has another
-    number on Btrfs. ``None``: its mount is not one that this process sees."""
-    held = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        lines = Path(f"/proc/self/fdinfo/{held}").read_text().splitlines()
-    finally:
-        os.close(held)
-    mount = next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
-    for row in Path("/proc/self/mountinfo").read_text().splitlines():
-        number, _, device, *_ = row.split()
-        if number == mount:
-            major, _, minor = device.partition(":")
-            return int(major), int(minor)
-    return None
 
 
 def own_folders(config: SidecarConfig) -> dict[str, Path]:
@@ -144,6 +126,8 @@ def _file_lock(key: str, path: Path) -> Iterator[None]:
     with open_lock(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # This one can be asked for, and not taken, by ``is_locked``.
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
         except BlockingIOError as error:
             file.seek(0)
             holder = file.read().decode(errors="replace").strip() or "unknown"

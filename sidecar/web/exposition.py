@@ -124,7 +124,11 @@ OF_NODE = (
         "Observations in a row that the cloud or the service has not answered in time",
         _unanswered,
     ),
-    _Gauge("budget_bytes", "The sum of maxmemory stays below it", _at("budget", "bytes")),
+    _Gauge(
+        "budget_bytes",
+        "What maxmemory sums to at most, but for what `status` names",
+        _at("budget", "bytes"),
+    ),
     _Gauge("budget_maxmemory_bytes", "Sum of maxmemory", _at("budget", "maxmemory_bytes")),
     _Gauge("budget_used_bytes", "Sum of used_memory", _at("budget", "used_bytes")),
     _Gauge("budget_rss_bytes", "Sum of resident memory", _at("budget", "rss_bytes")),

@@ -245,8 +245,11 @@ class Fields:
         """Refuse any key that nobody asked for, and name the nearest known one."""
         for key in self._table:
             if key not in self._known:
-                near = difflib.get_close_matches(str(key)[:_SHOWN_CHARACTERS], self._known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                near = [one for one in sorted(self._known) if str(key) in one.split("_")]
+                near = near or difflib.get_close_matches(
+                    str(key)[:_SHOWN_CHARACTERS], self._known, n=1
+                )
+                hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
                 raise self.refuse(str(key), f"is not a known key{hint}")
 
 

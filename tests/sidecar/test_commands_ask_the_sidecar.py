@@ -18,9 +18,10 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands import explain
+from sidecar.commands.change_words import _what_counted_anew, of_which_change
 from sidecar.commands.explain_words import (
+    apart_words,
     last_plan_sentences,
-    of_which_change,
     server_sentences,
 )
 from sidecar.commands.status_words import _expected, print_status
@@ -82,7 +83,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
     text = printed("status", code=1)  # no server answers
     for words in (
         "node cache-1: mode recommend: plans are made, checked and shown; no maxmemory is set",
-        "(as the file says)",
+        "(as configured)",
         "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
         "301,442 of 500,000 for the next observation, which comes by 2026-",
         "in any case; 17 batches lost",
@@ -369,8 +370,8 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
         "hit ratio would be, now: 87.",
         "half as much (1 GiB):",
         "since its start it is 84.03 %",
-        "It may have from 256 MiB (its team's, set by team checkout) to as much as there is.",
-        "weight 2 (set by team checkout)",
+        "It may have from 256 MiB (its team's, signed team checkout) to as much as there is.",
+        "weight 2 (its team's, signed team checkout)",
         "Its backend latency is 80 ms, as its team says.",
         "--glossary adds what the words mean.",
     ):
@@ -674,8 +675,10 @@ def test_who_is_down_is_not_said_to_have_no_sampler() -> None:
 def test_without_a_curve_what_a_plan_says_of_more_memory_is_called_a_guess() -> None:
     unknown = {"curve": None, "keep_reason": None}
     assert "a guess from its first reads" in _sentences("sessions", unknown)
-    assert "a guess" not in _sentences("sessions", {})
-    assert "a guess" not in _sentences("sessions", {**unknown, "keep_reason": "too few samples"})
+    assert "a guess from its first reads" not in _sentences("sessions", {})
+    assert "a guess from its first reads" not in _sentences(
+        "sessions", {**unknown, "keep_reason": "too few samples"}
+    )
 
 
 def test_a_configured_latency_is_known_before_the_first_observation() -> None:
@@ -684,3 +687,42 @@ def test_a_configured_latency_is_known_before_the_first_observation() -> None:
         "sessions", unseen, backend_latency_seconds=0.02
     )
     assert "is not known yet" in _sentences("sessions", unseen)
+
+
+def test_the_reason_for_the_size_in_force_comes_before_what_the_last_plan_says() -> None:
+    """A size by hand, or of an earlier plan, is not explained by the last one."""
+    by_plan = _sentences("sessions", {})
+    assert by_plan.index("Why: ") < by_plan.index("The plan as a whole")
+    change = {
+        **example_status()["servers"][0]["last_change"],
+        "cycle": None,
+        "words": "by an order",
+    }
+    held = {"held": {"bytes": 3 * MIB, "at_seconds": 0.0}}
+    for other in (held, {"last_change": change}):
+        said = _sentences("sessions", {"recommended_bytes": None, **other})
+        assert "Why: " not in said
+        assert said.index("since 2026-11-22") < said.index("The last plan says of it: ")
+
+
+def test_a_cache_that_is_not_full_is_no_changed_load() -> None:
+    size = 2048 * MIB
+    few = {"hit_ratio": 0.1, "used_bytes": size // 4, "curve_error_ratio": 0.01}
+    curve = {"sizes_bytes": [0.0, float(size)], "miss_ratios": [1.0, 0.1]}
+    apart = apart_words({"name": "a", "maxmemory_bytes": size, "curve": curve, **few})
+    assert (apart or "").endswith("it has filled only 512 MiB of 2 GiB so far.")
+    full = {**few, "used_bytes": size}
+    apart = apart_words({"name": "a", "maxmemory_bytes": size, "curve": curve, **full})
+    assert (apart or "").endswith("the load has changed since, or the window is short.")
+
+
+def test_what_counts_anew_is_told_with_the_change_that_follows_it() -> None:
+    history = [
+        {"kind": "yardstick", "at_seconds": 1.0, "words": "weights changed: pages 1 -> 2"},
+        {"kind": "plan", "at_seconds": 2.0},
+        {"kind": "yardstick", "at_seconds": 3.0, "words": "weights changed: feed 1 -> 5"},
+        {"kind": "plan", "at_seconds": 9.0},
+    ]
+    assert _what_counted_anew(history, 9.0) == "weights changed: feed 1 -> 5"
+    assert _what_counted_anew(history, 2.0) == "weights changed: pages 1 -> 2"
+    assert _what_counted_anew(history[:2], 9.0) is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import MEMORIES, HalfLife
+from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE, HalfLife
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from tests.sidecar.counted_reads import MEBIBYTE, count, step
@@ -186,6 +186,24 @@ def test_what_was_lost_counts_at_the_prices_of_now(times: float) -> None:
         load.step(20, 160, FOR_ONE)
         until_forgiven += 1
     assert until_forgiven == 31
+
+
+def test_what_an_order_cost_is_no_loss_by_plans() -> None:
+    """Until a cycle has passed since, nobody goes back for what was missed meanwhile."""
+    load = Load()
+    harm(load)
+    assert load.scores.goes_back
+    assert load.scores.lost_ratio > 0
+    load.scores.begin_anew()
+    assert load.scores.lost_ratio == 0
+    for _ in range(STEPS_A_CYCLE):
+        assert not load.scores.goes_back
+        load.step(1000, 0, FOR_TWO)
+    steps = 0
+    while not load.scores.goes_back:  # it still does harm
+        load.step(1000, 0, FOR_TWO)
+        steps += 1
+    assert steps <= 2
 
 
 def test_first_sizes_of_an_earlier_process_stay_the_first_sizes() -> None:

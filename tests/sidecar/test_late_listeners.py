@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from sidecar.base.metrics import Metrics
 from sidecar.delivery import http_delivery
 from sidecar.delivery.http_delivery import HttpDelivery
+from sidecar.preflight import listeners
+from sidecar.preflight.listeners import Listener
 from sidecar.samples import endpoint as endpoint_module
 from sidecar.samples import late_endpoint
 from sidecar.samples.late_endpoint import LateEndpoint
@@ -88,3 +91,25 @@ def test_notifications_are_taken_when_their_port_is_free(monkeypatch: pytest.Mon
     wait_until(lambda: delivery.problem() is None, delivery.problem)
     with socket.create_connection(listen):
         delivery.close()
+
+
+@pytest.mark.parametrize("is_abstract", [True, False])
+def test_who_listens_and_takes_nobody_holds_up_no_look(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_abstract: bool
+) -> None:
+    monkeypatch.setattr(listeners, "_PATIENCE_SECONDS", 0.05)
+    path = tmp_path / "samples"
+    with ExitStack() as held:
+        stranger = held.enter_context(socket.socket(socket.AF_UNIX))
+        stranger.bind("" if is_abstract else str(path))
+        address = stranger.getsockname()
+        name = "\0" + address[1:].decode() if is_abstract else address
+        stranger.listen(0)
+        waiting = [held.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+        assert [one.connect_ex(name) for one in waiting][-1] == errno.EAGAIN
+        assert listeners.unix_listener(name, os.getpid()) is Listener.UNKNOWN
+        if not is_abstract:
+            with pytest.raises(OSError, match="another program listens at"):
+                LateEndpoint(f"ipc://{path}", None, [], Metrics(), tuple).__enter__()

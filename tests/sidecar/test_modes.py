@@ -17,6 +17,7 @@ from sidecar.config.node import load_config
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.daemon import Sidecar
+from sidecar.half_lives.planning_basis import PlanningBasis
 from tests.sidecar.fixtures import Servers, StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -241,6 +242,22 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
     assert order["by"] == "ann"
     assert order["words"].startswith("apply (it looks right): carrying out plan")
     assert [entry["by"] for entry in told if entry["kind"] == "rollback"] == ["ann"]
+
+
+def test_orders_that_change_sizes_are_no_loss_of_plans(
+    path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    monkeypatch.setattr(PlanningBasis, "begin_anew", lambda _: told.append(1))
+    with Load(list(servers.values())), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: recommended(sidecar), sidecar)
+        for order in ("pause", "resume"):  # nothing is another size by that
+            sidecar.order(Order(order, "ann"))
+        assert not told
+        sidecar.order(Order("apply", "ann"))
+        assert len(told) == 1
+        sidecar.order(Order("rollback", "ann"))
+        assert len(told) == 2
 
 
 def test_from_now_on_until_rolled_back_to_the_installation(path: Path, servers: Servers) -> None:

@@ -110,3 +110,12 @@ def test_an_argument_that_is_refused_is_shown_with_escapes(
     said = capsys.readouterr().err
     assert "\x1b" not in said
     assert "a\\x1b[2J" in said
+
+
+def test_what_a_terminal_has_no_letters_for_is_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.BytesIO()
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(shown, "ascii", write_through=True))
+    with PlainOutput():
+        print("by äb")
+    assert shown.getvalue() == b"by \\xe4b\n"

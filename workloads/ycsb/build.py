@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,6 +37,7 @@ def ycsb_class_path() -> str:
             )
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "ycsb.lock").open("w") as lock:
+        os.fchmod(lock.fileno(), 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
         stamp, wanted = _BUILT / "stamp", _digest()
         if not stamp.exists() or stamp.read_text() != wanted:

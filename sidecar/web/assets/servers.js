@@ -64,7 +64,7 @@ function facts(server, status) {
     nowAndThen(term("access time", "Access time"), server.access_time_seconds, time, expected(server.predicted_access_time_seconds), latency, way),
     fact("Reads a second", whole(server.reads_per_second)),
     fact(term("backend", "Backend"), isMeasured ? latency(server.backend_latency_seconds) : "not known yet", isMeasured && SOURCES[server.backend_latency_source]),
-    fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `set by ${server.settings_by}`));
+    fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `its team's, signed ${server.settings_by}`));
 }
 
 function tags(server) {

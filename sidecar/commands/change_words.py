@@ -1,0 +1,82 @@
+"""What ``spreds explain`` says of the last change of a server's size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sidecar.base.time_of_day import time_of_day
+from sidecar.commands.printing import size_or
+from sidecar.commands.status_words import is_on_its_way
+from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
+
+_HOW_MUCH = re.compile(r"^[\d.,]+ [KMGT]?i?B (?:more|less)\b")
+_ONLY = "the last plan alone, which counts from the size that was planned before it: "
+
+
+def last_change(
+    server: dict[str, Any], told: Mapping[str, Any], history: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """What made the size that a server has, and what else moved then."""
+    change = server["last_change"]
+    if change is None:
+        return ["SPREDS has not changed its size so far."]
+    at, words = time_of_day(change["at_seconds"]), reason_words(change["words"])
+    way = f"from {size_or(change['from_bytes'], '?')} to {size_or(change['to_bytes'], '?')}"
+    has = size_or(server["maxmemory_bytes"], "an unknown size")
+    text = f"SPREDS gave it another size at {at}, {way}, and it has {has} now"
+    if server["maxmemory_bytes"] == change["to_bytes"]:
+        text = f"It has had this size since {at}, when it went {way}"
+    elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
+        text = f"It is being brought {way} since {at}, and has {has} now"
+    found = [f"{text}: {of_which_change(words, change['from_bytes'], change['to_bytes'])}."]
+    history = list(history)
+    if counts := _what_counted_anew(history, change["at_seconds"]):
+        found.append(f"Before that, what counts had become another: {counts}.")
+    moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
+    # Whether it was carried out at once or by an order later, it was.
+    moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
+    for entry in moved[-1:]:
+        others = _others(entry, server["name"])
+        found.append(f"In the same plan {others}." if others else "No other server changed then.")
+    return found
+
+
+def _what_counted_anew(history: Iterable[Mapping[str, Any]], at_seconds: float) -> str | None:
+    """Weights or latencies that changed between the plan before and this change."""
+    found = None
+    for entry in history:
+        if entry["at_seconds"] >= at_seconds:
+            break
+        if entry["kind"] == "plan":
+            found = None
+        elif entry["kind"] == "yardstick":
+            found = str(entry.get("words", "")).rstrip(".")
+    return found
+
+
+def of_which_change(words: str, from_bytes: int | None, to_bytes: int | None) -> str:
+    """A reason, and whose it is where it begins with another amount than that between the sizes
+    that there were: a plan counts from the one before it, which perhaps was never reached, and its
+    milliseconds are of that amount only."""
+    amount = _HOW_MUCH.match(words)
+    if amount is None or not from_bytes or not to_bytes:
+        return words
+    change = to_bytes - from_bytes
+    much = f"{format_size(abs(change))} {'more' if change > 0 else 'less'}"
+    return words if amount[0] == much else f"{_ONLY}{words}"
+
+
+def _others(entry: Mapping[str, Any], name: str) -> str:
+    before, after = entry["sizes_before_bytes"], entry["sizes_bytes"]
+    moved = {
+        other: size - before[other]
+        for other, size in after.items()
+        if other != name and before.get(other, size) != size
+    }
+    return ", ".join(
+        f"{other} {'grew' if change > 0 else 'shrank'} by {format_size(abs(change))}"
+        for other, change in moved.items()
+    )
