@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -60,6 +61,7 @@ class Actuator:
         at_seconds, readings: of the last step, Unix time and who answered.
         latest, latest_least_bytes: what ``states`` and ``least_bytes`` said then: without a wait.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
+        fitted: planned sizes before and after the budget fell, to be taken and told.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Actuator:
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
+        self.fitted: deque[tuple[Sizes, Sizes]] = deque(maxlen=100)
         self._convergence = Convergence(store)
         self.pace, self.guard = Pace(), ShrinkGuard(metrics)
 
@@ -216,9 +219,8 @@ class Actuator:
         return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
 
     def refused(self) -> dict[str, str]:  # the last size that was tried: why
-        return {
-            n: w.refusal.reason for n, w in self._watches.items() if w.last and w.refusal.reason
-        }
+        known = ((n, w.refusal.reason) for n, w in self._watches.items() if w.last)
+        return {name: reason for name, reason in known if reason}
 
     def run_ids(self) -> dict[str, str]:  # of the servers' processes, as last seen
         with self._lock:
@@ -266,17 +268,16 @@ class Actuator:
         self.intermediate_sizes.budget_bytes = budget_bytes = self.budget.bytes
         if self.looks_on or not self.intermediate_sizes.sizes_bytes:
             return
+        state, fixed = self._store.now, unmovable_bytes(self._steps())
+        wanted = (state.targets_bytes, self.intermediate_sizes.sizes_bytes)
+        own = state.room.before_passing_needs(state.targets_bytes) if state.room else {}
         fitted = fitted_to_budget(
-            self.configs,
-            (self._store.now.targets_bytes, self.intermediate_sizes.sizes_bytes),
-            unmovable_bytes(self._steps()),
-            budget_bytes,
-            self.least_bytes(),
-            self._metrics,
+            self.configs, wanted, own, fixed, budget_bytes, self.least_bytes(), self._metrics
         )
         if fitted is not None:
             self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
             self.intermediate_sizes.begin(fitted[1])
+            self.fitted.append((state.targets_bytes, fitted[0]))
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)

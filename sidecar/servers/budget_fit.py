@@ -121,14 +121,21 @@ def tell_what_does_not_fit(servers: Sequence[ServerConfig], budget_bytes: int) -
 def fitted_to_budget(
     servers: Sequence[ServerConfig],
     wanted_bytes: tuple[Mapping[str, int], Mapping[str, int]],
+    own_bytes: Mapping[str, int],
     fixed_bytes: Mapping[str, int],
     budget_bytes: int,
     least_bytes: Mapping[str, int],
     metrics: Metrics,
 ) -> tuple[dict[str, int], dict[str, int]] | None:
-    """Two sets of sizes, each as ``fitted_sizes`` has it; ``None`` if both fit as they are."""
+    """Two sets of sizes, each as ``fitted_sizes`` has it; ``None`` if both fit as they are.
+
+    ``own_bytes``: in place of both, the sizes from before others made room for what somebody needs.
+    That room would be taken from them once more, in proportion to what is left.
+    """
     if max(sum(sizes.values()) for sizes in wanted_bytes) <= budget_bytes:
         return None
+    if own_bytes:
+        wanted_bytes = own_bytes, own_bytes
     if tell_what_does_not_fit(servers, budget_bytes):
         metrics.minima_cut.inc()
     targets, sizes = (

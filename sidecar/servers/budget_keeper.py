@@ -86,6 +86,8 @@ class BudgetKeeper:
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
+        while self._actuator.fitted:
+            self._tell(*self._actuator.fitted.popleft(), "the budget fell")
         if self._actuator.looks_on or not self._actuator.settled:
             return
         self._follow_roles()
@@ -248,10 +250,14 @@ class BudgetKeeper:
         *,
         at_once: bool = False,
     ) -> None:
-        if at_once:
-            self._actuator.engage(sizes_bytes, sizes_bytes, purpose)
-        else:
-            self._actuator.set_targets(sizes_bytes, purpose)
+        try:
+            if at_once:
+                self._actuator.engage(sizes_bytes, sizes_bytes, purpose)
+            else:
+                self._actuator.set_targets(sizes_bytes, purpose)
+        except ValueError as error:  # the budget has fallen since it was read
+            log.info("%s: tried again: %s", purpose, error)
+            return
         with self._store.update() as state:
             state.make_room(room)
         self._tell(before_bytes, sizes_bytes, purpose)

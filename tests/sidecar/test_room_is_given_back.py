@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
+from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.unevictable import HEADROOM_BYTES
 from sidecar.state.room_made import RoomMade
@@ -18,7 +19,7 @@ from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import Fields
 from tests.sidecar.actuated_node import MB, fill
-from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
 from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
@@ -110,6 +111,41 @@ def test_a_slip_by_hand_costs_the_others_nothing_for_long(
         assert sizes() == [40 * MB, 4 * MB, 4 * MB]
         sidecar.order(Order("resume", "me"))
         wait_until(lambda: sizes() == [16 * MB] * 3, sidecar.metrics.snapshot)
+
+
+def test_a_budget_that_falls_takes_no_room_that_was_made_for_a_need(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bytes of one client as a need and as resident memory took the others' sizes twice,
+    and nobody gave them back, or was told."""
+    node = make_node("16mb", "16mb", "16mb")
+    node.settle(32, 8, 8)
+    with node.store.update() as state:
+        first = dict.fromkeys(state.targets_bytes, 16 * MB)
+        state.make_room(RoomMade(first, state.targets_bytes, {}, {"s0": 30 * MB}))
+    budget = node.actuator.budget
+
+    def falls(*_: object, **__: object) -> None:
+        budget.bytes = 24 * MB
+
+    monkeypatch.setattr(budget, "refresh", falls)
+    made = node.actuator.targets()
+    node.actuator.step()
+    halved = dict.fromkeys(made, 8 * MB)
+    assert node.actuator.targets() == halved
+    told: list[object] = []
+    keeper = BudgetKeeper(node.actuator, node.store, node.metrics, lambda *one: told.append(one))
+    keeper.keep(node.config.servers)
+    assert told == [(made, halved, "the budget fell")]
+
+
+def test_who_plans_while_the_budget_falls_tries_again(make_node: MakeNode) -> None:
+    node = make_node("16mb", "16mb")
+    node.settle(16, 16)
+    keeper = BudgetKeeper(node.actuator, node.store, node.metrics, lambda *_: None)
+    before = node.actuator.targets()
+    keeper._set(before, dict.fromkeys(before, 40 * MB), "room", None)
+    assert node.actuator.targets() == before
 
 
 def test_it_is_on_file(tmp_path: Path) -> None:
