@@ -134,8 +134,8 @@ def fitted_to_budget(
     """
     if max(sum(sizes.values()) for sizes in wanted_bytes) <= budget_bytes:
         return None
-    if own_bytes:
-        wanted_bytes = own_bytes, own_bytes
+    if own_bytes:  # what is needed is looked at anew from there
+        wanted_bytes, least_bytes = (own_bytes, own_bytes), {}
     if tell_what_does_not_fit(servers, budget_bytes):
         metrics.minima_cut.inc()
     targets, sizes = (
