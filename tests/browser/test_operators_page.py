@@ -77,7 +77,9 @@ def opened(browser: Chrome, server: OperatorsServer) -> Iterator[Callable[..., N
 
 
 def _texts(browser: Chrome, selector: str) -> list[str]:
-    return [item.text for item in browser.find_elements(By.CSS_SELECTOR, selector)]
+    """All at one time: the page makes its elements anew, also between two questions."""
+    script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)"
+    return [str(text) for text in browser.execute_script(script, selector)]
 
 
 def _wait_for(browser: Chrome, selector: str, words: str) -> None:

@@ -170,6 +170,11 @@ def test_real_servers_keep_their_keys_beside_one_that_somebody_keeps_setting(
                 sidecar.metrics.snapshot,
             )
             wait_until(lambda: sizes()[0] == 16 * MB, sidecar.metrics.snapshot)
+            # It reads back what it has set; a hand just then is told as a refusal.
+            wait_until(
+                lambda: sidecar._actuator.readings["a"].maxmemory_bytes == 16 * MB,
+                sidecar.metrics.snapshot,
+            )
             assert sizes() == [16 * MB] * 3
             told = [words for words in sidecar.status()["problems"] if "keeps setting" in words]
             assert len(told) == (times > 1)

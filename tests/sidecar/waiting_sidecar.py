@@ -15,8 +15,9 @@ from typing import Any
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from solver_lambda.documents.keys import plan_key
-from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.planner import make_plan
 from tests.sidecar.signed_cloud import SignedCloud
 from workloads.local_server import LocalServer, free_port
@@ -144,6 +145,11 @@ def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServe
     return path
 
 
+def _may_move(server: ServerObservation) -> bool:
+    most_error = PlanningSettings().maximum_curve_error_ratio
+    return server.keep_reason is None and server.curve_error_ratio <= most_error
+
+
 def _first_observation(
     sidecar: Sidecar, thread: threading.Thread, servers: list[LocalServer]
 ) -> Observation:
@@ -153,6 +159,8 @@ def _first_observation(
             for key in range(300):
                 if server.client.get(f"key{key}") is None:
                     server.client.set(f"key{key}", b"x" * 100)
-        if sidecar.last_observation is not None:
-            return sidecar.last_observation
+        # On a slow machine the first one may know too little to move anybody.
+        found = sidecar.last_observation
+        if found is not None and all(_may_move(server) for server in found.servers):
+            return found
     raise AssertionError("the sidecar ended")

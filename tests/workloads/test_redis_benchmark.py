@@ -144,6 +144,15 @@ def test_the_table_of_instructions_replaces_the_one_before(tmp_path):
 # ------------------------------------------------------------------------------------------ states
 
 
+def has_effect(state, before, after):
+    """Who listens gets batches, but for some where the machine is slow; of others some are lost."""
+    dropped, lost, made = (
+        after[f"spreds_{what}"] - before[f"spreds_{what}"]
+        for what in ("dropped", "batches_dropped", "batches")
+    )
+    return dropped > 0 if state.consumer != "listening" else dropped == 0 or lost < made
+
+
 @needs_servers
 def test_servers_are_in_the_state_that_is_asked_for_and_not_afterwards():
     with (
@@ -168,8 +177,7 @@ def test_servers_are_in_the_state_that_is_asked_for_and_not_afterwards():
                 assert bool(after.get("spreds_on")) == (state.rate is not None), state
                 if state.rate is not None:
                     assert after["spreds_threshold"] == round(state.rate * (1 << 24))
-                    dropped = after["spreds_dropped"] - before["spreds_dropped"]
-                    assert (dropped > 0) == (state.consumer != "listening"), (state, after)
+                    assert has_effect(state, before, after), (state, after)
             assert not server.client.info("spreds").get("spreds_on")
             assert not server.client.module_list()
 
