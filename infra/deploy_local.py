@@ -55,7 +55,6 @@ def deploy(emulator: RunningEmulator, stack_file: Path = STACK_FILE) -> dict[str
         "CI": "1",
         # What others may have put below /tmp is nothing to these programs.
         "NODE_DISABLE_COMPILE_CACHE": "1",
-        "UV_NO_CONFIG": "1",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
     }
     bootstrap = _start("bootstrap", f"aws://{ACCOUNT}/{REGION}", environment=environment, cwd=BUILD)

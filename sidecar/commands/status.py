@@ -60,29 +60,43 @@ def execute(options: argparse.Namespace) -> int:
         for server in config.servers
     ]
     _find_same(servers)
-    up = [server for server in servers if server["error"] is None]
     # A share of the machine is known to the sidecar only.
     budget_bytes = told["budget"]["bytes"] if told else config.memory.budget_bytes
-    total = sum(server["maxmemory_bytes"] for server in up)
-    within = total <= budget_bytes and all(server["maxmemory_bytes"] for server in up)
-    status = {
-        "node": config.node,
-        "running": None
-        if silent and not isinstance(silent, SidecarNotRunningError)
-        else not silent,
-        "silent": str(silent) if silent else None,
-        "budget_bytes": budget_bytes,
-        "total_maxmemory_bytes": total,
-        "within_budget": within,
-        "servers": servers,
-        "sidecar": told,
-    }
+    status = _status(config.node, servers, budget_bytes, told, silent)
     _print(status, as_json=options.json)
+    within, up = status["within_budget"], _up(servers)
     planned_for = told is not None and told["controller"]["silence"] is None
     is_served = told is not None and not told.get("not_served")
     goes_on = told is not None and not told.get("stands_still")
     is_well = within and len(up) == len(servers) and planned_for and is_served and goes_on
     return 0 if is_well else 1
+
+
+def _up(servers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [server for server in servers if server["error"] is None]
+
+
+def _status(
+    node: str,
+    servers: list[dict[str, Any]],
+    budget_bytes: int,
+    told: dict[str, Any] | None,
+    silent: SidecarSilentError | None = None,
+) -> dict[str, Any]:
+    """What is printed, as JSON has it."""
+    limits = [server["maxmemory_bytes"] for server in _up(servers)]
+    return {
+        "node": node,
+        "running": None
+        if silent and not isinstance(silent, SidecarNotRunningError)
+        else not silent,
+        "silent": str(silent) if silent else None,
+        "budget_bytes": budget_bytes,
+        "total_maxmemory_bytes": sum(limits),
+        "within_budget": sum(limits) <= budget_bytes and all(limits),
+        "servers": servers,
+        "sidecar": told,
+    }
 
 
 def _print(status: dict[str, Any], *, as_json: bool) -> None:
@@ -113,17 +127,7 @@ def _as_told(told: dict[str, Any]) -> dict[str, Any]:
         }
         for one in told["servers"]
     ]
-    total = sum(one["maxmemory_bytes"] or 0 for one in servers)
-    return {
-        "node": told["node"],
-        "running": True,
-        "silent": None,
-        "budget_bytes": told["budget"]["bytes"],
-        "total_maxmemory_bytes": total,
-        "within_budget": total <= told["budget"]["bytes"],
-        "servers": servers,
-        "sidecar": told,
-    }
+    return _status(told["node"], servers, told["budget"]["bytes"], told)
 
 
 def _ask(

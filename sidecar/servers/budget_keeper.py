@@ -206,6 +206,8 @@ class BudgetKeeper:
         them, and with what replicas use, where that is clearly less: no plan can take it from them.
         The others share it."""
         own, readings = self._store.now.own_bytes, self._actuator.readings
+        if not own and not self._replicas:
+            return None
         has = {name: reading.maxmemory_bytes for name, reading in readings.items()}
         stay = {
             name: size

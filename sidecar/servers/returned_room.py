@@ -16,9 +16,13 @@ def can_shrink(
     reading: ServerReading, name: str, own_bytes: Mapping[str, int], to_bytes: float
 ) -> bool:
     """Whether it evicts, or what others gave for it can go back to them: all that it has fits."""
-    return (reading.evicts or reading.ignores_maxmemory) or (
-        _is_lent(reading, name, own_bytes)
-        and least_maxmemory_bytes(0, reading.counted_bytes) <= to_bytes
+    return (
+        reading.evicts
+        or reading.ignores_maxmemory
+        or (
+            _is_lent(reading, name, own_bytes)
+            and least_maxmemory_bytes(0, reading.counted_bytes) <= to_bytes
+        )
     )
 
 

@@ -45,6 +45,7 @@ def test_a_running_sidecar_is_asked_and_obeys(
         assert main(["status", str(path), "--json"]) == 1
         status = json.loads(capsys.readouterr().out)
         assert [one["maxmemory_bytes"] for one in status["servers"]] == [12 << 20] * 2
+        assert status["within_budget"]
         assert main(["resume", str(path), "nobody"]) == 1
         assert "nobody" in capsys.readouterr().err
         assert main(["resume", str(path)]) == 0

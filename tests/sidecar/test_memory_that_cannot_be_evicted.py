@@ -150,16 +150,21 @@ def room_for_replies(sidecar: Sidecar, servers: Mapping[str, LocalServer]) -> li
     return clients
 
 
+def room_for_a_queue(sidecar: Sidecar, servers: Mapping[str, LocalServer]) -> None:
+    """Have room for ``a``, which then does not evict any more, and needs it no longer."""
+    clients = room_for_replies(sidecar, servers)
+    servers["a"].client.lpop("queue")
+    for client in clients:
+        client.close()
+
+
 def test_room_of_one_that_needs_a_part_of_it_goes_back_but_for_that(
     one_empty: tuple[dict[str, LocalServer], Path],
 ) -> None:
     """A client that filled buffers, and wrote nearly as much as fitted before, kept all of it."""
     servers, path = one_empty
     with sidecar_in_thread(path) as sidecar:
-        clients = room_for_replies(sidecar, servers)
-        servers["a"].client.lpop("queue")
-        for client in clients:
-            client.close()
+        room_for_a_queue(sidecar, servers)
         fill(servers["a"], 14)
         used = int(servers["a"].client.info("memory")["used_memory"])
 
@@ -189,10 +194,7 @@ def test_a_burst_into_room_that_is_going_back_keeps_it_and_ends_nothing(
     moment exceeded the budget, which ended the sidecar."""
     servers, path = one_empty
     with sidecar_in_thread(path) as sidecar:
-        clients = room_for_replies(sidecar, servers)
-        servers["a"].client.lpop("queue")
-        for client in clients:
-            client.close()
+        room_for_a_queue(sidecar, servers)
         wait_until(lambda: sidecar._actuator.targets()["a"] == 16 * MB, sidecar.metrics.snapshot)
         fill(servers["a"], 22)
 

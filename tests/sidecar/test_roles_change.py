@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import replace
 
 import pytest
@@ -13,15 +12,14 @@ from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, free_port
 
 BUDGET = 48 * MB
 
 
 def follow(replica: LocalServer, primary: LocalServer) -> None:
     """As an operator or Sentinel has it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     primary.client.config_set("port", port)
     replica.client.config_set("repl-diskless-sync-delay", 0)
     primary.client.config_set("repl-diskless-sync-delay", 0)
