@@ -30,6 +30,8 @@ _OTHER_SIZES = {
 # Below it a cache is not full.
 _FILLED_RATIO = 0.9
 _DEFAULTS = {one.name: one.default for one in fields(ServerConfig)}
+# Plans say it last of a server, and so does `explain`.
+_BACKEND = "; its backend takes "
 _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 
 
@@ -74,7 +76,7 @@ def server_sentences(
         *_hits(server, plan),
         *([apart] if (apart := apart_words(server)) else []),
         *_limits(config, server),
-        *_backend(config, server),
+        *_backend(config, server, planned.get(config.name)),
     ]
 
 
@@ -123,7 +125,8 @@ def _why(
     if plan is None or planned is None:
         return [f"No plan says yet which size is best: {plan_in_short(told)}."]
     return [
-        f"{'Why' if by_plan else 'The last plan says of it'}: {reason_words(planned['reason'])}.",
+        f"{'Why' if by_plan else 'The last plan says of it'}: "
+        f"{reason_words(planned['reason']).partition(_BACKEND)[0]}.",
         f"The plan as a whole: {plan_in_short(told)}.",
     ]
 
@@ -244,7 +247,11 @@ def _whose(config: ServerConfig, key: str) -> str:
     return "the default" if getattr(config, key) == _DEFAULTS[key] else "the operator's"
 
 
-def _backend(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
+def _backend(
+    config: ServerConfig, server: Mapping[str, Any], planned: Mapping[str, Any] | None
+) -> list[str]:
+    if planned is not None and (said := planned["reason"].partition(_BACKEND)[2]):
+        return [f"Its backend takes {said}."]
     seconds = server["backend_latency_seconds"]
     if seconds is None and config.backend_latency_seconds is not None:
         seconds = config.backend_latency_seconds

@@ -8,7 +8,8 @@ WORDS = {
         "with the misses that a move of memory causes counted, plans make it as small as they can; "
         "the thesis calls it EAT"
     ),
-    "backend latency": "what it costs to get an object where it comes from, after a miss",
+    "backend latency": "what it costs to get an object where it comes from, after a miss; as "
+    "measured, from a miss to its fill, clients' queues included",
     "budget": "the memory that all servers may have together: maxmemory sums to that at most, but "
     "for what `status` then names",
     "bound": "what its team or the operator wants of a server: at most so much access time, at "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from sidecar.storage.configured_stores import make_bucket, make_settings_store
 from sidecar.storage.store import BucketStore, FolderStore, StoreError
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.documents.server_settings import SERVER_SETTINGS
-from solver_lambda.documents.units import parse_duration, parse_size
+from solver_lambda.documents.server_settings import SERVER_SETTINGS, ServerSetting
+from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
 
 _NO_PLACE = (
     "say where the settings lie: --config FILE, or --node NODE with --folder FOLDER, or --node "
@@ -70,7 +70,7 @@ def add_parser(commands: Any) -> None:
         json=False,
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="show|set|unset")
-    show = _add_verb(verbs, "show", "print the settings of one server")
+    show = _add_verb(verbs, "show", "print what a server's team has set")
     put = _add_verb(verbs, "set", "change the named settings; the others stay as they are")
     unset = _add_verb(verbs, "unset", "remove the named settings, or all of them")
     for setting in SERVER_SETTINGS:
@@ -102,21 +102,22 @@ def _add_verb(verbs: Any, name: str, help_text: str) -> argparse.ArgumentParser:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the verb and print the document; 1 if there is none. Raises DocumentError, StoreError."""
+    """Run the verb and print what holds then, with ``--json`` the document; 1 if there is none.
+    Raises DocumentError, StoreError."""
     place = _place(options)
     key = settings_key(place.node, options.server)
     text = place.store.get(key, MAX_SETTINGS_BYTES)
     if options.verb == "show":
-        return _show(text, options)
+        return _show(text, place, options)
     changes = _changes(options)
     if options.verb == "set" and not changes:
         raise DocumentError("weights set: name at least one setting")
     if options.verb == "unset" and not changes:
         place.store.delete(key)
         _mark(place, options.server)
-        return _show(None, options, code=0 if text is not None else 1)
+        return _show(None, place, options, code=0 if text is not None else 1)
     if options.verb == "unset" and text is None:
-        return _show(None, options)
+        return _show(None, place, options)
     # A damaged old document must be removed on purpose: ``unset`` without names.
     old = TeamSettings.loads(text, key).values if text is not None else {}
     values = {name: value for name, value in {**old, **changes}.items() if value is not None}
@@ -127,7 +128,7 @@ def execute(options: argparse.Namespace) -> int:
         check_minimum(place.server, settings, key)
     place.store.put(key, settings.dumps())
     _mark(place, options.server)
-    return _show(settings.dumps(), options)
+    return _show(settings.dumps(), place, options)
 
 
 def _mark(place: _Place, server: str) -> None:
@@ -141,16 +142,40 @@ def _mark(place: _Place, server: str) -> None:
         )
 
 
-def _show(text: bytes | None, options: argparse.Namespace, code: int = 1) -> int:
+def _show(text: bytes | None, place: _Place, options: argparse.Namespace, code: int = 1) -> int:
     """``code`` is for no settings at all."""
-    if text is not None:
-        print(text.decode(errors="replace"))
-        return 0
     if options.json:
-        print("{}")
-    else:
+        print("{}" if text is None else text.decode(errors="replace"))
+    elif text is None:
         print(f"{options.server} has no settings of its team: the operator's values hold")
-    return code
+    else:
+        settings = TeamSettings.loads(text, settings_key(place.node, options.server))
+        for line in _words(settings, place.server):
+            print(line)
+    return code if text is None else 0
+
+
+def _words(settings: TeamSettings, server: ServerConfig | None) -> Iterator[str]:
+    """Each setting as it is typed, and whose it is; the operator's where his file is at hand."""
+    yield f"set by {settings.set_by} at {settings.set_at}"
+    for setting in SERVER_SETTINGS:
+        operators = None if server is None else _operators_value(server, setting)
+        value = settings.values.get(setting.name, operators)
+        if value is None:
+            continue
+        its = "its team's" if setting.name in settings.values else "the operator's"
+        if its == "its team's" and operators is not None:
+            its += f", where the operator has {_written(operators, setting)}"
+        yield f"  {setting.option}: {_written(value, setting)} ({its})"
+
+
+def _operators_value(server: ServerConfig, setting: ServerSetting) -> float | None:
+    return server.bounds.get(setting.name) if setting.is_bound else getattr(server, setting.name)
+
+
+def _written(value: float, setting: ServerSetting) -> str:
+    forms = {"duration": format_duration, "size": format_size, "number": "{:g}".format}
+    return forms[setting.written](value)
 
 
 def _changes(options: argparse.Namespace) -> dict[str, Any]:

@@ -53,12 +53,10 @@ def backend_latency_words(
     """The latency that counts, what was measured, and what is known to be wrong with that."""
     words = {"team": "as its team says", "configured": "as configured"}
     told = f"{time_words(used_seconds)} {words[source]}, " if source in words else ""
+    never = ""
+    if fill_ratio is not None and fill_ratio < 0.995:
+        never = f"; {1 - fill_ratio:.0%} of the misses were never filled"
     if measured_seconds is not None:
-        limits = "from a miss to its fill, clients' queues included"
-        if fill_ratio is not None and fill_ratio < 0.995:
-            limits += f"; {1 - fill_ratio:.0%} of the misses were never filled, and left out"
-        return f"{told}{time_words(measured_seconds)} as measured ({limits})"
-    if fill_ratio is not None:
-        never = f", {1 - fill_ratio:.0%} of the misses were never filled"
-        return f"{told}not measured: too few fills yet{never if fill_ratio < 0.995 else ''}"
-    return f"{told}not measured"
+        left_out = ", and left out" if never else ""
+        return f"{told}{time_words(measured_seconds)} as measured{never}{left_out}"
+    return f"{told}not measured{'' if fill_ratio is None else ': too few fills yet'}{never}"

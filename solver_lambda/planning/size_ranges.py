@@ -164,8 +164,8 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
             return SizeRange(low, high)
         low = min(max(size, low), high)
         reason = (
-            f"its curve's expected error of {server.curve_error_ratio:.3g} "
-            f"is above {most_error:.3g}"
+            f"too little is known of its curve: it may be off by {server.curve_error_ratio:.3g}, "
+            f"and to shrink it may be by {most_error:.3g}"
         )
     else:
         return SizeRange(low, high)

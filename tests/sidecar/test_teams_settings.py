@@ -285,6 +285,17 @@ def test_the_command_sets_shows_and_unsets(
     assert _weights("set", *where, "--backend-latency", "80ms", "--minimum", "8mb") == 0
     capsys.readouterr()
     assert _weights("show", *where) == 0
+    first, *told = capsys.readouterr().out.splitlines()
+    assert first.startswith("set by ")
+    assert told == [
+        "  weight: 3 (its team's, where the operator has 1)",
+        "  backend_latency: 80ms (its team's, where the operator has 50ms)",
+        "  minimum: 8 MiB (its team's, where the operator has 2 MiB)",
+    ]
+    without = ("sessions", "--node", "n1", "--folder", path.parent / "documents")
+    assert _weights("show", *without) == 0
+    assert "  weight: 3 (its team's)\n" in capsys.readouterr().out
+    assert _weights("show", *where, "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["weight"] == 3
     assert shown["backend_latency_seconds"] == pytest.approx(0.08)

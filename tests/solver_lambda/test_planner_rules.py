@@ -214,14 +214,14 @@ def test_latency_bounds_cost_the_node_a_tenth_of_its_mean_at_most(make_observati
     ("source", "measured", "fill_ratio", "words"),
     [
         ("team", 0.09, 0.75, ("80 ms as its team says", "90 ms as measured", "25% of the misses")),
-        ("configured", 0.09, 1.0, ("80 ms as configured", "90 ms as measured", "queues included)")),
+        ("configured", 0.09, 1.0, ("80 ms as configured", "90 ms as measured")),
         (
             "configured",
             None,
             0.1,
             (
                 "80 ms as configured",
-                "not measured: too few fills yet, 90% of the misses were never filled",
+                "not measured: too few fills yet; 90% of the misses were never filled",
             ),
         ),
         ("measured", 0.08, 1.0, ("its backend takes 80 ms as measured",)),
