@@ -10,7 +10,7 @@ from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.printing import size_or
 from sidecar.commands.status_words import is_on_its_way
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words
+from solver_lambda.documents.words import reason_words, without_backend
 
 _HOW_MUCH = re.compile(r"^[\d.,]+ [KMGT]?i?B (?:more|less)\b")
 _ONLY = "the last plan alone, which counts from the size that was planned before it: "
@@ -23,7 +23,8 @@ def last_change(
     change = server["last_change"]
     if change is None:
         return ["SPREDS has not changed its size so far."]
-    at, words = time_of_day(change["at_seconds"]), reason_words(change["words"])
+    at = time_of_day(change["at_seconds"])
+    words = without_backend(reason_words(change["words"]))
     way = f"from {size_or(change['from_bytes'], '?')} to {size_or(change['to_bytes'], '?')}"
     has = size_or(server["maxmemory_bytes"], "an unknown size")
     text = f"SPREDS gave it another size at {at}, {way}, and it has {has} now"

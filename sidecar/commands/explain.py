@@ -11,7 +11,7 @@ from sidecar.commands.arguments import add_command
 from sidecar.commands.explain_words import last_plan_sentences, server_sentences
 from sidecar.commands.glossary import WORDS, glossary_lines
 from sidecar.commands.printing import print_wrapped
-from sidecar.commands.running import history_of, status_of
+from sidecar.commands.running import client_despite, history_of, status_of
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.client import SidecarSilentError
 from solver_lambda.documents.reader import DocumentError
@@ -46,13 +46,22 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     if options.config is None:
         raise DocumentError("explain: give the node's FILE, or --glossary")
-    config = load_config(options.config, secrets=False)
-    if options.server is None:
-        sentences = [*_explained(config).splitlines(), *_node_now(config)]
-    else:
-        sentences = _server_now(config, options.config, options.server)
+    sentences = _sentences(options.config, options.server)
     _print(options, sentences, glossary_lines("\n".join(sentences)))
     return 0
+
+
+def _sentences(file: str, server: str | None) -> list[str]:
+    try:
+        config = load_config(file, secrets=False)
+    except DocumentError as error:
+        # What a server may have is said by the file alone.
+        if server is not None:
+            raise
+        return last_plan_sentences(client_despite(file, error).status())
+    if server is None:
+        return [*_explained(config).splitlines(), *_node_now(config)]
+    return _server_now(config, file, server)
 
 
 def _print(options: argparse.Namespace, sentences: list[str], words: list[str]) -> None:

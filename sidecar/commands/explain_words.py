@@ -18,7 +18,7 @@ from sidecar.commands.status_words import (
 )
 from sidecar.config.node import ServerConfig
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words
+from solver_lambda.documents.words import BACKEND_NOTE, reason_words, without_backend
 
 # How much less and more a server might have, to see what its size is worth.
 _OTHER_SIZES = {
@@ -30,8 +30,6 @@ _OTHER_SIZES = {
 # Below it a cache is not full.
 _FILLED_RATIO = 0.9
 _DEFAULTS = {one.name: one.default for one in fields(ServerConfig)}
-# Plans say it last of a server, and so does `explain`.
-_BACKEND = "; its backend takes "
 _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 
 
@@ -124,11 +122,11 @@ def _why(
 ) -> list[str]:
     if plan is None or planned is None:
         return [f"No plan says yet which size is best: {plan_in_short(told)}."]
-    return [
-        f"{'Why' if by_plan else 'The last plan says of it'}: "
-        f"{reason_words(planned['reason']).partition(_BACKEND)[0]}.",
-        f"The plan as a whole: {plan_in_short(told)}.",
-    ]
+    whole = f"The plan as a whole: {plan_in_short(told)}."
+    why = without_backend(reason_words(planned["reason"]))
+    if why == reason_words(plan["reason"]):
+        return [whole]
+    return [f"{'Why' if by_plan else 'The last plan says of it'}: {why}.", whole]
 
 
 def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list[str]:
@@ -250,7 +248,7 @@ def _whose(config: ServerConfig, key: str) -> str:
 def _backend(
     config: ServerConfig, server: Mapping[str, Any], planned: Mapping[str, Any] | None
 ) -> list[str]:
-    if planned is not None and (said := planned["reason"].partition(_BACKEND)[2]):
+    if planned is not None and (said := planned["reason"].partition(BACKEND_NOTE)[2]):
         return [f"Its backend takes {said}."]
     seconds = server["backend_latency_seconds"]
     if seconds is None and config.backend_latency_seconds is not None:

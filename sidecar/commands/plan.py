@@ -11,8 +11,7 @@ from sidecar.commands.arguments import add_command
 from sidecar.commands.explain_words import apart_words
 from sidecar.commands.plan_words import guessed, plan_in_short, print_plan
 from sidecar.commands.printing import print_wrapped
-from sidecar.commands.running import status_of
-from sidecar.config.node import load_config
+from sidecar.commands.running import status_despite
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 
@@ -50,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
             raise DocumentError(f"{options.document}: cannot be read: {error.strerror}") from error
         plan: dict[str, Any] = AdaptationPlan.loads(text, str(options.document)).to_json()
     else:
-        told = status_of(load_config(options.config, secrets=False))
+        told = status_despite(options.config)
         if told["last_plan"] is None:
             print("null" if options.json else f"last plan: {plan_in_short(told)}")
             return 1

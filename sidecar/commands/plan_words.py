@@ -40,11 +40,15 @@ def plan_in_short(told: dict[str, Any]) -> str:
     """The last plan of a status document: how old, what, and why."""
     plan = told["last_plan"]
     if plan is None:
-        return f"none yet; the next observation is due by {next_observation_time(told)}"
+        return f"none since the sidecar started; the next observation is due by {next_observation_time(told)}"
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
     whose = f" (planned here, as {plan['in_place_of']} is silent)" if plan["in_place_of"] else ""
     what = decision_words(plan)
-    if is_in_force(plan) and (on_their_way := ", ".join(_on_their_way(told))):
+    on_their_way = ", ".join(_on_their_way(told))
+    goes_on = on_their_way and told["sets_sizes"] and not told["pause"]
+    if plan["decision"] == "keep" and goes_on and not plan["overtaken_by"]:
+        what = f"keeps what is planned ({on_their_way} on the way to it)"
+    elif is_in_force(plan) and on_their_way:
         what = f"being carried out ({on_their_way} on the way)"
         if told["pause"]:
             what = f"carried out in part ({on_their_way} on the way when the pause began)"

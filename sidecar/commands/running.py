@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sidecar.config.node import SidecarConfig
+from sidecar.config.node import SidecarConfig, load_config
 from sidecar.config.operators import own_socket
 from sidecar.control.client import SidecarClient, SidecarSilentError
 from solver_lambda.documents.reader import DocumentError
+
+# Entries of the history that the sidecar is asked for, where its file cannot be read.
+FEW = 500
 
 
 def client_of(config: SidecarConfig) -> SidecarClient:
@@ -25,6 +28,16 @@ def client_of(config: SidecarConfig) -> SidecarClient:
     return SidecarClient(
         path, runs=lambda: _runs(config), runs_as=lambda user: _runs_as(config, user)
     )
+
+
+def status_despite(file: str) -> dict[str, Any]:
+    """The status document, also of a sidecar that goes on with its file as it was. Raises
+    DocumentError, SidecarSilentError."""
+    try:
+        config = load_config(file, secrets=False)
+    except DocumentError as error:
+        return client_despite(file, error).status()
+    return status_of(config)
 
 
 def client_despite(file: str, error: DocumentError) -> SidecarClient:
@@ -84,7 +97,7 @@ def history_of(config: SidecarConfig) -> list[dict[str, Any]]:
     try:
         return read_history(history_path(config.state_file))
     except PermissionError:
-        return client_of(config).history(500)
+        return client_of(config).history(FEW)
 
 
 def who() -> str:

@@ -19,7 +19,7 @@ from sidecar.commands.state_words import state_words
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words
+from solver_lambda.documents.words import reason_words, without_backend
 
 # Of two tables, for one would be too wide for a terminal.
 _OF_MEMORY = (
@@ -212,7 +212,7 @@ def _notes(
         notes.append(settings_words(told))
     if told.get("last_change"):
         change = told["last_change"]
-        words = reason_words(change["words"])
+        words = without_backend(reason_words(change["words"]))
         notes.append(f"changed at {time_of_day(change['at_seconds'])}: {words}")
     return notes
 

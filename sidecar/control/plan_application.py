@@ -253,7 +253,7 @@ def _decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain)
     if plan.decision == "keep":
         return f"plan {plan.cycle} keeps all sizes: {_why(plan, gain)}"
     verb = "moves memory" if objection is None else f"would move memory ({objection})"
-    return f"plan {plan.cycle} {verb}: {_sizes_words(plan)}; {_why(plan, gain)}"
+    return f"plan {plan.cycle} {verb}: {_why(plan, gain)}"
 
 
 def _why(plan: AdaptationPlan, gain: PlanGain) -> str:

@@ -161,28 +161,25 @@ class PlanOutcome:
         without: float,
         error: float,
     ) -> str:
-        told = "it says no hit ratios"
-        if predicted is not None:
-            told = f"its hit ratios would give a mean access time of {time_words(predicted)}"
         said = (
-            f"plan {self.cycle}, by the reads that came after it: {told}, and it was "
-            f"{time_words(observed)} (up to {time_words(error)} more may be chance)"
+            f"since plan {self.cycle} the mean access time is {time_words(observed)}; the same "
+            f"reads would have made it {time_words(without)} with the sizes before"
         )
-        if verdict in ("kept", "too_early", "not_checked"):
-            early = "too early to tell: " if verdict == "too_early" else ""
-            return f"{early}{said}; with the sizes before it would have been {time_words(without)}"
-        if verdict == "worse":
+        if predicted is not None:
+            said += f", and {time_words(predicted)} with the hit ratios that it predicted"
+        if verdict == "failed":
+            changed = (server for server in servers if server.is_changed)
+            worst = max(changed, key=lambda server: server.harm_seconds)
             return (
-                f"{said}; the load has changed or caches still fill: with the sizes before it "
-                f"would have been {time_words(without)}"
+                f"it did harm: {said}; most by {worst.name}, whose hit ratio is "
+                f"{1 - worst.miss_ratio:.1%} instead of {1 - worst.miss_ratio_without:.1%}"
             )
-        changed = (server for server in servers if server.is_changed)
-        worst = max(changed, key=lambda server: server.harm_seconds)
-        return (
-            f"{said}, where the sizes before would have made it {time_words(without)}; most by "
-            f"{worst.name}, whose hit ratio is {1 - worst.miss_ratio:.1%} instead of "
-            f"{1 - worst.miss_ratio_without:.1%}"
-        )
+        return {
+            "kept": f"better: {said}",
+            "too_early": f"too early to tell: {said}; the curves are not known well enough "
+            f"({time_words(error)} may be error)",
+            "worse": f"less than predicted: {said}; the load has changed or caches still fill",
+        }.get(verdict, said)
 
 
 def _mean(servers: Sequence[ServerOutcome], miss_ratios: Sequence[float]) -> float:

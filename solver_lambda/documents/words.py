@@ -47,6 +47,15 @@ def reason_words(reason: str) -> str:
     return words
 
 
+# A plan says it last of a server.
+BACKEND_NOTE = "; its backend takes "
+
+
+def without_backend(reason: str) -> str:
+    """A plan's reason where its backend is told beside it, or is not asked for."""
+    return reason.partition(BACKEND_NOTE)[0]
+
+
 def backend_latency_words(
     used_seconds: float, source: str, measured_seconds: float | None, fill_ratio: float | None
 ) -> str:

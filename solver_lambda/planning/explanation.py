@@ -11,7 +11,7 @@ import numpy as np
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import ServerPlan, WhatIf
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import backend_latency_words, time_words
+from solver_lambda.documents.words import BACKEND_NOTE, backend_latency_words, time_words
 from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.problem_grid import build_problem
@@ -189,7 +189,7 @@ def _minimum_note(server: ServerObservation, circumstances: PlanContext) -> str:
 def _backend_note(server: ServerObservation) -> str:
     if server.measured_backend_latency_seconds is None and server.fill_ratio is None:
         return ""
-    return "; its backend takes " + backend_latency_words(
+    return BACKEND_NOTE + backend_latency_words(
         server.backend_latency_seconds,
         server.backend_latency_source,
         server.measured_backend_latency_seconds,

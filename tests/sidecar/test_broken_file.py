@@ -11,6 +11,9 @@ from sidecar.cli import main
 from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
 
+# Command: its exit code, and how its answer begins.
+AS_IT_RUNS = {"plan": (1, "last"), "explain": (0, "Now:"), "history": (0, "20")}
+
 
 @pytest.mark.parametrize(
     ("right", "wrong", "words"),
@@ -46,6 +49,15 @@ def test_a_running_sidecar_is_asked_and_obeys(
         status = json.loads(capsys.readouterr().out)
         assert [one["maxmemory_bytes"] for one in status["servers"]] == [12 << 20] * 2
         assert status["within_budget"]
+        for command in AS_IT_RUNS:
+            code = main([command, str(path)])
+            said = capsys.readouterr()
+            assert words in said.err
+            wanted, begin = AS_IT_RUNS[command]
+            assert code == wanted
+            assert said.out.startswith(begin)
+        assert main(["explain", str(path), "a"]) == 2
+        assert words in capsys.readouterr().err
         assert main(["resume", str(path), "nobody"]) == 1
         assert "nobody" in capsys.readouterr().err
         assert main(["resume", str(path)]) == 0

@@ -333,7 +333,7 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
         "status", code=1
     )
     sidecar.document["last_plan"] = None
-    assert "none yet; the next observation is due by" in printed("plan", code=1)
+    assert "none since the sidecar started; the next observation is due by" in printed("plan", code=1)
 
 
 def test_plan_of_a_document_asks_nobody(capsys: pytest.CaptureFixture[str], path: Path) -> None:
@@ -514,7 +514,7 @@ def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
     for words in (
         "41 plans kept all sizes, the last one: 40",
         "jobs 3 MiB -> 2 MiB (it does not need it)",
-        "cycle 41: 1 ms by its hit ratios, 2 ms observed, 1.5 ms with the sizes before: it did",
+        "check (by spreds): the promise was not kept",
         "rollback (by spreds): back to the sizes before cycle 41",
         "order (by ana): paused",
     ):

@@ -54,7 +54,12 @@ def test_what_our_planner_makes_is_never_refused(observation: Observation) -> No
 RANGES: dict[str, tuple[dict[str, Any], dict[str, Any], int, str]] = {
     "free": ({}, {}, MB, ""),
     "kept": ({"keep_reason": "stuck: it is"}, {}, 16 * MB, " (stuck: it is)"),
-    "curve": ({"curve_error_ratio": 0.4}, {}, 16 * MB, " (too little is known of its curve: it may be off by 0.4"),
+    "curve": (
+        {"curve_error_ratio": 0.4},
+        {},
+        16 * MB,
+        " (too little is known of its curve: it may be off by 0.4",
+    ),
     "dwell": (
         {"changed_at_seconds": 1e6 - 9},
         {"dwell_seconds": 60.0},

@@ -163,7 +163,7 @@ def test_it_is_too_early_to_tell_where_more_may_be_chance_than_the_plan_brought(
     assert check.error_seconds is not None
     assert 0 < check.without_seconds - check.observed_seconds < check.error_seconds
     assert check.verdict == "too_early"
-    assert check.words.startswith("too early to tell: plan 7, by the reads that came after it")
+    assert check.words.startswith("too early to tell: since plan 7 the mean access time is ")
     assert after(promise(predicted=0.2), 0.2, curve, a_before=0.25).verdict == "kept"
 
 

@@ -97,7 +97,7 @@ def test_a_plan_by_a_curve_that_was_tampered_with_is_taken_back_within_one_windo
         assert sum(after.values()) == 24 * MB  # the budget
     told = read_history(history_path(path.parent / "state.json"))
     (rollback,) = [entry for entry in told if entry["kind"] == "rollback"]
-    assert "its hit ratios would give a mean access time of" in rollback["words"]
+    assert "it did harm: since plan " in rollback["words"]
     assert "most by s1, whose hit ratio is" in rollback["words"]
     assert "s1 alone goes back, to " in rollback["words"]
     assert "; it waits until " in rollback["words"]

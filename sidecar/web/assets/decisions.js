@@ -35,7 +35,13 @@ function entryLine(entry) {
   const key = `entry-${entry.at_seconds}-${entry.kind}`;
   return element("details", { "data-key": key }, element("summary", { "data-key": `${key}-summary` }, head),
     element("p", { class: "small" }, reason(entry.reason)),
-    element("ul", { class: "small" }, reasons.map(([name, words]) => element("li", {}, element("b", {}, name), ": ", reason(words)))));
+    element("ul", { class: "small" },
+      reasons.map(([name, words]) => element("li", {}, element("b", {}, name), sizesOf(entry, name), ": ", reason(words)))));
+}
+
+function sizesOf(entry, name) {
+  const before = entry.sizes_before_bytes?.[name], after = entry.sizes_bytes?.[name];
+  return before === undefined || after === undefined ? "" : ` ${size(before)} → ${size(after)}`;
 }
 
 function keptLine(entries) {
