@@ -47,7 +47,7 @@ def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
             f"{server['name']}: {reason_words(server['reason'])}." for server in plan["servers"]
         ]
     if told["last_check"]:
-        found.append(f"The last check: {told['last_check']['words']}.")
+        found.append(f"The last outcome: {told['last_check']['words']}.")
     return found
 
 

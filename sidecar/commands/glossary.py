@@ -16,7 +16,6 @@ WORDS = {
     "most so many misses a second",
     "carried out": "the servers were given the plan's sizes; while memory is handed over, being "
     "carried out",
-    "check": "a plan's prediction against what was measured after it",
     "curve": (
         "the miss-ratio curve: which share of the reads a cache of each size would miss, measured "
         "from a small sample of the keys without trying sizes out"
@@ -28,10 +27,12 @@ WORDS = {
     "maxmemory": "the setting of Redis that says how much memory keys may take before it evicts",
     "observation": "what the sidecar knows of all servers at one time, from which a plan is made",
     "pause": "no size is set, whatever happens, until its end or `spreds resume`",
+    "outcome": "of a plan: what was measured after it, against what the sizes before would have brought"
+    " and what it predicted",
     "plan": "a size for each server, with a reason for each, that answers one observation",
     "policy": "which keys a full server evicts (maxmemory-policy); with noeviction it evicts none, "
     "so its size is never changed",
-    "predicted": "what the curves say; the check says afterwards how far that was right",
+    "predicted": "what the curves say; the outcome says afterwards how far that was right",
     "recommend": "the mode in which plans are shown and not carried out",
     "resident": "what the process takes of the machine's memory, which can be more than maxmemory",
     "sampler": "the part in each server, patch or module, that tells the sidecar of a few keys",

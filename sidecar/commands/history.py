@@ -19,7 +19,7 @@ from solver_lambda.documents.words import reason_words, without_backend
 
 _LIMIT, _MOST_LIMIT = 50, 10_000
 # As the page names them.
-_KINDS = {"yardstick": "what counts", "budget": "room"}
+_KINDS = {"check": "outcome", "yardstick": "what counts", "budget": "room"}
 
 
 def add_parser(commands: Any) -> None:
@@ -87,7 +87,7 @@ def _print(entries: list[dict[str, Any]], options: argparse.Namespace) -> int:
 def _concerns(entry: dict[str, Any], name: str) -> bool:
     before = (entry.get("sizes_before_bytes") or {}).get(name)
     after = (entry.get("sizes_bytes") or {}).get(name)
-    # A check or an order is of the whole node; what names another server is not of this one.
+    # An outcome or an order is of the whole node; what names another server is not of this one.
     return before != after or (entry["kind"] != "plan" and entry.get("server") in (None, name))
 
 

@@ -21,7 +21,9 @@ def mode_words(told: dict[str, Any]) -> str:
     """The mode and who set it."""
     words = f"mode {told['mode']}: {_MODES.get(told['mode'], 'unknown')}"
     if told["mode"] == "recommend" and told["sets_sizes"]:
-        words = "mode recommend: the sizes that were ordered are kept, and no other plan is carried out"
+        words = (
+            "mode recommend: the sizes that were ordered are kept, and no other plan is carried out"
+        )
     order = told["mode_by"]
     return f"{words} ({_by(order) if order else 'as configured'})"
 

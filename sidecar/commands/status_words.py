@@ -100,7 +100,7 @@ def _print_sidecar(told: dict[str, Any]) -> None:
 def _gains(told: dict[str, Any]) -> Iterator[str]:
     """What came of plans, and what would come of those that are only recommended."""
     if told["last_check"]:
-        yield f"last check: {told['last_check']['words']}"
+        yield f"last outcome: {told['last_check']['words']}"
     would = told["recommended_gain"]
     if would and would["ratio"] is not None:
         yield (

@@ -148,7 +148,7 @@ class PlanApplication:
                 words = reason_words(plan.reason)
                 raise OrderRefusedError(f"the last plan keeps all sizes: {words}")
             if self.not_carried_out_because is None:
-                words = "the last plan has been carried out"
+                words = "the last plan is carried out already"
                 if self.overtaken_by:
                     words += (
                         f", and sizes are others since ({self.overtaken_by}): wait for the next"

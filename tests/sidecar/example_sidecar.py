@@ -200,7 +200,7 @@ def example_status() -> dict[str, Any]:
             "at_seconds": NOW_SECONDS - 5_400,
             "kind": "check",
             "by": "spreds",
-            "words": "the plan of cycle 1795354200 kept its promise",
+            "words": "better: since plan 1795354200 the mean access time is 9.34 ms",
             "cycle": 1_795_354_200,
             "predicted_seconds": 0.0091,
             "observed_seconds": 0.00934,

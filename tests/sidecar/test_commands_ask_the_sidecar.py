@@ -89,7 +89,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "in any case; 17 batches lost",
         "last plan: 30min ago, cycle 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): mean access time from 9.12 ms",
-        "last check: the plan of cycle 1795354200 kept its promise",
+        "last outcome: better: since plan 1795354200 the mean access time is 9.34 ms",
         "in force for the last 24h, the mean access time would have been 27.40 % shorter",
         "total 0 B of 8 GiB (memory.budget 75%); used",
         "of 9 GiB; of resident memory are set aside for forks 96 MiB, "
@@ -333,7 +333,9 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
         "status", code=1
     )
     sidecar.document["last_plan"] = None
-    assert "none since the sidecar started; the next observation is due by" in printed("plan", code=1)
+    assert "none since the sidecar started; the next observation is due by" in printed(
+        "plan", code=1
+    )
 
 
 def test_plan_of_a_document_asks_nobody(capsys: pytest.CaptureFixture[str], path: Path) -> None:
@@ -514,7 +516,7 @@ def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
     for words in (
         "41 plans kept all sizes, the last one: 40",
         "jobs 3 MiB -> 2 MiB (it does not need it)",
-        "check (by spreds): the promise was not kept",
+        "outcome (by spreds): the promise was not kept",
         "rollback (by spreds): back to the sizes before cycle 41",
         "order (by ana): paused",
     ):
@@ -655,7 +657,7 @@ def _sentences(name: str, changes: dict[str, Any], **config: Any) -> str:
 def test_the_node_is_told_what_became_of_the_last_plan_that_was_checked() -> None:
     status = example_status()
     status["last_check"]["words"] = "too early to tell: plan 7"
-    assert "The last check: too early to tell: plan 7." in last_plan_sentences(status)
+    assert "The last outcome: too early to tell: plan 7." in last_plan_sentences(status)
 
 
 def test_a_server_that_the_running_sidecar_does_not_know_is_told() -> None:

@@ -34,18 +34,11 @@ function planWords(status) {
   return made + gain + known + done + since;
 }
 
-const VERDICTS = {
-  kept: "It kept its promise.", too_early: "It is too early to tell: what may be chance is larger than the difference.", worse: "It did less than it promised.",
-  failed: "It did harm.", rolled_back: "It did harm, and its sizes were taken back.", not_checked: "It could not be checked.",
-};
-
-function checkWords(status) {
+function outcomeWords(status) {
   const check = status.last_check;
   if (!check || check.observed_seconds === null) return null;
-  const at = check.at_seconds ?? null; // not of every check it is known
-  const ago = at === null ? "" : `, ${when(at, status.now_seconds)}`;
-  return `The last plan that was checked${ago}, by the reads that came after it: ${latency(check.predicted_seconds)} by its hit ratios, `
-    + `observed ${latency(check.observed_seconds)}, and ${latency(check.without_seconds)} with the sizes before. ${VERDICTS[check.verdict] ?? ""}`;
+  const at = check.at_seconds ?? null; // not of every one it is known
+  return `The last outcome${at === null ? "" : `, ${when(at, status.now_seconds)}`}: ${ended(check.words)}`;
 }
 
 function recommendedWords(status) {
@@ -85,7 +78,7 @@ function renderBanner(section, status) {
     element("p", { class: "lead" }, mode),
     ...(notes.length ? [element("ul", { class: "plain", "aria-label": "Problems" }, notes)] : []),
     memoryMeters(status),
-    ...[remedyWords(status), planWords(status), recommendedWords(status), checkWords(status)].filter(Boolean).map((text) => element("p", {}, text)),
+    ...[remedyWords(status), planWords(status), recommendedWords(status), outcomeWords(status)].filter(Boolean).map((text) => element("p", {}, text)),
     element("p", { class: "small soft" }, `SPREDS ${status.spreds_version}, running for ${duration(status.now_seconds - status.started_at_seconds)}. `
       + `${whole(status.samples.since_observation)} of the ${whole(status.samples.wanted)} samples that the next observation waits for have come`
       + `${status.next_observation_at_seconds ? `, or it is made ${when(status.next_observation_at_seconds, status.now_seconds)}` : ""}; ${whole(status.samples.lost_batches)} batches were lost.`));
