@@ -27,8 +27,8 @@ WORDS = {
     "maxmemory": "the setting of Redis that says how much memory keys may take before it evicts",
     "observation": "what the sidecar knows of all servers at one time, from which a plan is made",
     "pause": "no size is set, whatever happens, until its end or `spreds resume`",
-    "outcome": "of a plan: what was measured after it, against what the sizes before would have brought"
-    " and what it predicted",
+    "outcome": "of a plan: what was measured after it, against what the sizes before would have "
+    "brought and what it predicted",
     "plan": "a size for each server, with a reason for each, that answers one observation",
     "policy": "which keys a full server evicts (maxmemory-policy); with noeviction it evicts none, "
     "so its size is never changed",

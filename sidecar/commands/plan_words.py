@@ -40,7 +40,8 @@ def plan_in_short(told: dict[str, Any]) -> str:
     """The last plan of a status document: how old, what, and why."""
     plan = told["last_plan"]
     if plan is None:
-        return f"none since the sidecar started; the next observation is due by {next_observation_time(told)}"
+        due = next_observation_time(told)
+        return f"none since the sidecar started; the next observation is due by {due}"
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
     whose = f" (planned here, as {plan['in_place_of']} is silent)" if plan["in_place_of"] else ""
     what = decision_words(plan)

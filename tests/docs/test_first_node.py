@@ -1,4 +1,4 @@
-"""``docs/start/first-node.md`` as somebody types it: its servers, its load, its file, its sidecar."""
+"""``docs/start/first-node.md`` as somebody types it: servers, load, file and sidecar."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ PORTS = ("7001", "7002", "7003", "9736")
 
 def _received(folder: Path) -> int:
     try:
-        status = SidecarClient(folder / "first" / "state.json.sock").status()
+        status = SidecarClient(folder / "build" / "first" / "state.json.sock").status()
     except SidecarSilentError:
         return 0
     return int(status["samples"]["received"])
 
 
 def test_what_the_page_types_brings_samples_and_leaves_nothing(tmp_path: Path) -> None:
-    for name in (".venv", "build"):
+    (tmp_path / "build").mkdir()
+    for name in (".venv", "build/bin", "build/lib"):
         (tmp_path / name).symlink_to(ROOT / name)
     servers, load, file, run, apply, away = TYPED
     assert apply.startswith("spreds apply")
@@ -34,7 +35,7 @@ def test_what_the_page_types_brings_samples_and_leaves_nothing(tmp_path: Path) -
     script = f"set -em; shopt -s expand_aliases\n{servers}{load}{file}{run}read -r\n{away}"
     for port in PORTS:
         script = script.replace(port, str(free_port()))
-    script = script.replace("../.venv/bin/spreds", "'../.venv/bin/python -m sidecar.cli'")
+    script = script.replace("=.venv/bin/spreds", "='.venv/bin/python -m sidecar.cli'")
     with subprocess.Popen(
         ["bash", "-c", script],
         cwd=tmp_path,
@@ -52,4 +53,4 @@ def test_what_the_page_types_brings_samples_and_leaves_nothing(tmp_path: Path) -
     assert shell.returncode == 0, told
     assert "sampler module" in told
     assert "PROBLEM" not in told
-    assert not (tmp_path / "first").exists()
+    assert not (tmp_path / "build" / "first").exists()
