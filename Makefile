@@ -10,6 +10,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 # Node keeps compiled code below /tmp, and uv reads settings there if the clone is: others' perhaps.
 export NODE_DISABLE_COMPILE_CACHE := 1
 export UV_NO_CONFIG := 1
+export UV_NO_SOURCES := 1
 export CDK_DISABLE_CLI_TELEMETRY := true
 CPPCHECK := cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
 	--enable=warning,style,performance,portability

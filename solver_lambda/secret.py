@@ -10,6 +10,8 @@ import stat
 import time
 from pathlib import Path
 
+from solver_lambda.access_list import READ_RIGHT, USER_TAG, WRITE_RIGHT, named_in_list
+
 MOST_BYTES = 64 * 1024
 WAIT_SECONDS = 5.0
 LEAST_TOKEN_CHARACTERS = 16
@@ -77,6 +79,11 @@ def why_not_secret(descriptor: int) -> str | None:
         who = "others" if found.st_mode & stat.S_IRWXO else "its group"
         what = "read" if found.st_mode & stat.S_IROTH else "change"
         return f"{who} may {what} it (mode {stat.S_IMODE(found.st_mode):04o}): chmod o-rwx,g-w"
+    for tag, number in named_in_list(descriptor, READ_RIGHT | WRITE_RIGHT):
+        # A credential of systemd has a list for the unit's user.
+        if (tag, number) not in ((USER_TAG, 0), (USER_TAG, os.geteuid())):
+            whom = f"the {'user' if tag == USER_TAG else 'group'} {number}"
+            return f"an access control list gives it to {whom}: setfacl -b"
     return None
 
 

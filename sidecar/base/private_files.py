@@ -6,16 +6,14 @@ import grp
 import os
 import pwd
 import stat
-import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from solver_lambda.access_list import GROUP_TAG, USER_TAG, WRITE_RIGHT, named_in_list
+
 OWN_FOLDER = "take a folder that only the sidecar's user may write to"
 _MOST_LINKS = 40  # as the kernel has it
-# As the kernel keeps an access control list: include/uapi/linux/posix_acl_xattr.h.
-_LIST_HEADER_BYTES, _WRITE_RIGHT = 4, 2
-_USER_TAG, _GROUP_TAG, _MASK_TAG = 0x02, 0x08, 0x10
 
 
 def open_lock(path: Path) -> BinaryIO:
@@ -95,6 +93,8 @@ def who_else_may_write(folder: Path, user: int | None = None) -> str | None:
             at = at.parent  # an absolute one begins anew at the root
         elif not found.st_mode & stat.S_ISVTX and (why := _who_else(at, user)):
             return why
+    if name := _named_in_list(at, os.geteuid() if user is None else user, inherited=True):
+        return f"a default access control list lets {name} write to what is made in {at}"
     return _who_else(at, user)
 
 
@@ -121,20 +121,12 @@ def _who_else(folder: Path, user: int | None) -> str | None:
     return None
 
 
-def _named_in_list(folder: Path, user: int) -> str | None:
-    """Who may write to it beside the user and root by a POSIX list (acl(5)), by number."""
-    try:
-        text = os.getxattr(folder, "system.posix_acl_access")
-    except OSError:  # it has none, or the file system knows none
-        return None
-    entries = list(struct.iter_unpack("<HHI", text[_LIST_HEADER_BYTES:]))
-    mask = next((rights for tag, rights, _ in entries if tag == _MASK_TAG), _WRITE_RIGHT)
-    for tag, rights, number in entries:
-        if not rights & mask & _WRITE_RIGHT:
-            continue
-        if tag == _USER_TAG and number not in (0, user):
+def _named_in_list(folder: Path, user: int, *, inherited: bool = False) -> str | None:
+    """Who may write to it, or to what is made in it, beside the user and root by a list."""
+    for tag, number in named_in_list(folder, WRITE_RIGHT, inherited=inherited):
+        if tag == USER_TAG and number not in (0, user):
             return f"the user {number}"
-        if tag == _GROUP_TAG and _has_others(number, user):
+        if tag == GROUP_TAG and _has_others(number, user):
             return f"the members of group {_group_name(number)}"
     return None
 

@@ -18,8 +18,9 @@ def open_regular(path: Path, *, more_flags: int = 0) -> BinaryIO:
     ``more_flags``: of ``os.open``, for example ``O_NOFOLLOW``.
     """
     at_once = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    file = os.fdopen(os.open(path, at_once | more_flags), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    descriptor = os.open(path, at_once | more_flags)
+    # Before there is a file object: none is made of a folder, and nobody would close this.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
-    return file
+    return os.fdopen(descriptor, "rb")

@@ -9,6 +9,7 @@ from typing import Any
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observer import SILENT_SECONDS
 from sidecar.samples.wire_format import OLD_SAMPLER
+from sidecar.servers.transitions import SLACK_BYTES, SLACK_RATIO
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
@@ -111,7 +112,14 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
             "and INFO does not name (a module, tracked keys, a few large values): plans leave it "
             "that"
         )
-    if (server["keep_reason"] or "").startswith("stuck:"):
+    size, used = server["maxmemory_bytes"], server["used_bytes"]
+    if server["role"] == "slave" and size and used > size * (1 + SLACK_RATIO) + SLACK_BYTES:
+        yield (
+            f"{name} is a replica and holds {format_size(used)}, more than its maxmemory of "
+            f"{format_size(size)}, which it need not keep to: the memory of all can be above the "
+            "budget by that; maxmemory-clients bounds what its clients hold"
+        )
+    elif (server["keep_reason"] or "").startswith("stuck:"):
         why = reason_words(server["keep_reason"])
         yield f"{name}: {why}; others that would grow by that memory wait"
 

@@ -193,9 +193,10 @@ def server_process(name: str, process_id: int) -> ServerProcess | None:
     """Of this process, ``None`` if it is no server of this machine."""
     folder = Path("/proc") / str(process_id)
     try:
-        if not any(word in (folder / "comm").read_text() for word in ("redis", "valkey")):
+        # Any byte may stand in a process' name.
+        if not any(word in (folder / "comm").read_bytes() for word in (b"redis", b"valkey")):
             return None
-        lines = (folder / "status").read_text().splitlines()
+        lines = (folder / "status").read_text(errors="replace").splitlines()
     except OSError:
         return None
     fields = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}

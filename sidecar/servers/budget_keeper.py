@@ -99,7 +99,10 @@ class BudgetKeeper:
         shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
         over = bool(beside) and sum(shrunk.values()) > budget_bytes
         targets = {state.name: state.target_bytes for state in states}
-        wanted = self._wanted_again(targets, beside, least)
+        minima = {
+            one.name: one.minimum_bytes for one in with_minima_that_fit(servers, budget_bytes)
+        }
+        wanted = self._wanted_again(targets, beside, least, minima)
         if not over and not too_small and wanted is None:
             self._too_little = None
             return
@@ -115,15 +118,15 @@ class BudgetKeeper:
         self._metrics.sizes_fitted.inc()
         room = self._store.now.room
         needed = room.still_needed(least) if room is not None else {}
-        # What a replica uses is no need that passes: when it is promoted, it serves that.
-        needed |= {name: least[name] for name in (too_small & least.keys()) - self._replicas}
+        needed |= {name: least[name] for name in too_small & least.keys()}
         # Also of further room, the sizes from before any was made.
         before = room.before_bytes if room is not None else targets
         made = RoomMade(before, sizes, beside, needed) if beside or needed else room
         if too_small:
             self._set(targets, sizes, self._tell_needs(too_small), made)
             return
-        names = ", ".join(sorted(beside.keys() | needed.keys()))
+        gave = {name for name, size in sizes.items() if size < targets[name]}
+        names = ", ".join(sorted(beside.keys() | needed.keys() or gave))
         if wanted is None:
             self._set(targets, sizes, f"room beside {names}", made)
         elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
@@ -186,12 +189,13 @@ class BudgetKeeper:
         targets_bytes: Mapping[str, int],
         beside_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
+        minima_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         """The sizes from before room was made, where less of it is needed; ``None``: nothing is to
         be given back, perhaps because somebody has planned other sizes since."""
         room = self._store.now.room
         if room is None:
-            return self._with_own(targets_bytes, least_bytes)
+            return self._with_own(targets_bytes, least_bytes, minima_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
             is_planned = room.made_bytes != targets_bytes
             with self._store.update() as state:
@@ -200,7 +204,10 @@ class BudgetKeeper:
         return room.before_bytes if room.is_needed_less(beside_bytes, least_bytes) else None
 
     def _with_own(
-        self, targets_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
+        self,
+        targets_bytes: Mapping[str, int],
+        least_bytes: Mapping[str, int],
+        minima_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         """With what is their own of servers that do not evict any more, where more is planned for
         them, and with what replicas use, where that is clearly less: no plan can take it from them.
@@ -224,9 +231,11 @@ class BudgetKeeper:
             and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
         }
         sizes |= {
-            name: least_bytes[name]
+            name: size
             for name in self._replicas & readings.keys() & least_bytes.keys()
-            if least_bytes[name] < CLEARLY_LESS * targets_bytes[name]
+            # Below its minimum it would be brought back to that, again and again.
+            if (size := max(least_bytes[name], minima_bytes[name]))
+            < CLEARLY_LESS * targets_bytes[name]
         }
         others = {name: size for name, size in targets_bytes.items() if name not in sizes}
         if not sizes or not others:

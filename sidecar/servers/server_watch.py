@@ -182,9 +182,10 @@ class ServerWatch:
             floor_bytes=floor_bytes,
         )
         # Where nothing is left to evict, there is nothing to wait for.
-        stuck = self._held.is_stuck(state) or (
-            state.is_freeing and is_too_small(self._at_most_bytes, last.unevictable_bytes)
+        nothing_goes = last.ignores_maxmemory or is_too_small(
+            self._at_most_bytes, last.unevictable_bytes
         )
+        stuck = self._held.is_stuck(state) or (state.is_freeing and nothing_goes)
         return replace(state, stuck=stuck)
 
     def take_window(self) -> ReadingWindow:

@@ -7,7 +7,7 @@ anywhere goes on from what it finds.
 What always holds, whichever prefix of the transitions was carried out:
 
 * once the sum of ``maxmemory`` is at most M it never exceeds M again, and until then it only falls;
-* a server grows only into memory that nobody is limited to *and* nobody still holds;
+* a server grows only into memory that nobody is limited to *and* nobody else still holds;
 * a server that shrinks has tenacity 0 first, where what it had can be kept on file, and gets its
   own back when it is done;
 * a server that does not evict keeps the size it has, and one that refuses is left alone: what they
@@ -187,17 +187,25 @@ def left_bytes(stay: Sequence[ServerState], given_bytes: int, budget_bytes: int)
 def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:
     given = sum(state.target_bytes for state in states if state.moves)
     free = left_bytes([state for state in states if not state.moves], given, budget_bytes)
+    above = {state.name: 0.0 for state in states}
     for state in states:
         if state.moves:
-            after = replace(state, maxmemory_bytes=min(state.maxmemory_bytes, state.goal_bytes))
+            limit_bytes = min(state.maxmemory_bytes, state.goal_bytes)
+            after = replace(state, maxmemory_bytes=limit_bytes)
             free -= after.reserved_bytes
+            if not after.still_frees:
+                above[state.name] = after.reserved_bytes - limit_bytes
+    unlimited = free + sum(above.values())  # what nobody is limited to, whoever holds it
     for state in states:
         missing = state.goal_bytes - state.maxmemory_bytes
         if not missing > 0:  # also of two that are unlimited
             continue
-        growth = min(missing, free)
+        # What it holds above its limit and does not free, as a replica, waits for nobody.
+        own = above[state.name]
+        growth = min(missing, own + max(free, 0.0) if own else free, unlimited)
         if growth < missing and growth < LEAST_GROWTH_RATIO * state.target_bytes:
             continue
         now, growth = int(state.maxmemory_bytes), math.floor(growth)
         yield Grow(state.name, now, now + growth)
-        free -= growth
+        free -= max(0.0, growth - own)
+        unlimited -= growth

@@ -12,22 +12,26 @@ from sidecar.cli import main
 from sidecar.state.node_lock import locked_by
 from tests.sidecar.fixtures import WriteNode
 
-PIPE, DEVICE = "pipe", "device"
+PIPE, DEVICE, FOLDER = "pipe", "device", "folder"
 
 
 def made(path: Path, kind: str) -> Path:
     path.unlink(missing_ok=True)
     if kind == PIPE:
         os.mkfifo(path)
+    elif kind == FOLDER:
+        path.mkdir()
     else:
         path.symlink_to("/dev/zero")
     return path
 
 
-@pytest.mark.parametrize("kind", [PIPE, DEVICE])
-def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", [PIPE, DEVICE, FOLDER])
+def test_what_is_no_regular_file_is_not_read_and_not_left_open(tmp_path: Path, kind: str) -> None:
+    path, before = made(tmp_path / "one", kind), os.listdir("/proc/self/fd")
     with pytest.raises(OSError, match="not a regular file"):
-        open_regular(made(tmp_path / "one", kind))
+        open_regular(path)
+    assert os.listdir("/proc/self/fd") == before
 
 
 @pytest.mark.parametrize("kind", [PIPE, DEVICE])

@@ -8,6 +8,8 @@ import os
 import pwd
 import resource
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -380,6 +382,20 @@ def test_a_servers_user_is_known_and_nobody_elses(start_server: StartServer) -> 
     assert found.user == os.geteuid()
     assert server_process("a", os.getpid()) is None
     assert server_process("a", 1 << 22) is None
+
+
+def test_a_process_may_have_any_bytes_for_its_name() -> None:
+    """In another namespace the server's number may be anybody's here."""
+    named = (
+        "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'\\xff\\xfe'); print(); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", named], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert server_process("a", process.pid) is None
+        process.communicate()
 
 
 def _machine(root: Path, **files: str) -> None:

@@ -142,6 +142,47 @@ def test_a_group_or_an_owner_may_exchange_what_lies_below(tmp_path: Path) -> Non
     assert f"belongs to the user {NOBODY}" in (who_else_may_write(folder / "own") or "")
 
 
+def _set_list(
+    path: Path, entry: tuple[int, int, int], mask: int = 7, kind: str = "access", others: int = 5
+) -> None:
+    """As ``setfacl -m u:nobody:rwx`` makes one."""
+    nobody = 0xFFFFFFFF
+    every = [(0x01, 7, nobody), (0x04, others, nobody), (0x20, others, nobody)]
+    entries = sorted([*every, entry, (0x10, mask, nobody)])
+    text = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+    try:
+        os.setxattr(path, f"system.posix_acl_{kind}", text)
+    except OSError:
+        pytest.skip("the file system knows no access control lists")
+
+
+@as_root
+def test_who_is_named_in_a_secrets_list_makes_it_none(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("a secret")
+    for number, words in ((0, None), (NOBODY, f"gives it to the user {NOBODY}")):
+        path.chmod(0o600)
+        _set_list(path, (0x02, 4, number), mask=4, others=0)
+        if words is None:
+            assert read_secret(path) == "a secret"
+            continue
+        with pytest.raises(SecretError, match=words):
+            read_secret(path)
+
+
+@as_root
+def test_a_list_that_is_handed_on_counts_whatever_its_mask_is(tmp_path: Path) -> None:
+    """What is made in the folder has it, and a mode that is set opens its mask."""
+    own = tmp_path / "own"
+    own.mkdir()
+    _set_list(own, (0x02, 5, NOBODY), kind="default")
+    assert who_else_may_write(own) is None
+    _set_list(own, (0x02, 7, NOBODY), mask=0, kind="default")
+    words = f"default access control list lets the user {NOBODY} write to what is made in {own}"
+    assert words in (who_else_may_write(own) or "")
+    assert who_else_may_write(tmp_path) is None
+
+
 @as_root
 @pytest.mark.parametrize(
     ("tag", "number", "rights", "mask", "words"),
@@ -156,15 +197,8 @@ def test_a_group_or_an_owner_may_exchange_what_lies_below(tmp_path: Path) -> Non
 def test_an_access_control_list_counts_as_a_mode_does(
     tmp_path: Path, tag: int, number: int, rights: int, mask: int, words: str | None
 ) -> None:
-    """As ``setfacl -m u:nobody:rwx`` makes one: the mode has the mask in place of the group."""
-    nobody = 0xFFFFFFFF
-    owner, group, others = (0x01, 7, nobody), (0x04, 5, nobody), (0x20, 5, nobody)
-    entries = [owner, group, (tag, rights, number), (0x10, mask, nobody), others]
-    text = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in sorted(entries))
-    try:
-        os.setxattr(tmp_path, "system.posix_acl_access", text)
-    except OSError:
-        pytest.skip("the file system knows no access control lists")
+    """The mode has the mask in place of the group."""
+    _set_list(tmp_path, (tag, rights, number), mask)
     found = who_else_may_write(tmp_path)
     assert found is None if words is None else words in (found or "")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -24,6 +26,19 @@ def follow(replica: LocalServer, primary: LocalServer) -> None:
     replica.client.config_set("repl-diskless-sync-delay", 0)
     primary.client.config_set("repl-diskless-sync-delay", 0)
     replica.client.replicaof("127.0.0.1", port)
+
+
+@contextmanager
+def holding(server: LocalServer, size_bytes: int) -> Iterator[None]:
+    """A client holds so much of a server: commands that wait for EXEC."""
+    connection = server.client.connection_pool.make_connection()
+    try:
+        for command in (["MULTI"], *[["GET", b"x" * MB]] * (size_bytes // MB)):
+            connection.send_command(*command)
+            connection.read_response()
+        yield
+    finally:
+        connection.disconnect()
 
 
 def test_a_failover_there_and_back_evicts_nothing(
@@ -96,3 +111,68 @@ def test_a_replica_that_keeps_to_its_maxmemory_keeps_its_size(ignores: str, give
     assert can_shrink(reading, "a", {}, 16 * MB) == gives
     assert (least_size_bytes(reading, "a", {}) is not None) == gives
     assert reached_bytes(reading, "a", {}, MB) == (2 * MB + HEADROOM_BYTES if gives else MB)
+
+
+def test_what_clients_hold_of_a_replica_is_a_need_like_any_other(
+    write_node: WriteNode, start_server: StartServer
+) -> None:
+    """It passes: the others keep half of an equal share each, and get back what they gave."""
+    servers = {name: start_server("16mb") for name in "abc"}
+    outside = start_server("16mb")
+    fill(servers["a"], 14)
+    fill(servers["c"], 10)
+    follow(servers["b"], outside)
+    with sidecar_in_thread(write_node(servers, memory='rss_wait = "0s"')) as sidecar:
+
+        def planned() -> dict[str, int]:
+            return sidecar._actuator.targets()
+
+        wait_until(lambda: planned().get("b", BUDGET) < 8 * MB, sidecar.metrics.snapshot)
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        before = planned()
+        with holding(servers["b"], 40 * MB):
+            wait_until(lambda: planned()["b"] > 24 * MB, sidecar.metrics.snapshot)
+            wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+            assert min(planned()["a"], planned()["c"]) >= 8 * MB
+            room = sidecar._store.now.room
+            assert room is not None
+            assert room.needed_bytes.keys() == {"b"}
+            assert any("b needs" in problem for problem in sidecar.status()["problems"])
+        wait_until(lambda: planned() == before, lambda: (planned(), before))
+
+
+def test_a_replica_below_its_minimum_gives_nothing_back_again_and_again(
+    write_node: WriteNode, start_server: StartServer
+) -> None:
+    servers = {name: start_server("16mb") for name in "abc"}
+    path = write_node(servers, memory='rss_wait = "0s"')
+    path.write_text(path.read_text().replace('name = "b"', 'name = "b"\nminimum = "12mb"'))
+    follow(servers["b"], servers["a"])
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        wait_until(lambda: "b" in sidecar._actuator.latest_least_bytes, sidecar.metrics.snapshot)
+        told = sidecar.metrics.value("sizes_fitted")
+        steps: set[float] = set()
+        wait_until(
+            lambda: steps.add(sidecar._actuator.at_seconds) or len(steps) > 20,
+            sidecar.metrics.snapshot,
+        )
+        assert sidecar.metrics.value("sizes_fitted") == told
+        assert sidecar._actuator.targets() == dict.fromkeys("abc", 16 * MB)
+
+
+def test_a_replica_above_its_maximum_is_told(
+    write_node: WriteNode, start_server: StartServer
+) -> None:
+    servers = {name: start_server("16mb") for name in "abc"}
+    path = write_node(servers, memory='rss_wait = "0s"')
+    path.write_text(path.read_text().replace('name = "b"', 'name = "b"\nmaximum = "16mb"'))
+    outside = start_server("16mb")
+    follow(servers["b"], outside)
+    with sidecar_in_thread(path) as sidecar, holding(servers["b"], 24 * MB):
+
+        def problems() -> list[str]:
+            return [one for one in sidecar.status()["problems"] if one.startswith("b is a rep")]
+
+        wait_until(problems, lambda: sidecar.status()["problems"])
+        assert "more than its maxmemory of 16 MiB" in problems()[0]

@@ -265,6 +265,16 @@ def test_one_that_does_not_evict_keeps_its_size_and_one_that_is_stuck_its_own_se
     ]
 
 
+def test_what_one_holds_and_never_frees_is_room_for_its_own_growth() -> None:
+    """A replica that holds more than its limit: it would wait for itself, and others for it."""
+    other = ServerState("other", 40 * MB, 40 * MB, 40 * MB)
+    for held, donor, grown in ((50, 10, 50), (50, 30, 30), (70, 10, 50), (15, 10, 50)):
+        replica = ServerState("replica", 10 * MB, held * MB, 50 * MB, stuck=True)
+        gives = ServerState("donor", donor * MB, donor * MB, 10 * MB, floor_bytes=donor * MB)
+        told = [one for one in resolve([replica, gives, other], BUDGET) if isinstance(one, Grow)]
+        assert told == [Grow("replica", 10 * MB, grown * MB)], held
+
+
 def test_targets_above_the_budget_are_refused() -> None:
     with pytest.raises(ValueError, match="exceed the budget"):
         list(resolve([ServerState("a", 1, 1, BUDGET + 1)], BUDGET))

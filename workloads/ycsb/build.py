@@ -58,6 +58,8 @@ def _build() -> None:
     command = ["mvn", "-q", "-B", "-f", str(_FOLDER / "pom.xml"), f"-Dbuilt={_BUILT}"]
     done = subprocess.run(
         [*command, "process-classes"],
+        # Or it looks for options of Java in each folder above.
+        env={**os.environ, "MAVEN_BASEDIR": str(_FOLDER)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
