@@ -99,10 +99,7 @@ class BudgetKeeper:
         shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
         over = bool(beside) and sum(shrunk.values()) > budget_bytes
         targets = {state.name: state.target_bytes for state in states}
-        minima = {
-            one.name: one.minimum_bytes for one in with_minima_that_fit(servers, budget_bytes)
-        }
-        wanted = self._wanted_again(targets, beside, least, minima)
+        wanted = self._wanted_again(servers, targets, beside, least)
         if not over and not too_small and wanted is None:
             self._too_little = None
             return
@@ -125,8 +122,7 @@ class BudgetKeeper:
         if too_small:
             self._set(targets, sizes, self._tell_needs(too_small), made)
             return
-        gave = {name for name, size in sizes.items() if size < targets[name]}
-        names = ", ".join(sorted(beside.keys() | needed.keys() or gave))
+        names = ", ".join(sorted(beside.keys() | needed.keys() or self._replicas))
         if wanted is None:
             self._set(targets, sizes, f"room beside {names}", made)
         elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
@@ -186,16 +182,16 @@ class BudgetKeeper:
 
     def _wanted_again(
         self,
+        servers: Sequence[ServerConfig],
         targets_bytes: Mapping[str, int],
         beside_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
-        minima_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         """The sizes from before room was made, where less of it is needed; ``None``: nothing is to
         be given back, perhaps because somebody has planned other sizes since."""
         room = self._store.now.room
         if room is None:
-            return self._with_own(targets_bytes, least_bytes, minima_bytes)
+            return self._with_own(servers, targets_bytes, least_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
             is_planned = room.made_bytes != targets_bytes
             with self._store.update() as state:
@@ -205,9 +201,9 @@ class BudgetKeeper:
 
     def _with_own(
         self,
+        servers: Sequence[ServerConfig],
         targets_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
-        minima_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         """With what is their own of servers that do not evict any more, where more is planned for
         them, and with what replicas use, where that is clearly less: no plan can take it from them.
@@ -230,6 +226,8 @@ class BudgetKeeper:
             if not readings[name].evicts
             and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
         }
+        cut = with_minima_that_fit(servers, self._actuator.budget.bytes)
+        minima_bytes = {server.name: server.minimum_bytes for server in cut}
         sizes |= {
             name: size
             for name in self._replicas & readings.keys() & least_bytes.keys()
