@@ -112,8 +112,9 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
             "and INFO does not name (a module, tracked keys, a few large values): plans leave it "
             "that"
         )
-    size, used = server["maxmemory_bytes"], server["used_bytes"]
-    if server["role"] == "slave" and size and used > size * (1 + SLACK_RATIO) + SLACK_BYTES:
+    size, used = server["maxmemory_bytes"], server.get("used_bytes") or 0
+    is_above = size and used > size * (1 + SLACK_RATIO) + SLACK_BYTES
+    if is_above and server.get("role") == "slave":
         yield (
             f"{name} is a replica and holds {format_size(used)}, more than its maxmemory of "
             f"{format_size(size)}, which it need not keep to: the memory of all can be above the "
