@@ -23,6 +23,8 @@ from solver_lambda.planning.size_ranges import attainable_minima
 
 # A sampler sends something each second, also where nothing is read.
 SILENT_SECONDS = 5.0
+# So many times what is known of a backend's latency its team may state.
+BELIEVED_RATIO = 10
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
     measured = estimate.measured_backend_latency_seconds if estimate else None
     latency, source = config.backend_latency_seconds, "configured"
     if settings and "backend_latency_seconds" in settings.values:
-        source = "team"
+        latency, source = _believed(latency or 0.0, seen.config, measured), "team"
     elif latency is None:
         latency, source = measured, "measured"
     keep_reason = _keep_reason(seen, latency)
@@ -195,6 +197,13 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
         sampled_objects=estimate.sampled_objects,
         mean_object_bytes=estimate.mean_object_bytes,
     )
+
+
+def _believed(stated_seconds: float, config: ServerConfig, measured_seconds: float | None) -> float:
+    """What counts of the latency that a team states: it takes memory from the others, so no more
+    than ``BELIEVED_RATIO`` times what the operator says, or what is measured if that is more."""
+    known_seconds = max(config.backend_latency_seconds or 0.0, measured_seconds or 0.0)
+    return min(stated_seconds, BELIEVED_RATIO * known_seconds or stated_seconds)
 
 
 def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:

@@ -83,7 +83,7 @@ class SettingsLimits:
 
     maximum_minimum_bytes: int
     minimum_weight: float = 0.0
-    maximum_weight: float = 100.0
+    maximum_weight: float = 10.0
     maximum_backend_latency_seconds: float = 60.0
 
 

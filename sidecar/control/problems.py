@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sidecar.controllers.planner_outage import PlannerOutage
-from sidecar.observer import SILENT_SECONDS
+from sidecar.observer import BELIEVED_RATIO, SILENT_SECONDS
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.transitions import SLACK_BYTES, SLACK_RATIO
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words
+from solver_lambda.documents.words import reason_words, time_words
 
 # Codes of servers whose size stays, whatever the sum is.
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
@@ -111,6 +111,13 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
             f"{name} holds some {format_size(server['unyielding_bytes'])} that no eviction frees "
             "and INFO does not name (a module, tracked keys, a few large values): plans leave it "
             "that"
+        )
+    stated, counts = server.get("stated_latency_seconds"), server.get("backend_latency_seconds")
+    if stated and counts and counts < stated:
+        yield (
+            f"the team of {name} states a backend latency of {time_words(stated)}, and only "
+            f"{time_words(counts)} count, {BELIEVED_RATIO} times what is known of it: if it is "
+            "true, say so by backend_latency in the node's file"
         )
     size, used = server["maxmemory_bytes"], server.get("used_bytes") or 0
     is_above = size and used > size * (1 + SLACK_RATIO) + SLACK_BYTES

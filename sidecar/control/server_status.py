@@ -104,6 +104,7 @@ def server_status(
         **_recommended_part(plane, seen, planned if has_curve else None),
         **_seen_part(seen, has_curve),
         "weight": wanted.weight,
+        "stated_latency_seconds": settings and settings.values.get("backend_latency_seconds"),
         "settings_by": settings.set_by if settings else None,
         "settings_version": settings.version if settings else None,
         "keep_reason": _keep_reason(seen, reading, state, name),

@@ -97,6 +97,12 @@ TEAM = TeamSettings("ann", "2026-11-21", {"weight": 5.0, "backend_latency_second
     [
         (TEAM, 0.2, 0.1, 0.3, "team"),
         (TEAM, None, None, 0.3, "team"),
+        # Ten times what the operator says, or what is measured if that is more.
+        (TEAM, None, 0.002, 0.02, "team"),
+        (TEAM, 0.01, 0.002, 0.1, "team"),
+        (TEAM, 0.01, 0.02, 0.2, "team"),
+        (TEAM, 0.01, None, 0.1, "team"),
+        (TEAM, 0.0, 0.0, 0.3, "team"),
         (None, 0.2, 0.1, 0.2, "configured"),
         (None, None, 0.1, 0.1, "measured"),
         (TeamSettings("ann", "2026-11-21", {"weight": 5.0}), None, 0.1, 0.1, "measured"),
@@ -111,7 +117,7 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
 ) -> None:
     estimate = _estimate(measured_backend_latency_seconds=measured, fill_ratio=0.9)
     server = _server(estimate, team, backend_latency_seconds=configured)
-    assert server.backend_latency_seconds == latency
+    assert server.backend_latency_seconds == pytest.approx(latency)
     assert server.backend_latency_source == source
     # What was measured is shown in any case.
     assert server.measured_backend_latency_seconds == measured

@@ -166,6 +166,18 @@ def test_nobody_is_told_to_apply_what_is_applied(
 
 
 @pytest.mark.parametrize(
+    ("stated", "counts", "is_told"),
+    [(60.0, 0.017, True), (0.1, 0.1, False), (None, 0.1, False), (60.0, None, False)],
+)
+def test_a_latency_that_no_measurement_bears_out_is_named(
+    stated: float | None, counts: float | None, is_told: bool
+) -> None:
+    latencies = {"stated_latency_seconds": stated, "backend_latency_seconds": counts}
+    said = _said(SET, {**_server("a", 2, 2), **latencies})
+    assert ("states a backend latency of 60000 ms, and only 17 ms count" in said) == is_told
+
+
+@pytest.mark.parametrize(
     ("rates", "is_told"),
     [((990, 5, 4), True), ((980, 10, 10), False), ((1000, 0), False), ((0, 0, None), False)],
 )
