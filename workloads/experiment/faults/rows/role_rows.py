@@ -63,7 +63,7 @@ sentinel monitor pair 127.0.0.1 {first} 1
 sentinel down-after-milliseconds pair 500
 sentinel failover-timeout pair 3000
 """
-_FAILOVERS = 4
+_FAILOVERS = 10
 
 
 @ROWS.add(
@@ -90,7 +90,8 @@ def _sentinel_fails_over(stage: FaultStage) -> None:
         for turn in range(_FAILOVERS):
             _fail_over(stage, turn, sentinel)
     for server in pair:
-        server.ask("REPLICAOF", "NO", "ONE")
+        # Sentinel ends the connections of whom it turns: then nothing was done.
+        wait_for(lambda server=server: server.ask("REPLICAOF", "NO", "ONE"), WAIT_SECONDS)
 
 
 def _fail_over(stage: FaultStage, turn: int, sentinel: int) -> None:
@@ -98,18 +99,18 @@ def _fail_over(stage: FaultStage, turn: int, sentinel: int) -> None:
     old, new = stage.servers[turn % 2], stage.servers[1 - turn % 2]
 
     def replication(server: NodeServer) -> dict[str, Any]:
-        return dict(server.client.info("replication")) if server.runs else {}
+        return dict(server.ask("INFO", "replication") or {})
 
     def follows() -> bool:
         """In step, with a size that holds what it has."""
         said = replication(new)
-        used = int(new.client.info("memory")["used_memory"])
+        used = int((new.ask("INFO", "memory") or {}).get("used_memory", 0))
         in_step = said.get("role") == "slave" and said.get("master_link_status") == "up"
         return in_step and used < (new.maxmemory_bytes() or 0)
 
     if not wait_for(follows, WAIT_SECONDS):
         raise RowFailedError(f"{new.name} does not follow, or has less than it uses")
-    keys = int(new.client.dbsize())
+    keys = int(new.ask("DBSIZE"))
     if turn % 2:
         stage.kill_server(stage.servers.index(old))
     else:
@@ -119,7 +120,8 @@ def _fail_over(stage: FaultStage, turn: int, sentinel: int) -> None:
     if not wait_for(lambda: replication(new).get("role") == "master", WAIT_SECONDS):
         raise RowFailedError(f"{new.name} was not promoted")
     stage.wait(1.0)
-    if (left := int(new.client.dbsize())) < 0.9 * keys:
+    wait_for(lambda: new.ask("PING"), WAIT_SECONDS)
+    if (left := int(new.ask("DBSIZE"))) < 0.9 * keys:
         raise RowFailedError(f"{new.name} was promoted with {keys} keys, and has {left}")
     if turn % 2:
         stage.start_server(stage.servers.index(old), BUDGET_MIB / len(stage.servers))
