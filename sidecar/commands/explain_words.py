@@ -73,6 +73,7 @@ def server_sentences(
         *_worth(server, planned.get(config.name)),
         *_hits(server, plan),
         *([apart] if (apart := apart_words(server)) else []),
+        *_replicas(server),
         *_limits(config, server),
         *_backend(config, server, planned.get(config.name)),
     ]
@@ -223,6 +224,11 @@ def apart_words(server: Mapping[str, Any]) -> str | None:
         f"{measured:.1%} was measured in the last window, farther apart than the curve's error of "
         f"{error:.1%}: {why}."
     )
+
+
+def _replicas(server: Mapping[str, Any]) -> list[str]:
+    who = ", ".join(server["replicas"] or ())
+    return [f"{who} follows it and grows with it: is there memory for that?"] if who else []
 
 
 def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:

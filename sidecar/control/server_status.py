@@ -153,12 +153,13 @@ def _recommended_part(
 
 def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     if reading is None:
-        keys = ("role", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
+        keys = ("role", "replicas", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
         figures = ("used_bytes", "rss_bytes", "unyielding_bytes", "lifetime_hit_ratio")
         return dict.fromkeys((*keys, *figures))
     reads = reading.keyspace_hits + reading.keyspace_misses
     return {
         "role": reading.role,
+        "replicas": list(reading.replicas),
         "policy": reading.maxmemory_policy,
         "sampler": _SAMPLERS.get(reading.sampler_prefix or ""),
         "sampler_is_old": reading.has_old_sampler,

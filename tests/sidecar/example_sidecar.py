@@ -64,6 +64,7 @@ def _server(place: int) -> dict[str, Any]:
         "error": None,
         "run_id": f"{place:040x}",
         "role": "master",
+        "replicas": ["10.0.0.7:6379"] if place == 0 else [],
         "policy": "noeviction" if name == "jobs" else "allkeys-lru",
         "sampler": "module" if place % 2 else "patch",
         "maxmemory_bytes": before * MIB,

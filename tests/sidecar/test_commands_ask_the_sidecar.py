@@ -362,6 +362,7 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
         sizes_bytes=sizes,
     )
     text = printed("explain", "sessions")
+    assert "10.0.0.7:6379 follows it and grows with it" in text
     for words in (
         "sessions has 2 GiB (maxmemory); 3 GiB is recommended.",
         "Why: 1024 MiB more bring its mean access time from 8.412 ms to 5.077 ms.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from typing import Any
 
 import redis
@@ -91,7 +92,7 @@ def _sentinel_fails_over(stage: FaultStage) -> None:
             _fail_over(stage, turn, sentinel)
     for server in pair:
         # Sentinel ends the connections of whom it turns: then nothing was done.
-        wait_for(lambda server=server: server.ask("REPLICAOF", "NO", "ONE"), WAIT_SECONDS)
+        wait_for(partial(server.ask, "REPLICAOF", "NO", "ONE"), WAIT_SECONDS)
 
 
 def _fail_over(stage: FaultStage, turn: int, sentinel: int) -> None:
