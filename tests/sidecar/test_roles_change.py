@@ -134,6 +134,8 @@ def test_what_clients_hold_of_a_replica_is_a_need_like_any_other(
             wait_until(lambda: planned()["b"] > 24 * MB, sidecar.metrics.snapshot)
             wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
             assert min(planned()["a"], planned()["c"]) >= 8 * MB
+            # Told just after the sizes are set.
+            wait_until(lambda: sidecar._store.now.room, sidecar.metrics.snapshot)
             room = sidecar._store.now.room
             assert room is not None
             assert room.needed_bytes.keys() == {"b"}

@@ -19,6 +19,7 @@ samples = 1000000000
 maximum_age = "1s"
 [planning]
 minimum_gain_ratio = 0.0
+forecast = "last"  # sizes are taken at once: to fill a server takes long on a busy machine
 [controller]
 kind = "embedded"
 """
