@@ -9,6 +9,7 @@ from typing import Any
 
 import redis
 
+from sidecar.base.plain_text import plain
 from sidecar.config.node import ServerConfig
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.servers.bounded_replies import ReplyTooLargeError
@@ -37,7 +38,15 @@ WANTED = ("+config|get", "+client|no-touch", "+select")
 
 
 class CannotBeLookedAtError(Exception):
-    """Why, for people, as the end of a sentence that begins with the server's name."""
+    """Why, for people, as the end of a sentence that begins with the server's name.
+
+    Attributes:
+        size_bytes: that the server has all the same, 0 if it is not known.
+    """
+
+    def __init__(self, words: str, size_bytes: int = 0) -> None:
+        super().__init__(plain(words))
+        self.size_bytes = size_bytes
 
 
 @dataclass(frozen=True)
@@ -91,18 +100,8 @@ class LookedServer(RedisServer):
             CannotBeLookedAtError: its policy or role leaves nothing to learn.
         """
         told: Told = self._checked(self._begin)
-        reading = told.reading
-        if reading.role == "slave":
-            raise CannotBeLookedAtError("is a replica: look at its primary")
-        if reading.maxmemory_policy.endswith("-lfu"):
-            raise CannotBeLookedAtError(
-                f"evicts by {reading.maxmemory_policy}, under which no key has an idle time: its "
-                "curve needs the module"
-            )
-        if why := no_curve_reason(reading):
-            raise CannotBeLookedAtError(f"has no curve: {reason_words(why)}")
-        if not reading.keys:
-            raise CannotBeLookedAtError("holds no key")
+        if why := _why_not(told.reading):
+            raise CannotBeLookedAtError(why, told.reading.size_bytes)
         return told
 
     def _begin(self) -> Told:
@@ -211,6 +210,19 @@ class LookedServer(RedisServer):
 
     def _count(self, name: str, times: int) -> None:
         self.asked[name] = self.asked.get(name, 0) + times
+
+
+def _why_not(reading: ServerReading) -> str | None:
+    if reading.role == "slave":
+        return "is a replica: look at its primary"
+    if reading.maxmemory_policy.endswith("-lfu"):
+        return (
+            f"evicts by {reading.maxmemory_policy}, under which no key has an idle time: its curve "
+            "needs the module"
+        )
+    if why := no_curve_reason(reading):
+        return f"has no curve: {reason_words(why)}"
+    return None if reading.keys else "holds no key"
 
 
 def packed(*words: str | bytes) -> bytes:

@@ -162,6 +162,16 @@ class ServerLook:
         stack = self.monitor.shards.stack
         self._sampler.keys.keep(lambda key: key.is_present or key.identity in stack)
 
+    @property
+    def followed(self) -> int:
+        """Keys."""
+        return len(self._sampler.keys)
+
+    @property
+    def so_far(self) -> Estimate | None:
+        """By the last window that is over."""
+        return self._estimate
+
     def seen(self, now: float) -> Seen:
         """What is known now."""
         if now > self._stepped:
@@ -178,6 +188,7 @@ class ServerLook:
                 estimate,
                 request_rate_per_second=(hits + misses) / seconds,
                 miss_ratio=misses / (hits + misses) if hits + misses else None,
+                window_seconds=seconds,
             )
         return Seen(
             config=self.config,
@@ -186,7 +197,7 @@ class ServerLook:
             known_to_bytes=self._known_to_bytes,
             age_seconds=self._sampler.oldest_seconds,
             cost_ratio=self._cost.seconds / max(1e-9, now - self._began),
-            followed=len(self._sampler.keys),
+            followed=self.followed,
             window=self._window,
             seconds=seconds,
             hits=hits,
